@@ -1,0 +1,89 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""Finding where replies end, without reading what they say.
+
+``ReplyScanner.walk`` goes through the bytes of one reply frame, RESP2 or RESP3, and stops after its last byte. It can
+be stopped anywhere and resumed: all it remembers is how many elements the frame still lacks and how many bytes the
+current bulk string still lacks. A nested frame needs no stack, since an array of n elements is n more elements to
+come; an attribute is 2n elements before the one that it belongs to.
+
+A header line is taken whole or not at all: ``walk`` stops before a line whose end has not arrived.
+"""
+
+OUT_OF_STEP = -1
+
+
+class ReplyScanner:
+    """A cursor in the replies of one upstream connection."""
+
+    def __init__(self) -> None:
+        self.elements = 0
+        self.bulk = 0
+
+    def walk(self, p: bytes, start: int, size: int) -> int:
+        """Advance from ``start`` to the end of the frame or of the data and give the new offset.
+
+        The frame is complete when ``elements`` is 0. OUT_OF_STEP means that these bytes can't be a reply.
+        """
+        i = start
+        elements = self.elements
+        bulk = self.bulk
+        if elements == 0:
+            elements = 1
+        while elements > 0:
+            if bulk > 0:
+                if size - i < bulk:
+                    bulk -= size - i
+                    i = size
+                    break
+                i += bulk
+                bulk = 0
+                elements -= 1
+                continue
+            j = i
+            while j < size and p[j] != 10:
+                j += 1
+            if j >= size:
+                break
+            kind = p[i]
+            if kind == 36 or kind == 61 or kind == 33:  # $ = !
+                bulk = self._length(p, i + 1, j)
+                if bulk == -2:
+                    return OUT_OF_STEP
+                if bulk < 0:
+                    bulk = 0
+                    elements -= 1
+                else:
+                    bulk += 2
+            elif kind == 42 or kind == 126 or kind == 62:  # * ~ >
+                count = self._length(p, i + 1, j)
+                if count == -2:
+                    return OUT_OF_STEP
+                elements += count - 1 if count >= 0 else -1
+            elif kind == 37 or kind == 124:  # % |
+                count = self._length(p, i + 1, j)
+                if count < 0:
+                    return OUT_OF_STEP
+                elements += 2 * count - 1 if kind == 37 else 2 * count
+            elif kind == 43 or kind == 45 or kind == 58 or kind == 44 or kind == 35 or kind == 95 or kind == 40:
+                elements -= 1  # + - : , # _ (
+            else:
+                return OUT_OF_STEP
+            i = j + 1
+        if i > start:  # otherwise nothing but an unfinished line was there, and nothing has changed
+            self.elements = elements
+            self.bulk = bulk
+        return i
+
+    def _length(self, p: bytes, start: int, end: int) -> int:
+        i = start
+        if end - 1 <= start or p[end - 1] != 13:
+            return -2
+        if p[i] == 45:
+            return -1 if end - start == 3 and p[i + 1] == 49 else -2
+        value = 0
+        while i < end - 1:
+            if p[i] < 48 or p[i] > 57:
+                return -2
+            value = value * 10 + (p[i] - 48)
+            i += 1
+        return value if i - start <= 18 else -2

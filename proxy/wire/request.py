@@ -1,0 +1,254 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""Finding the arguments of one request in the bytes of a client, in place.
+
+A request is an array of bulk strings (``*2 $3 GET $1 k``) or an inline command (anything else, up to a line feed).
+``Request.scan`` walks one request from its start and says what it found: COMPLETE with the offsets of its arguments,
+NEED_MORE, INLINE (a line for ``wire.inline``), EMPTY (``*0``, ``*-1``: Redis answers nothing), LARGE (a bulk string
+over ``Limits.large`` bytes that has not arrived whole), or MALFORMED with a code that ``wire.limits`` turns into the
+engine's own words. Nothing is allocated for what a length announces before the length is checked.
+
+The walk is as strict as Redis where Redis is strict (its ``string2ll``: no sign, no leading zero) and stricter where
+Redis skips two bytes unread after each string: what is not exactly CR LF is an error here, so that a policy sees
+exactly what Redis would run.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+NEED_MORE = 0
+COMPLETE = 1
+INLINE = 2
+EMPTY = 3
+LARGE = 4
+MALFORMED = 5
+
+INVALID_MULTIBULK_LENGTH = 1
+UNAUTHENTICATED_MULTIBULK_LENGTH = 2
+TOO_BIG_MULTIBULK_COUNT = 3
+EXPECTED_DOLLAR = 4
+INVALID_BULK_LENGTH = 5
+UNAUTHENTICATED_BULK_LENGTH = 6
+TOO_BIG_BULK_COUNT = 7
+TOO_BIG_INLINE = 8
+EXPECTED_CRLF = 9
+
+_LINE_LIMIT = 65536
+_FIRST_CAPACITY = 64
+_KEPT_CAPACITY = 16384
+_MOST_DIGITS = 18
+
+
+class Limits:
+    """What a client may announce: arguments in a request, bytes in a bulk string.
+
+    ``authenticated`` false puts the small limits of Redis in force (10 arguments, 16,384 bytes), which hold until a
+    client has logged in where a password is required. ``large`` is the size in bytes over which a bulk string is
+    streamed instead of collected.
+    """
+
+    def __init__(self, arguments: int, bulk: int, large: int, authenticated: bool = True) -> None:
+        self.arguments = arguments
+        self.bulk = bulk
+        self.large = large
+        self.authenticated = authenticated
+
+
+class Request:
+    """The arguments of the request that was scanned last: argument ``i`` is ``data[starts[i]:ends[i]]``."""
+
+    def __init__(self) -> None:
+        self.data: bytes | bytearray = b""
+        self.argc = 0
+        self.starts = array("q", bytes(8 * _FIRST_CAPACITY))
+        self.ends = array("q", bytes(8 * _FIRST_CAPACITY))
+        self.capacity = _FIRST_CAPACITY
+        self.start = 0
+        self.header_end = 0
+        self.end = 0
+        self.position = 0
+        self.expected = 0
+        self.bulk = -1
+        self.error = 0
+        self.error_byte = 0
+
+    @staticmethod
+    def from_argv(argv: Sequence[bytes]) -> "Request":
+        """A request over arguments that are already apart, for those who judge rather than scan."""
+        request = Request()
+        data = bytearray()
+        for argument in argv:
+            request.add(len(data), len(data) + len(argument))
+            data += argument
+        request.data = bytes(data)
+        request.end = len(data)
+        return request
+
+    def argument(self, index: int) -> bytes:
+        """Argument ``index`` as bytes of its own; IndexError when the request has no such argument."""
+        if index < 0 or index >= self.argc:
+            raise IndexError(f"argument {index} of {self.argc}")
+        return bytes(self.data[self.starts[index] : self.ends[index]])
+
+    def arguments(self) -> list[bytes]:
+        """All arguments that have arrived whole, each as bytes of its own."""
+        data = self.data
+        result = []
+        i = 0
+        while i < self.argc:
+            result.append(bytes(data[self.starts[i] : self.ends[i]]))
+            i += 1
+        return result
+
+    def add(self, start: int, end: int) -> None:
+        """Note one more argument."""
+        if self.argc >= self.capacity:
+            self._grow(self.capacity * 2)
+        self.starts[self.argc] = start
+        self.ends[self.argc] = end
+        self.argc += 1
+
+    def _grow(self, capacity: int) -> None:
+        starts = array("q", bytes(8 * capacity))
+        ends = array("q", bytes(8 * capacity))
+        i = 0
+        while i < self.argc:
+            starts[i] = self.starts[i]
+            ends[i] = self.ends[i]
+            i += 1
+        self.starts = starts
+        self.ends = ends
+        self.capacity = capacity
+
+    def scan(self, data: bytes | bytearray, start: int, limits: Limits) -> int:
+        """Walk the request that begins at ``start``; what was found is one of the codes above."""
+        self.argc = 0
+        self.expected = 0
+        self.bulk = -1
+        self.start = start
+        self.position = start
+        if self.capacity > _KEPT_CAPACITY:
+            self._grow(_FIRST_CAPACITY)
+        return self.resume(data, limits)
+
+    def resume(self, data: bytes | bytearray, limits: Limits) -> int:
+        """Go on with a request that needed more bytes; ``data`` holds all of it from the same offset."""
+        self.data = data
+        size = len(data)
+        if self.expected == 0:
+            code = self._walk_header(data, size, limits)
+            if code != COMPLETE:
+                return code
+        return self._walk_arguments(data, size, limits)
+
+    def _walk_header(self, p: bytes, size: int, limits: Limits) -> int:
+        i = self.start
+        if i >= size:
+            return NEED_MORE
+        if p[i] != 42:
+            return self._walk_inline(p, size)
+        i += 1
+        negative = i < size and p[i] == 45
+        if negative:
+            i += 1
+        first = i
+        value = 0
+        while i < size and 48 <= p[i] <= 57 and i - first < _MOST_DIGITS:
+            value = value * 10 + (p[i] - 48)
+            i += 1
+        if i + 1 >= size and (i >= size or p[i] == 13):
+            return NEED_MORE
+        if p[i] != 13 or i == first or (p[first] == 48 and (i - first > 1 or negative)):
+            return self._bad_line(p, size, INVALID_MULTIBULK_LENGTH, TOO_BIG_MULTIBULK_COUNT)
+        if p[i + 1] != 10:
+            return self._malformed(EXPECTED_CRLF, p[i + 1])
+        self.end = i + 2
+        self.header_end = i + 2
+        if negative or value == 0:
+            return EMPTY
+        if value > limits.arguments:
+            return self._malformed(INVALID_MULTIBULK_LENGTH, 0)
+        if value > 10 and not limits.authenticated:
+            return self._malformed(UNAUTHENTICATED_MULTIBULK_LENGTH, 0)
+        self.expected = value
+        self.position = i + 2
+        return COMPLETE
+
+    def _walk_arguments(self, p: bytes, size: int, limits: Limits) -> int:
+        i = self.position
+        argc = self.argc
+        bulk = self.bulk
+        while argc < self.expected:
+            if bulk < 0:
+                first = i + 1
+                j = first
+                bulk = 0
+                while j < size and 48 <= p[j] <= 57 and j - first < _MOST_DIGITS:
+                    bulk = bulk * 10 + (p[j] - 48)
+                    j += 1
+                if i >= size or (j + 1 >= size and p[i] == 36 and (j >= size or p[j] == 13)):
+                    self.position = i
+                    self.argc = argc
+                    self.bulk = -1
+                    return NEED_MORE
+                if p[i] != 36 or p[j] != 13 or j == first or (p[first] == 48 and j - first > 1):
+                    self.position = i
+                    self.argc = argc
+                    self.bulk = -1
+                    if p[i] != 36:
+                        self.error_byte = p[i]
+                        return self._bad_line(p, size, EXPECTED_DOLLAR, TOO_BIG_BULK_COUNT)
+                    return self._bad_line(p, size, INVALID_BULK_LENGTH, TOO_BIG_BULK_COUNT)
+                if p[j + 1] != 10:
+                    return self._malformed(EXPECTED_CRLF, p[j + 1])
+                if bulk > limits.bulk:
+                    return self._malformed(INVALID_BULK_LENGTH, 0)
+                if bulk > 16384 and not limits.authenticated:
+                    return self._malformed(UNAUTHENTICATED_BULK_LENGTH, 0)
+                i = j + 2
+            if size - i < bulk + 2:
+                self.position = i
+                self.argc = argc
+                self.bulk = bulk
+                return LARGE if bulk > limits.large else NEED_MORE
+            if p[i + bulk] != 13 or p[i + bulk + 1] != 10:
+                return self._malformed(EXPECTED_CRLF, p[i + bulk])
+            if argc >= self.capacity:
+                self.argc = argc
+                self._grow(self.capacity * 2)
+            self.starts[argc] = i
+            self.ends[argc] = i + bulk
+            argc += 1
+            i += bulk + 2
+            bulk = -1
+        self.argc = argc
+        self.position = i
+        self.bulk = -1
+        self.end = i
+        return COMPLETE
+
+    def _walk_inline(self, p: bytes, size: int) -> int:
+        i = self.start
+        while i < size and p[i] != 10:
+            i += 1
+        if i - self.start > _LINE_LIMIT:
+            return self._malformed(TOO_BIG_INLINE, 0)
+        if i >= size:
+            return NEED_MORE
+        self.end = i + 1
+        return INLINE
+
+    def _bad_line(self, p: bytes, size: int, code: int, too_long: int) -> int:
+        # Redis complains of a line only when it has seen its end, or 64 KB without one.
+        i = self.position
+        while i < size and p[i] != 13:
+            i += 1
+        if i < size:
+            return self._malformed(code, self.error_byte)
+        if size - self.position > _LINE_LIMIT:
+            return self._malformed(too_long, 0)
+        return NEED_MORE
+
+    def _malformed(self, code: int, byte: int) -> int:
+        self.error = code
+        self.error_byte = byte
+        return MALFORMED
