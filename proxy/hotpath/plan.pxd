@@ -1,0 +1,60 @@
+cimport cython
+
+from proxy.commands.keys cimport KeyFinder
+from proxy.hotpath.counters cimport Counters
+from proxy.wire.request cimport Request
+
+
+cdef class NameProgram:
+    cdef public bytes allowed
+    cdef public Py_ssize_t min_length
+    cdef public Py_ssize_t max_length
+    cdef public int separator
+    cdef public int min_segments
+    cdef public int max_segments
+    cdef public int access
+    cdef public bint empty_segments
+
+    cpdef bint passes(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(separator=cython.int, segments=cython.int, segment_start=cython.Py_ssize_t, i=cython.Py_ssize_t,
+                   byte=cython.uchar)
+    cdef bint _walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
+                    const unsigned char *allowed) except -1
+
+
+cdef class Appending:
+    cdef public Py_ssize_t argc
+    cdef public int added
+    cdef public list suffixes
+    cdef public list satisfied_by
+    cdef public Py_ssize_t turn
+
+    cpdef bytes next_suffix(self)
+    @cython.locals(word=bytes)
+    cpdef bint satisfied(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(i=cython.Py_ssize_t)
+    cdef bint _same(self, const unsigned char *p, Py_ssize_t start, const unsigned char *word,
+                    Py_ssize_t size) except -1
+
+
+cdef class Plan:
+    cdef public bytearray operations
+    cdef public list programs
+    cdef public list appendings
+    cdef public list names
+    cdef public list known_programs
+    cdef public bytes suffix
+    cdef public int added
+    cdef public bytes name
+
+    @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
+    cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                     Counters counters) except -1
+    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cdef bint _names_pass(self, NameProgram program, Request request, const unsigned char *data, KeyFinder keys,
+                          Py_ssize_t found) except -1
+    @cython.locals(argc=cython.Py_ssize_t)
+    cdef int _append(self, Appending appending, Request request, const unsigned char *data) except -1
+    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
+                Counters counters)

@@ -1,0 +1,227 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""A policy as the hot path runs it: a few closed operations for each command.
+
+Each command id has a byte of operations; 0 means that no rule touches the command and nothing counts its keys, and
+costs one look-up. ``decide`` answers for one scanned request:
+
+- PASS: forward the bytes as they are;
+- APPEND: forward them with ``suffix`` behind and ``added`` more arguments in the header (a default TTL);
+- SWAP: forward them under ``name`` (DEL as UNLINK);
+- JUDGE: only a rule's own ``judge`` can tell. Everything that a rule would refuse, warn of or count ends here, so this
+  file holds no decision that ``judge`` does not confirm: it only recognises the requests that surely pass.
+
+Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments)
+that joins all naming rules for the command. They are counted here too, once the request is known to go on.
+"""
+
+from collections.abc import Sequence
+
+from proxy.commands.keys import KeyFinder
+from proxy.hotpath.counters import Counters
+from proxy.wire.request import Request
+
+PASS = 0
+APPEND = 1
+SWAP = 2
+JUDGE = 3
+
+_JUDGE_ALWAYS = 1
+_COUNT = 2
+_CHECK_NAMES = 4
+_APPEND = 8
+_SWAP = 16
+
+READS = 1
+WRITES = 2
+
+
+class NameProgram:
+    """What a key must look like to pass without being judged."""
+
+    def __init__(
+        self,
+        allowed: bytes,
+        min_length: int,
+        max_length: int,
+        separator: int,
+        min_segments: int,
+        max_segments: int,
+        access: int,
+        empty_segments: bool,
+    ) -> None:
+        self.allowed = allowed
+        self.min_length = min_length
+        self.max_length = max_length
+        self.separator = separator
+        self.min_segments = min_segments
+        self.max_segments = max_segments
+        self.access = access
+        self.empty_segments = empty_segments
+
+    def passes(self, p: bytes, start: int, end: int) -> bool:
+        """Whether the key between the offsets passes; False says only that ``judge`` must look at it."""
+        if end - start < self.min_length or end - start > self.max_length:
+            return False
+        return self._walk(p, start, end, self.allowed)
+
+    def _walk(self, p: bytes, start: int, end: int, allowed: bytes) -> bool:
+        separator = self.separator
+        segments = 1
+        segment_start = start
+        i = start
+        while i < end:
+            byte = p[i]
+            if allowed[byte] == 0:
+                return False
+            if byte == separator:
+                if i == segment_start and not self.empty_segments:
+                    return False
+                segments += 1
+                segment_start = i + 1
+            i += 1
+        if separator < 0:
+            return True
+        if segment_start == end and not self.empty_segments:
+            return False
+        return self.min_segments <= segments <= self.max_segments
+
+
+class Appending:
+    """Arguments to put behind a command that has exactly ``argc`` of its own."""
+
+    def __init__(self, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]) -> None:
+        self.argc = argc
+        self.added = added
+        self.suffixes = list(suffixes)
+        self.satisfied_by = [word.upper() for word in satisfied_by]
+        self.turn = 0
+
+    def next_suffix(self) -> bytes:
+        """The suffixes in turn: the jitter was drawn when the plan was made."""
+        self.turn += 1
+        if self.turn >= len(self.suffixes):
+            self.turn = 0
+        return self.suffixes[self.turn]
+
+    def satisfied(self, p: bytes, start: int, end: int) -> bool:
+        """Whether the first option is one that makes the addition needless."""
+        for word in self.satisfied_by:
+            if len(word) == end - start and self._same(p, start, word, len(word)):
+                return True
+        return False
+
+    def _same(self, p: bytes, start: int, word: bytes, size: int) -> bool:
+        i = 0
+        while i < size:
+            if (p[start + i] & 0xDF) != word[i]:
+                return False
+            i += 1
+        return True
+
+
+class Plan:
+    """The operations of every command id below ``commands``; built by a policy's rules, then only read."""
+
+    def __init__(self, commands: int) -> None:
+        self.operations = bytearray(commands)
+        self.programs: list[NameProgram | None] = [None] * commands
+        self.appendings: list[Appending | None] = [None] * commands
+        self.names: list[bytes | None] = [None] * commands
+        self.known_programs: list[NameProgram] = []
+        self.suffix = b""
+        self.added = 0
+        self.name = b""
+
+    def judge_always(self, command_id: int) -> None:
+        """No request of this command passes without ``judge``."""
+        self.operations[command_id] |= _JUDGE_ALWAYS
+
+    def count_keys(self, command_id: int) -> None:
+        """Count each key of the requests that go on."""
+        self.operations[command_id] |= _COUNT
+
+    def add_names(
+        self,
+        allowed: bytes,
+        min_length: int,
+        max_length: int,
+        separator: int,
+        min_segments: int,
+        max_segments: int,
+        access: int,
+        empty_segments: bool,
+    ) -> int:
+        """A program for ``check_names``; lengths in bytes, ``separator`` -1 for none, ``access`` READS, WRITES or both."""
+        program = NameProgram(
+            allowed, min_length, max_length, separator, min_segments, max_segments, access, empty_segments
+        )
+        self.known_programs.append(program)
+        return len(self.known_programs) - 1
+
+    def check_names(self, command_id: int, program: int) -> None:
+        """Every key of the command that is accessed as the program says must pass it, or the request is judged."""
+        self.operations[command_id] |= _CHECK_NAMES
+        self.programs[command_id] = self.known_programs[program]
+
+    def append(
+        self, command_id: int, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]
+    ) -> None:
+        """With ``argc`` arguments a suffix is appended; with more, and the next in ``satisfied_by``, they pass; else judge."""
+        self.operations[command_id] |= _APPEND
+        self.appendings[command_id] = Appending(argc, added, suffixes, satisfied_by)
+
+    def swap_name(self, command_id: int, name: bytes) -> None:
+        """Send the same arguments under another name."""
+        self.operations[command_id] |= _SWAP
+        self.names[command_id] = name
+
+    def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
+        """PASS, APPEND, SWAP or JUDGE; for APPEND and SWAP the attributes ``suffix``, ``added`` and ``name`` say what."""
+        operation = self.operations[command_id]
+        if operation == 0:
+            return PASS
+        if operation & _JUDGE_ALWAYS:
+            return JUDGE
+        found = 0
+        if operation & (_COUNT | _CHECK_NAMES):
+            found = keys.find(command_id, request)
+        if operation & _CHECK_NAMES and not self._names_pass(self.programs[command_id], request, data, keys, found):
+            return JUDGE
+        outcome = PASS
+        if operation & _APPEND:
+            outcome = self._append(self.appendings[command_id], request, data)
+            if outcome == JUDGE:
+                return JUDGE
+        elif operation & _SWAP:
+            self.name = self.names[command_id]
+            outcome = SWAP
+        if operation & _COUNT:
+            self.count(request, data, keys, found, counters)
+        return outcome
+
+    def _names_pass(self, program: NameProgram, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
+        i = 0
+        while i < found:
+            index = keys.indexes[i]
+            if program.access & keys.access[i] and not program.passes(data, request.starts[index], request.ends[index]):
+                return False
+            i += 1
+        return True
+
+    def _append(self, appending: Appending, request: Request, data: bytes) -> int:
+        argc = appending.argc
+        if request.argc == argc:
+            self.suffix = appending.next_suffix()
+            self.added = appending.added
+            return APPEND
+        if request.argc > argc and appending.satisfied(data, request.starts[argc], request.ends[argc]):
+            return PASS
+        return JUDGE
+
+    def count(self, request: Request, data: bytes, keys: KeyFinder, found: int, counters: Counters) -> None:
+        """Count the ``found`` keys that ``keys`` holds."""
+        i = 0
+        while i < found:
+            index = keys.indexes[i]
+            counters.add(data, request.starts[index], request.ends[index], keys.access[i] & WRITES)
+            i += 1
