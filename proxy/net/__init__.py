@@ -1,0 +1,1 @@
+"""Sockets and what waits for them: client and upstream connections, the pool, TLS, the embedded engine."""

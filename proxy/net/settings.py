@@ -1,0 +1,103 @@
+"""Everything that the operator can set, as one frozen model with its defaults.
+
+``server.config`` fills it from the command line, the environment and the config file; the supervisor hands it
+to its workers whole. Adding an option means a field here and a row in ``server.config``, and nothing else.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from proxy.net.address import ListenAddress, UpstreamAddress
+
+DEFAULT_ADMIN_PORT = 9121
+
+
+class PolicyKind(Enum):
+    """Where a route's policy comes from."""
+
+    NONE = "none"
+    """No rule at all: a transparent proxy."""
+
+    PACKAGED = "packaged"
+    """A file that ships with Keyrail, known by its name ("default")."""
+
+    FILE = "file"
+    """A file of the operator's."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySource:
+    """Where a route's policy is read from, at start and at each reload."""
+
+    kind: PolicyKind = PolicyKind.PACKAGED
+    name: str = "default"
+
+    @property
+    def path(self) -> Path | None:
+        """The operator's file, if it is one."""
+        return Path(self.name) if self.kind is PolicyKind.FILE else None
+
+    def __str__(self) -> str:
+        return "none" if self.kind is PolicyKind.NONE else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSettings:
+    """One place where a route's clients connect."""
+
+    address: ListenAddress
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSettings:
+    """One Redis and the listeners in front of it; with ``embedded`` Keyrail itself starts that Redis."""
+
+    name: str
+    listeners: tuple[ListenerSettings, ...]
+    upstream: UpstreamAddress
+    policy: PolicySource
+    embedded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSettings:
+    """Where the admin HTTP server listens; port 0 lets the system choose."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_ADMIN_PORT
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The whole process group's settings."""
+
+    routes: tuple[RouteSettings, ...]
+    admin: AdminSettings | None = AdminSettings()
+
+    workers: int = 1
+    """Worker processes."""
+
+    pooling: bool = True
+    """False gives every client an upstream connection of its own."""
+
+    drain: float = 10.0
+    """Seconds that clients get to receive what they are owed when Keyrail stops."""
+
+    connect_timeout: float = 5.0
+    """Seconds that connecting to an upstream (name, TCP, TLS, login) may take."""
+
+    upstream_connections: int = 4
+    """Shared upstream connections of each pool."""
+
+    private_connections: int = 10_000
+    """The most upstream connections that one worker gives to single clients, per route."""
+
+    client_output_limit: int = 8 * 1024 * 1024
+    """Bytes of replies that may wait for one client that does not read, before it is closed."""
+
+    client_query_limit: int = 1024 * 1024 * 1024
+    """Bytes of one client's unfinished command, before it is closed; Redis's own default."""
+
+    allow_cluster: bool = False
+    """Serve an upstream in cluster mode, although clients may learn the nodes' addresses and walk around."""

@@ -1,0 +1,181 @@
+"""URLs: every form that is understood, and that everything else is refused with what was expected."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.net.address import (
+    AddressError,
+    ListenAddress,
+    ListenerTls,
+    Secret,
+    UpstreamAddress,
+    UpstreamTls,
+    Verify,
+    parse_listen,
+    parse_upstream,
+    redacted,
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://127.0.0.1:6380", ListenAddress("127.0.0.1", 6380)),
+        ("redis://127.0.0.1", ListenAddress("127.0.0.1", 6380)),
+        ("redis://0.0.0.0:0/", ListenAddress("0.0.0.0", 0)),
+        ("127.0.0.1:7000", ListenAddress("127.0.0.1", 7000)),
+        ("[::1]:7000", ListenAddress("::1", 7000)),
+        ("redis://[::]:7000", ListenAddress("::", 7000)),
+        ("unix:///run/keyrail.sock", ListenAddress("", 0, Path("/run/keyrail.sock"))),
+        ("unix:///run/keyrail.sock?mode=770", ListenAddress("", 0, Path("/run/keyrail.sock"), 0o770)),
+        (
+            "rediss://h:1?certificate=/c.pem&key=/k.pem",
+            ListenAddress("h", 1, tls=ListenerTls(Path("/c.pem"), Path("/k.pem"))),
+        ),
+        ("rediss://h:1?ssl_certfile=c", ListenAddress("h", 1, tls=ListenerTls(Path("c"), Path("c")))),
+        (
+            "rediss://h:1?certificate=c&key=k&client_ca=a&key_password_file=p",
+            ListenAddress("h", 1, tls=ListenerTls(Path("c"), Path("k"), Path("a"), Secret(file=Path("p")))),
+        ),
+    ],
+)
+def test_listen(url: str, expected: ListenAddress) -> None:
+    assert parse_listen(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://", UpstreamAddress("localhost", 6379)),
+        ("redis://cache", UpstreamAddress("cache", 6379)),
+        ("cache:7000", UpstreamAddress("cache", 7000)),
+        ("redis://cache:7000/3", UpstreamAddress("cache", 7000, database=3)),
+        ("redis://cache:7000/3?db=5", UpstreamAddress("cache", 7000, database=5)),
+        ("valkey://cache", UpstreamAddress("cache", 6379)),
+        ("redis://:p%40ss@cache", UpstreamAddress("cache", 6379, password=Secret("p@ss"))),
+        ("redis://u%3a:p@cache", UpstreamAddress("cache", 6379, username="u:", password=Secret("p"))),
+        ("redis://cache?username=u&password=p", UpstreamAddress("cache", username="u", password=Secret("p"))),
+        (
+            "redis://u@cache?password_file=/run/secret",
+            UpstreamAddress("cache", username="u", password=Secret(file=Path("/run/secret"))),
+        ),
+        ("redis://c?socket_timeout=3&protocol=3&decode_responses=True", UpstreamAddress("c")),
+        ("unix:///run/redis.sock?db=2", UpstreamAddress("", 0, Path("/run/redis.sock"), database=2)),
+        (
+            "unix://u:p@/run/redis.sock",
+            UpstreamAddress("", 0, Path("/run/redis.sock"), username="u", password=Secret("p")),
+        ),
+        ("rediss://c", UpstreamAddress("c", tls=UpstreamTls())),
+        (
+            "rediss://c?ssl_cert_reqs=none",
+            UpstreamAddress("c", tls=UpstreamTls(Verify.NONE, check_hostname=False)),
+        ),
+        (
+            "rediss://c?ssl_ca_certs=/ca&ssl_check_hostname=false&ssl_certfile=/c&ssl_keyfile=/k&ssl_password=x",
+            UpstreamAddress(
+                "c",
+                tls=UpstreamTls(
+                    check_hostname=False,
+                    ca_file=Path("/ca"),
+                    certificate=Path("/c"),
+                    key=Path("/k"),
+                    key_password=Secret("x"),
+                ),
+            ),
+        ),
+    ],
+)
+def test_upstream(url: str, expected: UpstreamAddress) -> None:
+    assert parse_upstream(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("", "expected redis://HOST:PORT"),
+        ("localhost", "expected redis://HOST:PORT"),
+        ("http://localhost:80", "expected redis://HOST:PORT"),
+        ("::1:6380", "brackets"),
+        ("redis://:6380", "expected redis://HOST:PORT"),
+        ("redis://h:99999", "host or port cannot be read"),
+        ("redis://h:x", "host or port cannot be read"),
+        ("redis://h:1/2", "SELECT"),
+        ("redis://u:p@h:1", "no user"),
+        ("redis://h:1?certificate=c", "unknown option 'certificate'"),
+        ("rediss://h:1", "needs a certificate"),
+        ("rediss://h:1?cert=c&certificate=d", "mean the same"),
+        ("unix://run/x", "three slashes"),
+        ("unix:///x?mode=9", "permission bits"),
+        ("redis://h:1#x", "expected redis://HOST:PORT"),
+    ],
+)
+def test_listen_refused(url: str, expected: str) -> None:
+    with pytest.raises(AddressError, match="bad URL") as caught:
+        parse_listen(url)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("localhost", "expected redis://[USER:PASSWORD@]HOST"),
+        ("redis://h:0", "between 1 and 65535"),
+        ("redis://h/x", "expected a database number, got 'x'"),
+        ("redis://h?db=-1", "expected a database number"),
+        ("redis://u@h", "needs a password"),
+        ("redis://:p@h?password=q", "given twice"),
+        ("redis://h?password=p&password_file=f", "exclude each other"),
+        ("redis://h?db=1&db=2", "db is given twice"),
+        ("redis://h?ssl_ca_certs=x", "unknown option 'ssl_ca_certs'"),
+        ("rediss://h?ssl_ca_cert=x", "unknown option 'ssl_ca_cert'"),
+        ("rediss://h?ssl_cert_reqs=maybe", "expected required, optional or none"),
+        ("rediss://h?ssl_check_hostname=maybe", "expected true or false"),
+        ("rediss://h?ssl_cert_reqs=none&ssl_check_hostname=true", "needs ssl_cert_reqs=required"),
+        ("rediss://h?ssl_keyfile=k", "needs ssl_certfile"),
+        ("rediss://h?ssl_ca_certs=", "expected the path of a file"),
+        ("unix://", "three slashes"),
+        ("unix://host/x", "three slashes"),
+    ],
+)
+def test_upstream_refused(url: str, expected: str) -> None:
+    with pytest.raises(AddressError, match="bad URL") as caught:
+        parse_upstream(url)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:hunter2@host:port",
+        "redis://:hunter2@host/x",
+        "redis://:hun/hunter2@host/x",
+        "redis://host?password=hunter2&x=1",
+        "rediss://host?ssl_password=hunter2&x=1",
+        "redis:user:hunter2@host",
+        "user:hunter2@host",
+    ],
+)
+def test_no_message_shows_a_password(url: str) -> None:
+    for parse in (parse_upstream, parse_listen):
+        with pytest.raises(AddressError) as caught:
+            parse(url)
+        assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in redacted(url)
+    assert "hunter2" not in repr(Secret("hunter2"))
+
+
+def test_display_names_no_secret() -> None:
+    assert str(parse_upstream("rediss://u:p@cache/3")) == "rediss://cache:6379/3"
+    assert str(parse_upstream("unix:///x?password=p")) == "unix:///x"
+    assert str(parse_listen("[::1]:7")) == "redis://[::1]:7"
+
+
+def test_a_secret_file_is_read_anew(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("first\n")
+    secret = Secret(file=file)
+    assert secret.read() == "first"
+    file.write_text("second")
+    assert secret.read() == "second"
+    assert Secret("text").read() == "text"
