@@ -1,0 +1,68 @@
+"""What the rules of one policy may not say together. Rules that are off say nothing.
+
+- a command refused twice: the second rule can never be the one that acts;
+- a command refused and replaced, or replaced by one that is refused;
+- a command replaced twice, or by one that is itself replaced;
+- two lifetimes: once the first has given a TTL, the second finds nothing to do.
+"""
+
+from proxy.commands.table import STANDARD
+from proxy.policy.model import Mode, Policy, PolicyRule
+from proxy.policy.yaml_source import Problems
+from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.refuse import RefuseSettings, covered
+from proxy.rules.replace import ReplaceSettings
+
+
+def find_contradictions(policy: Policy, problems: Problems) -> None:
+    """Note every contradiction, at the rule that comes second in the file."""
+    rules = [rule for rule in policy.rules if rule.mode is not Mode.OFF]
+    refused = _find_refused(rules, problems)
+    _check_replaced(rules, refused, problems)
+    lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings)]
+    for rule in lifetimes[1:]:
+        _note(rule, "lifetime", "a second lifetime", f"one; {_placed(lifetimes[0])} gives every string its TTL", problems)
+
+
+def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, PolicyRule]:
+    refused: dict[str, PolicyRule] = {}
+    for rule in rules:
+        if isinstance(rule.settings, RefuseSettings):
+            found = {name: each for each in rule.settings.commands for name in _names_refused(each)}
+            for name in found:
+                if name in refused:
+                    expected = f"each command refused once; {_placed(refused[name])} refuses it already"
+                    _note(rule, "refuse", name, expected, problems)
+            refused |= {name: rule for name in found if name not in refused}
+    return refused
+
+
+def _names_refused(command: str) -> set[str]:
+    return {command} | {spec.display for spec in covered(STANDARD.find(command), STANDARD)}
+
+
+def _check_replaced(rules: list[PolicyRule], refused: dict[str, PolicyRule], problems: Problems) -> None:
+    pairs = [
+        (rule, pair) for rule in rules if isinstance(rule.settings, ReplaceSettings) for pair in rule.settings.pairs
+    ]
+    replaced: dict[str, PolicyRule] = {}
+    for rule, (command, _) in pairs:
+        if command in replaced:
+            expected = f"each command replaced once; {_placed(replaced[command])} replaces it already"
+            _note(rule, "replace", command, expected, problems)
+        replaced.setdefault(command, rule)
+    for rule, (command, target) in pairs:
+        for each in (command, target):
+            if each in refused:
+                _note(rule, "replace", each, f"a command that is not refused; {_placed(refused[each])} refuses it", problems)
+        if target in replaced:
+            expected = f"a command that is not replaced itself; {_placed(replaced[target])} replaces it"
+            _note(rule, "replace", target, expected, problems)
+
+
+def _placed(rule: PolicyRule) -> str:
+    return f"{rule.name} (line {rule.where.line})"
+
+
+def _note(rule: PolicyRule, key: str, found: str, expected: str, problems: Problems) -> None:
+    problems.add(rule.where, f"rules.{rule.name}.{key}", found, expected)

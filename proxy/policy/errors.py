@@ -1,0 +1,46 @@
+"""What is wrong with a file: every problem with its place, what was found, and what was expected; all of them at once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_LONGEST_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Where:
+    """A place in a file; lines count from 1, and 0 stands for the file as a whole."""
+
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong. `path` leads to it from the top of the file (``rules.no-flush.refuse[0]``)."""
+
+    where: Where
+    path: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        place = f"{self.where}: {self.path}" if self.path else str(self.where)
+        return f"{place}: found {self.found}, expected {self.expected}"
+
+
+class PolicyError(Exception):
+    """A policy that cannot be used; `problems` in the order of the file."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.where))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def shown(text: str) -> str:
+    """Text from a file for an error: quoted, on one line, and no longer than can be read."""
+    if len(text) > _LONGEST_SHOWN:
+        text = text[:_LONGEST_SHOWN] + "…"
+    return repr(text)

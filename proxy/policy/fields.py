@@ -1,0 +1,173 @@
+"""One value of a file as what it stands for.
+
+Each ``read_…`` returns what the value means, or notes a problem and returns None: reading goes on, so that all problems of
+a file are found in one go, and a file with problems is never used.
+"""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from proxy.policy.errors import Where, shown
+from proxy.policy.yaml_source import Mapping, Problems, Scalar, Sequence, Value
+
+T = TypeVar("T")
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"(\d{1,9}[smhdw])+")
+_DURATION_PART = re.compile(r"(\d+)([smhdw])")
+_LONGEST = 36_500 * 86_400
+_SPAN = re.compile(r"(\d{1,9})(?:(\.\.)(\d{1,9})?)?")
+_PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,3})?)%")
+_INTEGER = re.compile(r"\d{1,9}")
+_LONGEST_TEXT = 200
+
+
+class Fields:
+    """The keys of a mapping, each asked for once; what nobody asked for is unknown."""
+
+    def __init__(self, mapping: Mapping, problems: Problems) -> None:
+        self.where = mapping.where
+        self.path = mapping.path
+        self.problems = problems
+        self._mapping = mapping
+        self._known: list[str] = []
+
+    def take(self, key: str) -> Value | None:
+        """The value of a key, if it is there."""
+        self._known.append(key)
+        return self._mapping.entries.get(key)
+
+    def read(self, key: str, read: Callable[[Value, Problems], T | None], default: T) -> T:
+        """The value of a key as `read` understands it; `default` if it is not there, or wrong."""
+        value = self.take(key)
+        if value is None:
+            return default
+        result = read(value, self.problems)
+        return default if result is None else result
+
+    def line_of(self, key: str) -> Where:
+        """The place of a key, or of the mapping if the key is not there."""
+        return self._mapping.keys.get(key, self.where)
+
+    def path_of(self, key: str) -> str:
+        """The path of a key."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def finish(self) -> None:
+        """Note every key that was not asked for."""
+        for key, where in self._mapping.keys.items():
+            if key not in self._known:
+                self.problems.add(where, self.path_of(key), "an unknown key", f"one of {', '.join(self._known)}")
+
+
+def read_mapping(value: Value, problems: Problems) -> Mapping | None:
+    """A mapping."""
+    if isinstance(value, Mapping):
+        return value
+    problems.unexpected(value, "a mapping")
+    return None
+
+
+def read_fields(value: Value, problems: Problems) -> Fields | None:
+    """A mapping with known keys."""
+    mapping = read_mapping(value, problems)
+    return None if mapping is None else Fields(mapping, problems)
+
+
+def read_list(value: Value, problems: Problems) -> tuple[Scalar, ...] | None:
+    """A list of at least one piece of text."""
+    if not isinstance(value, Sequence) or not value.items:
+        problems.unexpected(value, "a list such as [A, B]")
+        return None
+    scalars = []
+    for item in value.items:
+        if isinstance(item, Scalar) and item.text:
+            scalars.append(item)
+        else:
+            problems.unexpected(item, "text")
+    return tuple(scalars)
+
+
+def choice(choices: dict[str, T]) -> Callable[[Value, Problems], T | None]:
+    """One of a few words."""
+
+    def read(value: Value, problems: Problems) -> T | None:
+        if isinstance(value, Scalar) and value.text in choices:
+            return choices[value.text]
+        problems.unexpected(value, f"one of {', '.join(choices)}")
+        return None
+
+    return read
+
+
+def _scan(value: Value, pattern: re.Pattern[str], expected: str, problems: Problems) -> re.Match[str] | None:
+    match = pattern.fullmatch(value.text) if isinstance(value, Scalar) else None
+    if match is None:
+        problems.unexpected(value, expected)
+    return match
+
+
+def integer(least: int, most: int) -> Callable[[Value, Problems], int | None]:
+    """A whole number of a range, both ends included."""
+    expected = f"a whole number from {least} to {most}"
+
+    def read(value: Value, problems: Problems) -> int | None:
+        match = _scan(value, _INTEGER, expected, problems)
+        if match is None:
+            return None
+        if least <= int(match[0]) <= most:
+            return int(match[0])
+        problems.unexpected(value, expected)
+        return None
+
+    return read
+
+
+def read_duration(value: Value, problems: Problems) -> int | None:
+    """A time in seconds, written with its unit: ``30s``, ``5m``, ``1h30m``."""
+    expected = "a time with its unit, such as 30s, 5m, 2h or 1d, from 1s to 36500d"
+    match = _scan(value, _DURATION, expected, problems)
+    if match is None:
+        return None
+    seconds = sum(int(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(match[0]))
+    if 1 <= seconds <= _LONGEST:
+        return seconds
+    problems.unexpected(value, expected)
+    return None
+
+
+def read_percent(value: Value, problems: Problems) -> float | None:
+    """A share, written ``10%``, as 0.1; less than 100%."""
+    match = _scan(value, _PERCENT, "a percentage from 0% to 99%, such as 10%", problems)
+    return None if match is None else float(match[1]) / 100
+
+
+def read_span(value: Value, problems: Problems) -> tuple[int, int | None] | None:
+    """Least and most, written ``2..6``, ``2..`` (no most) or ``3``."""
+    match = _scan(value, _SPAN, "a number or a span, such as 3, 2..6 or 2..", problems)
+    if match is None:
+        return None
+    least = int(match[1])
+    most = least if match[2] is None else None if match[3] is None else int(match[3])
+    if least >= 1 and (most is None or least <= most):
+        return least, most
+    problems.unexpected(value, "a span that starts at 1 or more and does not end before it starts")
+    return None
+
+
+def read_line(value: Value, problems: Problems) -> str | None:
+    """One line of words for people, which will stand in an error reply."""
+    text = " ".join(value.text.split()) if isinstance(value, Scalar) else ""
+    if text and text.isprintable() and len(text) <= _LONGEST_TEXT:
+        return text
+    problems.unexpected(value, f"words for people, at most {_LONGEST_TEXT} characters")
+    return None
+
+
+def read_separator(value: Value, problems: Problems) -> str | None:
+    """One visible ASCII character."""
+    if isinstance(value, Scalar) and len(value.text) == 1 and "!" <= value.text <= "~":
+        return value.text
+    problems.unexpected(value, f"one visible ASCII character, such as {shown(':')}")
+    return None

@@ -1,0 +1,164 @@
+"""YAML read strictly.
+
+PyYAML's own loading turns `off` into False and lets the second of two equal keys win without a word. Here every scalar stays
+the text that was written, equal keys are a problem, and so is everything that a file of settings has no use for: several
+documents, tags, anchors and aliases (a short file of aliases can stand for gigabytes). Each value knows its line and its path.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import yaml
+
+from proxy.policy.errors import Problem, Where, shown
+
+_LARGEST = 1_000_000
+_DEEPEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """Text, as written."""
+
+    text: str
+    where: Where
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list."""
+
+    items: tuple["Value", ...]
+    where: Where
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Keys and values, in the order of the file; each key with its place."""
+
+    entries: dict[str, "Value"]
+    keys: dict[str, Where]
+    where: Where
+    path: str
+
+
+Value: TypeAlias = Scalar | Sequence | Mapping
+
+
+class Problems:
+    """Collects what is wrong, so that all of it can be reported at once."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def add(self, where: Where, path: str, found: str, expected: str) -> None:
+        """Note one problem."""
+        self.found.append(Problem(where, path, found, expected))
+
+    def unexpected(self, value: Value, expected: str) -> None:
+        """Note that a value is not what was expected."""
+        self.add(value.where, value.path, describe(value), expected)
+
+
+def describe(value: Value) -> str:
+    """A value in the words of an error."""
+    match value:
+        case Scalar(text=""):
+            return "nothing"
+        case Scalar(text=text):
+            return shown(text)
+        case Sequence():
+            return "a list"
+        case Mapping():
+            return "a mapping"
+
+
+def read_yaml(path: Path, problems: Problems) -> Value | None:
+    """The one document of a file; None, with problems noted, if it cannot be read at all."""
+    file = str(path)
+    try:
+        text = path.read_bytes()
+        if len(text) > _LARGEST:
+            problems.add(Where(file), "", f"{len(text)} bytes", f"at most {_LARGEST}")
+            return None
+        node = _compose(text.decode("utf-8-sig"))
+    except OSError as error:
+        problems.add(Where(file), "", error.strerror or type(error).__name__, "a file that can be read")
+    except UnicodeDecodeError as error:
+        problems.add(Where(file), "", f"the byte 0x{error.object[error.start]:02x}", "UTF-8")
+    except yaml.MarkedYAMLError as error:
+        line = 0 if error.problem_mark is None else error.problem_mark.line + 1
+        problems.add(Where(file, line), "", error.problem or "something else", "YAML")
+    except yaml.YAMLError as error:
+        problems.add(Where(file), "", " ".join(str(error).split()), "YAML")
+    else:
+        if node is not None:
+            return _Reading(file, problems).convert(node, "", 0)
+        problems.add(Where(file), "", "nothing", "a mapping")
+    return None
+
+
+def _compose(text: str) -> yaml.Node | None:
+    loader = _Loader(text)
+    try:
+        node: yaml.Node | None = loader.get_single_node()
+        return node
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.BaseLoader):
+    """BaseLoader resolves no scalar to anything but text; this one knows no anchors either."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise yaml.MarkedYAMLError(problem="an anchor or alias", problem_mark=event.start_mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+
+class _Reading:
+    """Turns PyYAML's nodes into values, noting duplicates and whatever is neither text, list nor mapping."""
+
+    def __init__(self, file: str, problems: Problems) -> None:
+        self._file = file
+        self._problems = problems
+
+    def convert(self, node: yaml.Node, path: str, depth: int) -> Value:
+        where = Where(self._file, node.start_mark.line + 1)
+        if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.rpartition(":")[2] not in ("str", "seq", "map"):
+            self._problems.add(where, path, f"the tag {shown(node.tag)}", "a value without a tag")
+        if depth > _DEEPEST:
+            self._problems.add(where, path, "more nesting", f"at most {_DEEPEST} levels")
+            return Scalar("", where, path)
+        if isinstance(node, yaml.MappingNode):
+            return self._convert_mapping(node, where, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            items = (self.convert(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(node.value))
+            return Sequence(tuple(items), where, path)
+        return Scalar(node.value, where, path)
+
+    def _convert_mapping(self, node: yaml.MappingNode, where: Where, path: str, depth: int) -> Mapping:
+        entries: dict[str, Value] = {}
+        keys: dict[str, Where] = {}
+        for key, value_node, key_where in self._pairs(node, path):
+            key_path = f"{path}.{key}" if path else key
+            if key in entries:
+                self._problems.add(key_where, key_path, "a second time", f"it once (first in line {keys[key].line})")
+                continue
+            keys[key] = key_where
+            entries[key] = self.convert(value_node, key_path, depth + 1)
+        return Mapping(entries, keys, where, path)
+
+    def _pairs(self, node: yaml.MappingNode, path: str) -> Iterator[tuple[str, yaml.Node, Where]]:
+        for key_node, value_node in node.value:
+            where = Where(self._file, key_node.start_mark.line + 1)
+            if isinstance(key_node, yaml.ScalarNode):
+                yield key_node.value, value_node, where
+            else:
+                self._problems.add(where, path, "a key that is not text", "text")

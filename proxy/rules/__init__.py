@@ -1,0 +1,15 @@
+"""Guardrails: one file each, and the few types that they share.
+
+    verdict.py    what a rule may say about a command
+    context.py    what a rule may know besides the command
+    rule.py       what a rule is: judge, and the plan that may judge in its place
+    lowering.py   one command's plan operations, gathered from the rules that touch it
+    order.py      which guardrail goes before which, and why
+    refuse.py     commands that are refused
+    replace.py    commands that run under another name (DEL as UNLINK)
+    names.py      how keys may be named
+    lifetime.py   a TTL for strings written without one
+
+A rule is bound to one command table and to what the engine is known to accept, and is pure from then on: a command and a
+context in, a verdict out. What a policy file calls it and how its YAML is read is the business of ``proxy.policy``.
+"""

@@ -1,0 +1,19 @@
+"""What a rule may know besides the command itself. Time and chance come in as values, so that a verdict can be repeated."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Context:
+    """The client and the moment that a command is judged in.
+
+    `now` is in seconds since the epoch; `random` returns a number in [0, 1).
+    """
+
+    user: str
+    client_name: str
+    database: int
+    in_transaction: bool
+    now: float
+    random: Callable[[], float]

@@ -1,0 +1,149 @@
+"""One command's plan operations, gathered from the rules that touch it.
+
+A plan may be stricter than the rules, never laxer: what it does not pass, append to or swap goes to ``judge``, which knows.
+So two naming rules become one check that is as strict as both, and whatever does not fit together is judged. An operation
+that changes the command counts only for a rule that is enforced; in any other mode the command is judged, to be counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxy.commands.table import Spec
+from proxy.hotpath.plan import Plan
+
+UNLIMITED = 2**31 - 1
+"""A length or a number of segments that no key reaches (Redis takes at most 512 MB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameCheck:
+    """What the bytes of a key must be like; a value, so that equal checks share one program of the plan.
+
+    `allowed` has a 0 or 1 for each of the 256 bytes. Lengths are in bytes. Without a `separator` (None) segments are not
+    counted. `reads` and `writes` say which keys of a command it is for.
+    """
+
+    allowed: bytes
+    min_length: int
+    max_length: int
+    separator: int | None
+    min_segments: int
+    max_segments: int
+    empty_segments: bool
+    reads: bool
+    writes: bool
+
+    def combined(self, other: "NameCheck") -> "NameCheck | None":
+        """A check that passes only what both pass, or None where one pass over a key cannot count both's segments."""
+        if None not in (self.separator, other.separator) and self.separator != other.separator:
+            return None
+        return NameCheck(
+            allowed=bytes(a & b for a, b in zip(self.allowed, other.allowed, strict=True)),
+            min_length=max(self.min_length, other.min_length),
+            max_length=min(self.max_length, other.max_length),
+            separator=other.separator if self.separator is None else self.separator,
+            min_segments=max(self.min_segments, other.min_segments),
+            max_segments=min(self.max_segments, other.max_segments),
+            empty_segments=self.empty_segments and other.empty_segments,
+            reads=self.reads or other.reads,
+            writes=self.writes or other.writes,
+        )
+
+    def add_to(self, plan: Plan) -> int:
+        """Add it to the plan, and return the number that it has there."""
+        return plan.add_names(
+            self.allowed,
+            self.min_length,
+            self.max_length,
+            -1 if self.separator is None else self.separator,
+            self.min_segments,
+            self.max_segments,
+            int(self.reads) | int(self.writes) << 1,
+            self.empty_segments,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Arguments added to a command of exactly `argc` arguments; `suffixes` are encoded, and taken in turn.
+
+    A longer command passes unchanged if its argument `argc` is one of `satisfied_by`, in any letter case.
+    """
+
+    argc: int
+    added: int
+    suffixes: Sequence[bytes]
+    satisfied_by: Sequence[bytes]
+
+
+class Lowering:
+    """The operations for one command. `enforced` is set before each rule adds its own."""
+
+    __slots__ = ("_append", "_judged", "_names", "_swap", "acts", "enforced", "spec")
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        """The command as the next rule sees it: another one after a swap."""
+        self.enforced = False
+        self.acts: list[int] = []
+        self._judged = False
+        self._names: NameCheck | None = None
+        self._append: Append | None = None
+        self._swap: Spec | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether the command always takes the slow way."""
+        return self._judged
+
+    @property
+    def changes(self) -> bool:
+        """Whether the plan itself changes the command."""
+        return not self._judged and (self._append is not None or self._swap is not None)
+
+    def judge(self) -> None:
+        """Judge every such command."""
+        self._judged = True
+
+    def check_names(self, check: NameCheck) -> None:
+        """Judge the command if one of its keys fails the check."""
+        if self._changed():
+            self._judged = True  # the check would read the keys of the command as it was, not as it is to be
+            return
+        combined = check if self._names is None else self._names.combined(check)
+        if combined is None:
+            self._judged = True
+        else:
+            self._names = combined
+
+    def append(self, append: Append) -> None:
+        """Add arguments at its end."""
+        if not self.enforced or self._changed():
+            self._judged = True
+        else:
+            self._append = append
+
+    def swap(self, target: Spec) -> None:
+        """Run it under another command's name."""
+        if not self.enforced or self._changed():
+            self._judged = True
+        else:
+            self._swap = self.spec = target
+
+    def _changed(self) -> bool:
+        return self._append is not None or self._swap is not None
+
+    def apply(self, command_id: int, plan: Plan, programs: dict[NameCheck, int]) -> None:
+        """Write the operations into the plan. `programs` holds the name checks that are in it already."""
+        if self._judged:
+            plan.judge_always(command_id)
+            return
+        if self._names is not None:
+            if self._names not in programs:
+                programs[self._names] = self._names.add_to(plan)
+            plan.check_names(command_id, programs[self._names])
+        if self._append is not None:
+            append = self._append
+            plan.append(command_id, append.argc, append.added, append.suffixes, append.satisfied_by)
+        if self._swap is not None:
+            plan.swap_name(command_id, self._swap.name.encode())

@@ -1,0 +1,147 @@
+"""How keys may be named: characters, length, segments.
+
+Every key of every command is checked, reads and writes apart where the policy says so; which arguments are keys is known
+from the command table, never guessed. An error says which argument is wrong and in what, but never repeats the key: it came
+from outside, and may be personal data.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command, Key
+from proxy.commands.table import Spec
+from proxy.rules.context import Context
+from proxy.rules.lowering import UNLIMITED, Lowering, NameCheck
+from proxy.rules.rule import Wording
+from proxy.rules.verdict import PASS, Verdict, refusal
+
+_VISIBLE = bytes(range(0x21, 0x7F))
+CHARACTERS: dict[str, bytes] = {
+    "any": bytes(range(256)),
+    "printable-ascii": _VISIBLE,
+    "printable-utf8": _VISIBLE + bytes(range(0x80, 0x100)),
+    "unquoted-ascii": _VISIBLE.translate(None, b"\"'`\\"),
+    "word-ascii": b"".join((bytes(range(0x30, 0x3A)), bytes(range(0x41, 0x5B)), bytes(range(0x61, 0x7B)), b"_-.:/{}")),
+}
+"""Which bytes a name may hold, by the name that policies use. Space is in none but ``any``: it is what breaks shells and logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamesSettings:
+    """What a key's name must be like. Lengths are in bytes; `min_segments` 1 and no most mean that they are not limited."""
+
+    characters: str = "any"
+    min_length: int = 1
+    max_length: int | None = None
+    separator: str = ":"
+    min_segments: int = 1
+    max_segments: int | None = None
+    empty_segments: bool = True
+    reads: bool = True
+    writes: bool = True
+
+    @property
+    def counts_segments(self) -> bool:
+        """Whether there is anything to say about segments at all."""
+        return self.min_segments > 1 or self.max_segments is not None or not self.empty_segments
+
+    @property
+    def segments(self) -> str:
+        """The allowed numbers of segments in words."""
+        if self.max_segments is None:
+            return f"{self.min_segments} or more"
+        if self.max_segments == self.min_segments:
+            return str(self.min_segments)
+        return f"{self.min_segments} to {self.max_segments}"
+
+
+class Naming:
+    """One standard for the names of keys."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: NamesSettings, wording: Wording) -> None:
+        self.name = name
+        self._settings = settings
+        self._wording = wording
+        self._allowed = CHARACTERS[settings.characters]
+        self._separator = settings.separator.encode()
+        self._counts_segments = settings.counts_segments
+        self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
+        self._max_segments = UNLIMITED if settings.max_segments is None else settings.max_segments
+        self._instead = wording.instead or _describe(settings)
+
+    def touches(self, spec: Spec) -> bool:
+        """Every command that can have keys."""
+        return bool(spec.key_specs)
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Refuse for the first key that is not as it should be, else PASS."""
+        settings = self._settings
+        for key in command.keys:
+            if not (settings.writes if key.write else settings.reads):
+                continue
+            if key.index == command.streamed:
+                fault = f"is {command.streamed_length} bytes long, too long to be a name"
+            else:
+                fault = self._fault(key)
+            if fault:
+                return self._refuse(key, fault)
+        return PASS
+
+    def _fault(self, key: Key) -> str:
+        name = key.name
+        size = len(name)
+        if size < self._settings.min_length:
+            return f"is {_bytes(size)} long, and {self._settings.min_length} is the least"
+        if size > self._max_length:
+            return f"is {_bytes(size)} long, and {self._max_length} is the most"
+        stray = name.translate(None, self._allowed)
+        if stray:
+            return f"holds the byte 0x{stray[0]:02x} at offset {name.index(stray[0])}, which is not {self._settings.characters}"
+        return self._segment_fault(name) if self._counts_segments else ""
+
+    def _segment_fault(self, name: bytes) -> str:
+        settings = self._settings
+        count = name.count(self._separator) + 1
+        if not settings.min_segments <= count <= self._max_segments:
+            noun = "segment" if count == 1 else "segments"
+            return f"has {count} {noun}, and {settings.segments} separated by '{settings.separator}' are wanted"
+        if not settings.empty_segments and b"" in name.split(self._separator):
+            return f"has an empty segment between its '{settings.separator}'"
+        return ""
+
+    def _refuse(self, key: Key, fault: str) -> Verdict:
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        return refusal(self.name, f"the key in argument {key.index} {fault}{because}", self._instead)
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """A check of the bytes, in every mode: a key that fails it is judged, to be refused or counted."""
+        settings = self._settings
+        lowering.check_names(
+            NameCheck(
+                allowed=bytes(byte in self._allowed for byte in range(256)),
+                min_length=settings.min_length,
+                max_length=self._max_length,
+                separator=self._separator[0] if self._counts_segments else None,
+                min_segments=settings.min_segments,
+                max_segments=self._max_segments,
+                empty_segments=settings.empty_segments,
+                reads=settings.reads,
+                writes=settings.writes,
+            )
+        )
+
+
+def _bytes(size: int) -> str:
+    return "1 byte" if size == 1 else f"{size} bytes"
+
+
+def _describe(settings: NamesSettings) -> str:
+    wanted = []
+    if settings.counts_segments:
+        wanted.append(f"{settings.segments} segments separated by '{settings.separator}'")
+    if settings.characters != "any":
+        wanted.append(f"{settings.characters} characters")
+    if settings.max_length is not None:
+        wanted.append(f"at most {settings.max_length} bytes")
+    return f"name it with {', '.join(wanted)}" if wanted else "give it a name"

@@ -1,0 +1,24 @@
+"""Which guardrail goes before which. The order is the product's, not the policy author's: moving a rule in a file never
+changes what it does. Two rules of one guardrail keep the order of the file.
+
+A rule sees the command as the rules before it left it, so whatever judges what the *client* said comes before whatever
+changes it:
+
+1. ``refuse``: a refused command needs no other opinion, and no rewrite may hide it from its refusal.
+2. ``names``: about the keys that the client wrote, before anything adds arguments around them.
+3. ``replace``: before the lifetimes, which then see the command that will really run.
+4. ``lifetime``: last, for it completes a write that every other rule has let through.
+"""
+
+from typing import TypeAlias
+
+from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.names import NamesSettings
+from proxy.rules.refuse import RefuseSettings
+from proxy.rules.replace import ReplaceSettings
+
+Settings: TypeAlias = RefuseSettings | NamesSettings | ReplaceSettings | LifetimeSettings
+"""What a policy can say about a guardrail; one type for each."""
+
+ORDER: tuple[type[Settings], ...] = (RefuseSettings, NamesSettings, ReplaceSettings, LifetimeSettings)
+"""First to last."""

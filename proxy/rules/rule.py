@@ -1,0 +1,48 @@
+"""What a rule is.
+
+``judge`` is the whole truth about a rule. ``lower`` only says how a plan may reach the same verdict without calling it: what
+it leaves out, or cannot say in plan operations, is judged. A property test holds the two to each other.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """The policy author's own words for a refusal; empty where the rule's own words are to be used."""
+
+    because: str = ""
+    instead: str = ""
+
+
+def takes(spec: Spec, argc: int) -> bool:
+    """Whether Redis accepts `argc` arguments, the command's name included, for this command."""
+    return argc == spec.arity if spec.arity >= 0 else argc >= -spec.arity
+
+
+class Rule(Protocol):
+    """One guardrail of a policy, bound to a command table."""
+
+    @property
+    def name(self) -> str:
+        """The rule's name in the policy, as errors and metrics show it."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Commands that its rewrites send in place of the client's own, to be probed before the first is sent."""
+
+    def touches(self, spec: Spec) -> bool:
+        """Whether `judge` can say anything but PASS to this command."""
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """The verdict on one command that the rule touches."""
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """Add to `lowering` what the plan is to do with a command that the rule touches."""

@@ -1,0 +1,48 @@
+"""What a rule may say about a command: a small, closed set, so that whoever acts on one can match all of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from proxy.wire.encode import encode_error
+
+ReplyEdit: TypeAlias = Callable[[bytes], bytes]
+"""Maps one whole reply frame (with its CRLF) to the frame that the client gets instead. Pure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The command goes on as it is.
+
+    `skipped` says why a rewrite that the rule asks for was not made; it is empty where there was nothing to do.
+    """
+
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The command goes on as `argv`, and `edit`, if any, is applied to its reply.
+
+    An argument that is being streamed (``Command.streamed``) keeps its index and its empty stand-in.
+    """
+
+    argv: list[bytes]
+    edit: ReplyEdit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The command does not reach Redis; `error` is the whole reply line, CRLF included."""
+
+    error: bytes
+
+
+Verdict: TypeAlias = Pass | Rewrite | Refuse
+
+PASS = Pass()
+
+
+def refusal(rule: str, why: str, instead: str) -> Refuse:
+    """The one form that every refusal has: which rule, why, and what to do instead."""
+    return Refuse(encode_error(f"DENIED keyrail/{rule}: {why}; {instead}"))
