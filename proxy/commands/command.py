@@ -1,0 +1,64 @@
+"""One request apart from the wire, as rules judge it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxy.commands.spec import Spec
+from proxy.commands.table import Table
+from proxy.wire.request import Request
+
+_WRITE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a command: which argument it is, and whether the command may write it."""
+
+    index: int
+    name: bytes
+    write: bool
+
+
+class Command:
+    """A command and its arguments, the name included.
+
+    ``streamed`` is the index of an argument whose ``streamed_length`` bytes are not here, because they are passed on
+    while they arrive; ``argv`` holds ``b""`` in its place.
+    """
+
+    __slots__ = ("_keys", "_table", "argv", "name", "spec", "streamed", "streamed_length")
+
+    def __init__(
+        self,
+        table: Table,
+        argv: Sequence[bytes],
+        spec: Spec | None = None,
+        streamed: int | None = None,
+        streamed_length: int = 0,
+    ) -> None:
+        self.argv = list(argv)
+        self.spec = table.spec_of(self.argv) if spec is None else spec
+        self.name = self.spec.display or _printable(self.argv[0] if self.argv else b"")
+        self.streamed = streamed
+        self.streamed_length = streamed_length
+        self._table = table
+        self._keys: tuple[Key, ...] | None = None
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The command's keys, in the order of its arguments as the key specifications list them."""
+        if self._keys is None:
+            finder = self._table.keys
+            count = finder.find(self.spec.id, Request.from_argv(self.argv))
+            self._keys = tuple(
+                Key(finder.indexes[i], self.argv[finder.indexes[i]], finder.access[i] == _WRITE) for i in range(count)
+            )
+        return self._keys
+
+    def __repr__(self) -> str:
+        return f"Command({self.name!r}, {len(self.argv)} arguments)"
+
+
+def _printable(name: bytes) -> str:
+    """An unknown name as it may be shown: upper case, other bytes as ``?``, and not long."""
+    return "".join(chr(byte) if 32 < byte < 127 else "?" for byte in name[:64]).upper()

@@ -1,0 +1,54 @@
+cimport cython
+
+from proxy.wire.request cimport Request
+
+cdef int _READ, _WRITE
+cdef int _NONE, _RANGE, _SPECS, _SORT, _MIGRATE, _GEORADIUS, _STREAMS, _BITFIELD
+cdef int _MISFIT, _WIDTH, _KEYWORD, _START, _KEYNUM, _LAST, _STEP, _LIMIT, _COUNT_AT, _FIRST_KEY, _ACCESS
+cdef int _FIRST_CAPACITY, _KEPT_CAPACITY, _MOST_DIGITS
+
+
+cdef class KeyFinder:
+    cdef public int[::1] indexes
+    cdef public int[::1] access
+    cdef Py_ssize_t capacity
+    cdef Py_ssize_t count
+    cdef unsigned char[::1] kinds
+    cdef int[::1] offsets
+    cdef int[::1] rows
+    cdef list keywords
+
+    @cython.locals(kind=cython.int)
+    cpdef Py_ssize_t find(self, int command_id, Request request) except -1
+    cpdef bint blocks(self, int command_id, Request request) except -1
+    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, step=cython.Py_ssize_t, access=cython.int)
+    cdef Py_ssize_t _range(self, Py_ssize_t row, Py_ssize_t argc) except -1
+    cdef int _add(self, Py_ssize_t index, int access) except -1
+    @cython.locals(capacity=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cdef _grow(self)
+    cdef Py_ssize_t _find(self, int kind, int command_id, Request request, const unsigned char *data) except -1
+    cdef _shrink(self)
+    cdef int _specs(self, Py_ssize_t row, Py_ssize_t end, Request request, const unsigned char *data) except -1
+    @cython.locals(argc=cython.Py_ssize_t, first=cython.Py_ssize_t, last=cython.longlong, step=cython.Py_ssize_t,
+                   keys=cython.longlong)
+    cdef int _spec(self, Py_ssize_t row, Request request, const unsigned char *data) except -2
+    @cython.locals(i=cython.Py_ssize_t, word=bytes, size=cython.Py_ssize_t)
+    cdef Py_ssize_t _behind_keyword(self, Py_ssize_t keyword, Py_ssize_t start, Request request,
+                                    const unsigned char *data) except -1
+    @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t, value=cython.longlong)
+    cdef long long _number(self, Request request, const unsigned char *data, Py_ssize_t index) noexcept
+    @cython.locals(start=cython.Py_ssize_t, i=cython.Py_ssize_t, byte=cython.uchar)
+    cdef bint _is(self, Request request, const unsigned char *data, Py_ssize_t index, const unsigned char *word,
+                  Py_ssize_t size) noexcept
+    @cython.locals(argc=cython.Py_ssize_t, store=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cdef int _sort(self, Request request, const unsigned char *data) except -1
+    @cython.locals(argc=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cdef int _migrate(self, Request request, const unsigned char *data) except -1
+    @cython.locals(argc=cython.Py_ssize_t, store=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cdef int _georadius(self, Request request, const unsigned char *data) except -1
+    @cython.locals(first=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    cdef int _streams(self, Request request, const unsigned char *data) except -1
+    @cython.locals(argc=cython.Py_ssize_t, sign=cython.int, i=cython.Py_ssize_t)
+    cdef Py_ssize_t _stream_options(self, Request request, const unsigned char *data) noexcept
+    @cython.locals(argc=cython.Py_ssize_t, access=cython.int, i=cython.Py_ssize_t)
+    cdef int _bitfield(self, Request request, const unsigned char *data) except -1

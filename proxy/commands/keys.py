@@ -1,0 +1,364 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""Which arguments of a request are keys, and which of those it may write.
+
+Most commands have one plain range of keys and take one step. The rest follow Redis's key specifications, with its rule
+that a specification which does not fit the arguments (a count that is no number, keys beyond the last argument) means
+no keys at all, since such a request fails. A keyword that is absent is no misfit: it is optional.
+
+Five syntaxes are walked as the commands themselves walk them, because no specification tells the truth about them:
+SORT (the last STORE counts), MIGRATE, GEORADIUS, XREAD and XREADGROUP (a group or consumer may be called STREAMS), and
+BITFIELD (which only reads when all it does is GET). Following Redis's own key functions there would leave ways to name
+a key that the command uses and the policy does not see.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+from proxy.commands.overlay import READ_KEYS
+from proxy.commands.spec import KeySpec
+from proxy.wire.request import Request
+
+_READ = 1
+_WRITE = 2
+
+_NONE = 0
+_RANGE = 1
+_SPECS = 2
+_SORT = 3
+_MIGRATE = 4
+_GEORADIUS = 5
+_STREAMS = 6
+_BITFIELD = 7
+
+_SYNTAXES = {
+    "SORT": _SORT,
+    "SORT_RO": _SORT,
+    "MIGRATE": _MIGRATE,
+    "GEORADIUS": _GEORADIUS,
+    "GEORADIUSBYMEMBER": _GEORADIUS,
+    "XREAD": _STREAMS,
+    "XREADGROUP": _STREAMS,
+    "BITFIELD": _BITFIELD,
+}
+
+_MISFIT = -1
+_FIRST_CAPACITY = 64
+_KEPT_CAPACITY = 16384
+_MOST_DIGITS = 10
+
+# One specification is a row of this many numbers.
+_WIDTH = 9
+_KEYWORD = 0
+_START = 1
+_KEYNUM = 2
+_LAST = 3
+_STEP = 4
+_LIMIT = 5
+_COUNT_AT = 6
+_FIRST_KEY = 7
+_ACCESS = 8
+
+
+class KeyFinder:
+    """The keys of requests: ``find`` says how many; ``indexes`` then holds the arguments that are keys, and ``access``
+    what the command may do to each: 1 only read it, 2 write it.
+    """
+
+    def __init__(self, commands: Sequence[tuple[str, Sequence[KeySpec]]]) -> None:
+        self.indexes = array("i", bytes(4 * _FIRST_CAPACITY))
+        self.access = array("i", bytes(4 * _FIRST_CAPACITY))
+        self.capacity = _FIRST_CAPACITY
+        self.count = 0
+        self.kinds = bytearray(len(commands))
+        self.offsets = array("i", bytes(4 * (len(commands) + 1)))
+        self.keywords: list[bytes] = []
+        numbers: list[int] = []
+        for i, (name, key_specs) in enumerate(commands):
+            self.offsets[i] = len(numbers)
+            usable = [spec for spec in key_specs if spec.names_keys and "unknown" not in (spec.begin, spec.find)]
+            for spec in usable:
+                numbers += self._row(spec, name in READ_KEYS)
+            self.kinds[i] = _SYNTAXES.get(name, _kind(usable))
+        self.offsets[len(commands)] = len(numbers)
+        self.rows = array("i", numbers or [0])
+
+    def _row(self, spec: KeySpec, read_only: bool) -> list[int]:
+        keyword = 0
+        if spec.begin == "keyword":
+            self.keywords.append(spec.keyword.lower().encode("ascii"))
+            keyword = len(self.keywords)
+        access = _WRITE if spec.writes and not read_only else _READ
+        keynum = int(spec.find == "keynum")
+        return [
+            keyword,
+            spec.start,
+            keynum,
+            spec.last,
+            spec.step,
+            spec.limit,
+            spec.count_at,
+            spec.first_key,
+            access,
+        ]
+
+    def find(self, command_id: int, request: Request) -> int:
+        """How many keys the request has. Never raises for what a client sent."""
+        kind = self.kinds[command_id]
+        self.count = 0
+        if self.capacity > _KEPT_CAPACITY:
+            self._shrink()
+        if kind == _NONE:
+            return 0
+        if kind == _RANGE:
+            return self._range(self.offsets[command_id], request.argc)
+        return self._find(kind, command_id, request, request.data)
+
+    def blocks(self, command_id: int, request: Request) -> bool:
+        """Whether a command of State.BLOCKING can block with these arguments: XREAD without BLOCK never does."""
+        if self.kinds[command_id] != _STREAMS:
+            return True
+        return self._stream_options(request, request.data) < 0
+
+    def _range(self, row: int, argc: int) -> int:
+        first = self.rows[row + _START]
+        last = self.rows[row + _LAST]
+        last = first + last if last >= 0 else argc + last
+        if last >= argc or last < first or first >= argc:
+            return 0
+        step = self.rows[row + _STEP]
+        access = self.rows[row + _ACCESS]
+        if first + step > last:
+            self.indexes[0] = first
+            self.access[0] = access
+            self.count = 1
+            return 1
+        while first <= last:
+            self._add(first, access)
+            first += step
+        return self.count
+
+    def _add(self, index: int, access: int) -> None:
+        if self.count >= self.capacity:
+            self._grow()
+        self.indexes[self.count] = index
+        self.access[self.count] = access
+        self.count += 1
+
+    def _grow(self) -> None:
+        capacity = self.capacity * 2
+        indexes = array("i", bytes(4 * capacity))
+        access = array("i", bytes(4 * capacity))
+        i = 0
+        while i < self.count:
+            indexes[i] = self.indexes[i]
+            access[i] = self.access[i]
+            i += 1
+        self.indexes = indexes
+        self.access = access
+        self.capacity = capacity
+
+    def _find(self, kind: int, command_id: int, request: Request, data: bytes) -> int:
+        if request.argc < 2:
+            return 0
+        if kind == _SPECS:
+            self._specs(self.offsets[command_id], self.offsets[command_id + 1], request, data)
+        elif kind == _SORT:
+            self._sort(request, data)
+        elif kind == _MIGRATE:
+            self._migrate(request, data)
+        elif kind == _GEORADIUS:
+            self._georadius(request, data)
+        elif kind == _STREAMS:
+            self._streams(request, data)
+        else:
+            self._bitfield(request, data)
+        return self.count
+
+    def _shrink(self) -> None:
+        self.indexes = array("i", bytes(4 * _FIRST_CAPACITY))
+        self.access = array("i", bytes(4 * _FIRST_CAPACITY))
+        self.capacity = _FIRST_CAPACITY
+
+    def _specs(self, row: int, end: int, request: Request, data: bytes) -> None:
+        while row < end:
+            if self._spec(row, request, data) == _MISFIT:
+                self.count = 0
+                return
+            row += _WIDTH
+
+    def _spec(self, row: int, request: Request, data: bytes) -> int:
+        argc = request.argc
+        first = self.rows[row + _START]
+        if self.rows[row + _KEYWORD] != 0:
+            first = self._behind_keyword(self.rows[row + _KEYWORD] - 1, first, request, data)
+            if first == 0:
+                return 0
+        step = self.rows[row + _STEP]
+        if self.rows[row + _KEYNUM] != 0:
+            if first + self.rows[row + _COUNT_AT] >= argc:
+                return _MISFIT
+            keys = self._number(request, data, first + self.rows[row + _COUNT_AT])
+            if keys < 0:
+                return _MISFIT
+            first += self.rows[row + _FIRST_KEY]
+            last = first + (keys - 1) * step
+        elif self.rows[row + _LAST] >= 0:
+            last = first + self.rows[row + _LAST]
+        elif self.rows[row + _LIMIT] == 0:
+            last = argc + self.rows[row + _LAST]
+        else:
+            last = first + (argc - first) // self.rows[row + _LIMIT] + self.rows[row + _LAST]
+        if last >= argc or last < first or first >= argc:
+            return _MISFIT
+        while first <= last:
+            self._add(first, self.rows[row + _ACCESS])
+            first += step
+        return 0
+
+    def _behind_keyword(self, keyword: int, start: int, request: Request, data: bytes) -> int:
+        word = self.keywords[keyword]
+        size = len(word)
+        if start >= 0:
+            i = start
+            while i + 1 < request.argc:
+                if self._is(request, data, i, word, size):
+                    return i + 1
+                i += 1
+            return 0
+        i = request.argc + start
+        while i > 0 and i + 1 < request.argc:
+            if self._is(request, data, i, word, size):
+                return i + 1
+            i -= 1
+        return 0
+
+    def _number(self, request: Request, data: bytes, index: int) -> int:
+        """The argument as Redis reads numbers (no sign, no leading zero); -1 for what is none or too large to be one."""
+        i = request.starts[index]
+        end = request.ends[index]
+        if i == end or end - i > _MOST_DIGITS or (data[i] == 48 and end - i > 1):
+            return -1
+        value = 0
+        while i < end:
+            if data[i] < 48 or data[i] > 57:
+                return -1
+            value = value * 10 + (data[i] - 48)
+            i += 1
+        return value
+
+    def _is(self, request: Request, data: bytes, index: int, word: bytes, size: int) -> bool:
+        """Whether the argument is that lower-case word, in any letter case."""
+        start = request.starts[index]
+        if request.ends[index] - start != size:
+            return False
+        i = 0
+        while i < size:
+            byte = data[start + i]
+            if byte != word[i] and (byte < 65 or byte > 90 or byte + 32 != word[i]):
+                return False
+            i += 1
+        return True
+
+    def _sort(self, request: Request, data: bytes) -> None:
+        argc = request.argc
+        store = 0
+        i = 2
+        while i < argc:
+            if self._is(request, data, i, b"store", 5) and i + 1 < argc:
+                store = i + 1
+                i += 2
+            elif self._is(request, data, i, b"limit", 5):
+                i += 3
+            elif self._is(request, data, i, b"by", 2) or self._is(request, data, i, b"get", 3):
+                i += 2
+            else:
+                i += 1
+        self._add(1, _READ)
+        if store != 0:
+            self._add(store, _WRITE)
+
+    def _migrate(self, request: Request, data: bytes) -> None:
+        argc = request.argc
+        if argc < 6:
+            return
+        i = 6
+        while i < argc:
+            if self._is(request, data, i, b"keys", 4):
+                if request.ends[3] != request.starts[3]:
+                    return
+                i += 1
+                while i < argc:
+                    self._add(i, _WRITE)
+                    i += 1
+                return
+            if self._is(request, data, i, b"auth", 4):
+                i += 2
+            elif self._is(request, data, i, b"auth2", 5):
+                i += 3
+            else:
+                i += 1
+        self._add(3, _WRITE)
+
+    def _georadius(self, request: Request, data: bytes) -> None:
+        argc = request.argc
+        store = 0
+        i = 5
+        while i + 1 < argc:
+            if self._is(request, data, i, b"store", 5) or self._is(request, data, i, b"storedist", 9):
+                store = i + 1
+                i += 2
+            else:
+                i += 1
+        self._add(1, _READ)
+        if store != 0:
+            self._add(store, _WRITE)
+
+    def _streams(self, request: Request, data: bytes) -> None:
+        first = self._stream_options(request, data)
+        first = first if first >= 0 else -first
+        if first == 0 or (request.argc - first) % 2 != 0:
+            return
+        end = first + (request.argc - first) // 2
+        while first < end:
+            self._add(first, _READ)
+            first += 1
+
+    def _stream_options(self, request: Request, data: bytes) -> int:
+        """The index behind STREAMS, negative where BLOCK was among the options; 0 without STREAMS.
+
+        Every option but GROUP takes a number or nothing, so none of their arguments can pass for STREAMS.
+        """
+        argc = request.argc
+        sign = 1
+        i = 1
+        while i < argc:
+            if self._is(request, data, i, b"streams", 7):
+                return sign * (i + 1)
+            if self._is(request, data, i, b"group", 5):
+                i += 3
+            else:
+                if self._is(request, data, i, b"block", 5):
+                    sign = -1
+                i += 1
+        return 0
+
+    def _bitfield(self, request: Request, data: bytes) -> None:
+        argc = request.argc
+        access = _READ
+        i = 2
+        while i < argc and access == _READ:
+            if self._is(request, data, i, b"get", 3):
+                i += 3
+            elif self._is(request, data, i, b"overflow", 8):
+                i += 2
+            else:
+                access = _WRITE
+        self._add(1, access)
+
+
+def _kind(usable: Sequence[KeySpec]) -> int:
+    if not usable:
+        return _NONE
+    if len(usable) == 1 and usable[0].begin == "index" and usable[0].find == "range" and usable[0].limit == 0:
+        return _RANGE
+    return _SPECS

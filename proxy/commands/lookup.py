@@ -1,0 +1,96 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""Which command a request is, found without making a Python object.
+
+An open-addressing hash over the names, folded to lower case as Redis folds them (ASCII only). A subcommand is looked up
+by its own name with its container's id as part of both hash and comparison, so that ``CLIENT|SETNAME`` sent as ONE
+argument is what it is to Redis: an unknown command.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+from proxy.wire.request import Request
+
+_FOLD = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
+
+
+class Lookup:
+    """Command ids by request. ``names[id]`` is ``"GET"`` or ``"CLIENT|SETNAME"``; id 0 is the unknown command."""
+
+    def __init__(self, names: Sequence[str], containers: Sequence[bool]) -> None:
+        size = 1
+        while size < 4 * len(names):
+            size *= 2
+        self.mask = size - 1
+        self.slots = array("i", bytes(4 * size))
+        self.parents = array("i", bytes(4 * len(names)))
+        self.starts = array("i", bytes(4 * len(names)))
+        self.ends = array("i", bytes(4 * len(names)))
+        self.containers = bytes(containers)
+        self.fold = _FOLD
+        self.longest = 0
+        ids = {name: i for i, name in enumerate(names)}
+        text = b""
+        for i, name in enumerate(names):
+            container, _, subcommand = name.partition("|")
+            own = (subcommand or container).lower().encode("ascii")
+            self.starts[i] = len(text)
+            self.ends[i] = len(text) + len(own)
+            self.parents[i] = ids[container] if subcommand else 0
+            self.longest = max(self.longest, len(own))
+            text += own
+        self.text = text
+        for i in range(1, len(names)):
+            slot = self._hash(text, self.starts[i], self.ends[i], self.parents[i]) & self.mask
+            while self.slots[slot] != 0:
+                slot = (slot + 1) & self.mask
+            self.slots[slot] = i
+
+    def find(self, request: Request) -> int:
+        """The id of the request's command; 0 where the table does not know it.
+
+        The second argument belongs to the name where the first is a container: an unknown subcommand is unknown, and a
+        container alone is the container (to which Redis answers an error, or its own reply in the case of COMMAND).
+        """
+        return self._find(request, request.data)
+
+    def _find(self, request: Request, data: bytes) -> int:
+        if request.argc == 0:
+            return 0
+        found = self._find_name(data, request.starts[0], request.ends[0], 0)
+        if self.containers[found] == 0 or request.argc == 1:
+            return found
+        return self._find_name(data, request.starts[1], request.ends[1], found)
+
+    def _find_name(self, data: bytes, start: int, end: int, parent: int) -> int:
+        if end - start > self.longest:
+            return 0
+        slot = self._hash(data, start, end, parent) & self.mask
+        found = self.slots[slot]
+        while found != 0:
+            if (
+                self.parents[found] == parent
+                and self.ends[found] - self.starts[found] == end - start
+                and self._same(data, start, end, self.starts[found])
+            ):
+                return found
+            slot = (slot + 1) & self.mask
+            found = self.slots[slot]
+        return 0
+
+    def _hash(self, data: bytes, start: int, end: int, parent: int) -> int:
+        value = parent + 1
+        i = start
+        while i < end:
+            value = (value * 31 + self.fold[data[i]]) & 0xFFFFFF
+            i += 1
+        return value
+
+    def _same(self, data: bytes, start: int, end: int, at: int) -> bool:
+        i = start
+        while i < end:
+            if self.fold[data[i]] != self.text[at]:
+                return False
+            at += 1
+            i += 1
+        return True

@@ -1,0 +1,111 @@
+"""The command table: what engines say joined with what the overlay decides.
+
+Ids index everything on the hot path. They are the position in ``Table.specs``, stay as they are when a table is
+completed from a running engine, and mean nothing outside the process.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from proxy.commands.introspect import Description, descriptions
+from proxy.commands.keys import KeyFinder
+from proxy.commands.lookup import Lookup
+from proxy.commands.overlay import creates_of, drops_ttl, lane_of, state_of
+from proxy.commands.recorded import standard_commands
+from proxy.commands.spec import KeySpec, Lane, Spec, State
+from proxy.wire.request import Request
+
+__all__ = ["STANDARD", "KeySpec", "Lane", "Spec", "State", "Table"]
+
+UNKNOWN = Spec(
+    id=0,
+    name="",
+    arity=0,
+    container=False,
+    flags=frozenset(),
+    categories=frozenset(),
+    key_specs=(),
+    state=State.UNKNOWN,
+    lane=Lane.SLOW,
+    creates=True,
+    drops_ttl=True,
+    since="",
+    engines=(),
+)
+"""Stands for every command that the table does not know: of such a command the worst is assumed."""
+
+
+class Table:
+    """All commands by id, by name, and by the request that carries them."""
+
+    def __init__(self, specs: Sequence[Spec]) -> None:
+        self.specs = tuple(specs)
+        self._by_name = {spec.name: spec for spec in self.specs if spec.id}
+        self._subcommands: dict[str, list[Spec]] = {}
+        for spec in self.specs:
+            container, separator, _ = spec.name.partition("|")
+            if separator:
+                self._subcommands.setdefault(container, []).append(spec)
+        self.lookup = Lookup([spec.name for spec in self.specs], [spec.container for spec in self.specs])
+        self.keys = KeyFinder([(spec.name, spec.key_specs) for spec in self.specs])
+        self.states = bytes(spec.state for spec in self.specs)
+        self.lanes = bytes(spec.lane.value for spec in self.specs)
+
+    def find(self, name: str) -> Spec | None:
+        """The command of that name, ``config set`` or ``CONFIG|SET``; None where there is none."""
+        return self._by_name.get("|".join(name.upper().replace("|", " ").split()))
+
+    def subcommands(self, container: str) -> tuple[Spec, ...]:
+        """The subcommands of a container; empty for any other name."""
+        return tuple(self._subcommands.get(container.upper(), ()))
+
+    def spec_of(self, argv: Sequence[bytes]) -> Spec:
+        """The command of a request whose arguments are apart already."""
+        return self.specs[self.lookup.find(Request.from_argv(argv[:2]))]
+
+    def completed_by(self, command_reply: object) -> "Table":
+        """This table and, with new ids, the commands of a running engine that it lacks.
+
+        ``command_reply`` is the engine's COMMAND reply as hiredis decodes it; what can't be read in it is left out.
+        """
+        new = [found for found in descriptions(command_reply) if found.name not in self._by_name]
+        known = {spec.name: spec.container for spec in self.specs}
+        known.update((found.name, found.container) for found in new)
+        specs = list(self.specs)
+        for found in new:
+            container, is_subcommand, _ = found.name.partition("|")
+            # Redis before 7 has no subcommands of its own; a command that takes a key there can't become a container.
+            if not is_subcommand or known.get(container):
+                specs.append(_spec(len(specs), found))
+        return Table(specs)
+
+
+def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[str] = ()) -> Spec:
+    has_keys = any(key_spec.names_keys for key_spec in found.key_specs)
+    state = state_of(found.name, found.flags, has_keys, found.container)
+    creates = creates_of(found.name, found.flags)
+    return Spec(
+        id=spec_id,
+        name=found.name,
+        arity=found.arity,
+        container=found.container,
+        flags=found.flags,
+        categories=found.categories,
+        key_specs=found.key_specs,
+        state=State.PIN if state is None else state,
+        lane=lane_of(found.name, found.flags),
+        creates=True if creates is None else creates,
+        drops_ttl=drops_ttl(found.name),
+        since=since,
+        engines=tuple(engines),
+    )
+
+
+def _standard() -> Table:
+    specs = [UNKNOWN]
+    for recorded in standard_commands():
+        specs.append(_spec(len(specs), recorded.description, recorded.since, recorded.engines))
+    return Table(specs)
+
+
+STANDARD = _standard()
+"""The commands of all engines that ``generate`` was run against, and those listed by hand."""
