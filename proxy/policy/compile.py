@@ -1,10 +1,11 @@
 """Policy + command table -> what a session runs: a plan for the hot path, and the judgement behind it.
 
-``judge`` holds a command against every rule that touches it, in the order of ``proxy.rules.order``. All modes take this
-path: an enforced verdict is applied, any other is only counted. So what audit reports is what enforce would do, but for one
-thing: a rewrite that is not applied is not seen by the rules after it.
+``judge`` holds a command against every rule that touches it, in the order of ``proxy.rules.order``. All modes
+take this path: an enforced verdict is applied, any other is only counted. So what audit reports is what
+enforce would do, but for one thing: a rewrite that is not applied is not seen by the rules after it.
 
-A rule that raises has a bug. The command is refused or passed as the policy says, and it is counted in either case.
+A rule that raises has a bug. The command is refused or passed as the policy says, and it is counted in either
+case.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from proxy.rules.names import NamesSettings, Naming
 from proxy.rules.order import ORDER
 from proxy.rules.refuse import Refusal, RefuseSettings
 from proxy.rules.replace import Replacement, ReplaceSettings
-from proxy.rules.rule import Rule
+from proxy.rules.rule import Binding, Rule
 from proxy.rules.verdict import PASS, Pass, Refuse, ReplyEdit, Rewrite, Verdict, refusal
 
 What: TypeAlias = Literal["refused", "rewritten", "skipped", "error"]
@@ -62,8 +63,9 @@ class _Step:
 class CompiledPolicy:
     """A policy bound to a command table.
 
-    `plan` runs on the hot path. `needs` are the commands that rewrites send in place of the client's own. `lowered` maps each
-    command id that the plan may change by itself to the hits that one such change stands for.
+    `plan` runs on the hot path. `needs` are the commands that rewrites send in place of the client's own.
+    `lowered` maps each command id that the plan may change by itself to the hits that one such change stands
+    for.
     """
 
     def __init__(self, policy: Policy, table: Table, rules: tuple[tuple[Rule, Mode], ...]) -> None:
@@ -79,7 +81,7 @@ class CompiledPolicy:
         programs: dict[NameCheck, int] = {}
         lowered: dict[int, tuple[Hit, ...]] = {}
         for spec in self.table.specs:
-            if self.policy.count_keys and spec.key_specs:
+            if self.policy.count_keys and any(key_spec.names_keys for key_spec in spec.key_specs):
                 plan.count_keys(spec.id)
             lowering = _lower_command(spec, steps)
             lowering.apply(spec.id, plan, programs)
@@ -102,7 +104,7 @@ class CompiledPolicy:
             i += 1
             try:
                 verdict = step.rule.judge(current, context)
-            except Exception as error:  # a rule's bug must not take the session down
+            except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
                 hits.append(Hit(step.rule.name, step.mode, "error", _locate(error)))
                 if step.enforced and self.policy.on_rule_error is OnError.REFUSE:
                     return Decision(_failed(step.rule.name), tuple(hits))
@@ -140,25 +142,26 @@ def compile_policy(
 ) -> CompiledPolicy:
     """Bind a policy to a command table.
 
-    `available` are those commands of `needs` that the engine is known to run for its user; None stands for all. `seed` fixes
-    the order in which the plan deals out jittered TTLs.
+    `available` are those commands of `needs` that the engine is known to run for its user; None stands for
+    all. `seed` fixes the order in which the plan deals out jittered TTLs.
     """
     active = (rule for rule in policy.rules if rule.mode is not Mode.OFF)
     ordered = sorted(active, key=lambda rule: ORDER.index(type(rule.settings)))
-    return CompiledPolicy(policy, table, tuple((_bind(rule, table, available, seed), rule.mode) for rule in ordered))
+    binding = Binding(table, available, seed)
+    return CompiledPolicy(policy, table, tuple((_bind(rule, binding), rule.mode) for rule in ordered))
 
 
-def _bind(rule: PolicyRule, table: Table, available: frozenset[str] | None, seed: int | None) -> Rule:
+def _bind(rule: PolicyRule, binding: Binding) -> Rule:
     settings = rule.settings
     match settings:
         case RefuseSettings():
-            return Refusal(rule.name, settings, rule.wording, table)
+            return Refusal(rule.name, settings, rule.wording, binding)
         case NamesSettings():
             return Naming(rule.name, settings, rule.wording)
         case ReplaceSettings():
-            return Replacement(rule.name, settings, table, available)
+            return Replacement(rule.name, settings, binding)
         case LifetimeSettings():
-            return Lifetime(rule.name, settings, rule.wording, table, available, seed)
+            return Lifetime(rule.name, settings, rule.wording, binding)
         case _:
             assert_never(settings)
 
@@ -176,7 +179,7 @@ def _lower_command(spec: Spec, steps: list[_Step]) -> Lowering:
 
 
 def _chain(inner: ReplyEdit | None, outer: ReplyEdit | None) -> ReplyEdit | None:
-    """The edit of a rewritten rewrite: the reply belongs to the last command, so the last edit comes first."""
+    """The edit of a rewritten rewrite: the reply is to the last command, so the last edit comes first."""
     if inner is None or outer is None:
         return inner or outer
     return lambda frame: outer(inner(frame))

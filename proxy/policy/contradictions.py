@@ -21,7 +21,13 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     _check_replaced(rules, refused, problems)
     lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings)]
     for rule in lifetimes[1:]:
-        _note(rule, "lifetime", "a second lifetime", f"one; {_placed(lifetimes[0])} gives every string its TTL", problems)
+        _note(
+            rule,
+            "lifetime",
+            "a second lifetime",
+            f"one; {_placed(lifetimes[0])} gives every string its TTL",
+            problems,
+        )
 
 
 def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, PolicyRule]:
@@ -54,7 +60,13 @@ def _check_replaced(rules: list[PolicyRule], refused: dict[str, PolicyRule], pro
     for rule, (command, target) in pairs:
         for each in (command, target):
             if each in refused:
-                _note(rule, "replace", each, f"a command that is not refused; {_placed(refused[each])} refuses it", problems)
+                _note(
+                    rule,
+                    "replace",
+                    each,
+                    f"a command that is not refused; {_placed(refused[each])} refuses it",
+                    problems,
+                )
         if target in replaced:
             expected = f"a command that is not replaced itself; {_placed(replaced[target])} replaces it"
             _note(rule, "replace", target, expected, problems)

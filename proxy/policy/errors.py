@@ -1,4 +1,4 @@
-"""What is wrong with a file: every problem with its place, what was found, and what was expected; all of them at once."""
+"""What is wrong with a file: every problem, with its place, what was found, and what was expected."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.where}: {self.path}" if self.path else str(self.where)
-        return f"{place}: found {self.found}, expected {self.expected}"
+        line = f"{place}: found {self.found}, expected {self.expected}"
+        return "".join(each if each.isprintable() else "?" for each in line)
 
 
 class PolicyError(Exception):

@@ -1,17 +1,20 @@
 """One value of a file as what it stands for.
 
-Each ``read_…`` returns what the value means, or notes a problem and returns None: reading goes on, so that all problems of
-a file are found in one go, and a file with problems is never used.
+Each ``read_…`` returns what the value means, or notes a problem and returns None: reading goes on, so that
+all problems of a file are found in one go, and a file with problems is never used.
 """
 
 import re
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar
 
+from proxy.policy import yaml_source
 from proxy.policy.errors import Where, shown
-from proxy.policy.yaml_source import Mapping, Problems, Scalar, Sequence, Value
+from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
 
 T = TypeVar("T")
+Span: TypeAlias = tuple[int, int | None]
+"""Least and most; None for no most."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d{1,9}[smhdw])+")
@@ -26,7 +29,7 @@ _LONGEST_TEXT = 200
 class Fields:
     """The keys of a mapping, each asked for once; what nobody asked for is unknown."""
 
-    def __init__(self, mapping: Mapping, problems: Problems) -> None:
+    def __init__(self, mapping: yaml_source.Mapping, problems: Problems) -> None:
         self.where = mapping.where
         self.path = mapping.path
         self.problems = problems
@@ -61,9 +64,9 @@ class Fields:
                 self.problems.add(where, self.path_of(key), "an unknown key", f"one of {', '.join(self._known)}")
 
 
-def read_mapping(value: Value, problems: Problems) -> Mapping | None:
+def read_mapping(value: Value, problems: Problems) -> yaml_source.Mapping | None:
     """A mapping."""
-    if isinstance(value, Mapping):
+    if isinstance(value, yaml_source.Mapping):
         return value
     problems.unexpected(value, "a mapping")
     return None
@@ -89,7 +92,7 @@ def read_list(value: Value, problems: Problems) -> tuple[Scalar, ...] | None:
     return tuple(scalars)
 
 
-def choice(choices: dict[str, T]) -> Callable[[Value, Problems], T | None]:
+def choice(choices: Mapping[str, T]) -> Callable[[Value, Problems], T | None]:
     """One of a few words."""
 
     def read(value: Value, problems: Problems) -> T | None:
@@ -143,7 +146,7 @@ def read_percent(value: Value, problems: Problems) -> float | None:
     return None if match is None else float(match[1]) / 100
 
 
-def read_span(value: Value, problems: Problems) -> tuple[int, int | None] | None:
+def read_span(value: Value, problems: Problems) -> Span | None:
     """Least and most, written ``2..6``, ``2..`` (no most) or ``3``."""
     match = _scan(value, _SPAN, "a number or a span, such as 3, 2..6 or 2..", problems)
     if match is None:

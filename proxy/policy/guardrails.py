@@ -8,6 +8,7 @@ from proxy.commands.twins import interchangeable
 from proxy.policy.errors import shown
 from proxy.policy.fields import (
     Fields,
+    Span,
     choice,
     integer,
     read_duration,
@@ -28,6 +29,7 @@ from proxy.rules.replace import ReplaceSettings
 _LONGEST_NAME = 65_535
 _NEVER_REFUSED = ("AUTH", "DISCARD", "EXEC", "HELLO", "QUIT", "RESET", "UNWATCH")
 """Without these a client cannot log in, or cannot leave a state that it is in."""
+_ANY_NUMBER: Span = (1, None)
 _ACCESS = {"all": (True, True), "reads": (True, False), "writes": (False, True)}
 
 
@@ -46,7 +48,9 @@ def _read_refused(scalar: Scalar, problems: Problems) -> str | None:
         return name  # a module's command: the engine behind may have modules that no table knows
     spec = _read_command(scalar, problems)
     if spec is not None and spec.display in _NEVER_REFUSED:
-        problems.unexpected(scalar, "a command that a client can do without; it needs this one to log in or to end a state")
+        problems.unexpected(
+            scalar, "a command that a client can do without; it needs this one to log in or to end a state"
+        )
     return None if spec is None else spec.display
 
 
@@ -92,7 +96,7 @@ def _read_names(value: Value, rule: Fields) -> Settings | None:
     most = integer(1, _LONGEST_NAME)
     max_length = fields.take("max_length")
     segments = fields.take("segments")
-    least_segments, most_segments = fields.read("segments", read_span, (1, None))
+    least_segments, most_segments = fields.read("segments", read_span, _ANY_NUMBER)
     settings = NamesSettings(
         characters=fields.read("characters", choice({name: name for name in CHARACTERS}), "any"),
         min_length=fields.read("min_length", integer(0, _LONGEST_NAME), 1),
@@ -145,4 +149,4 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "names": _read_names,
     "lifetime": _read_lifetime,
 }
-"""By its key in a rule: reads the value under it, and from the rule the further keys that only this guardrail has."""
+"""By its key in a rule: reads the value under it, and from the rule the keys that only this guardrail has."""

@@ -43,8 +43,8 @@ def load_policy(path: Path) -> Policy:
 
 
 def packaged(name: str) -> Path:
-    """Where the packaged policy `name` (``default``, ``tour.yaml``) is: beside this module once installed, else in the
-    source tree. Raises FileNotFoundError if there is none of that name."""
+    """Where the packaged policy `name` (``default``, ``tour.yaml``) is: beside this module once installed,
+    else in the source tree. Raises FileNotFoundError if there is none of that name."""
     file = name if name.endswith(".yaml") else f"{name}.yaml"
     here = Path(__file__).resolve().parent
     for folder in (here / "packaged", here.parents[1] / "policies"):

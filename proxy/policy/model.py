@@ -24,7 +24,7 @@ class OnError(StrEnum):
     """What becomes of a command when an enforced rule fails on it."""
 
     REFUSE = "refuse"
-    PASS = "pass"
+    LET_THROUGH = "pass"
 
 
 @dataclass(frozen=True, slots=True)

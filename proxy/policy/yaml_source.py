@@ -1,8 +1,9 @@
 """YAML read strictly.
 
-PyYAML's own loading turns `off` into False and lets the second of two equal keys win without a word. Here every scalar stays
-the text that was written, equal keys are a problem, and so is everything that a file of settings has no use for: several
-documents, tags, anchors and aliases (a short file of aliases can stand for gigabytes). Each value knows its line and its path.
+PyYAML's own loading turns `off` into False and lets the second of two equal keys win without a word. Here
+every scalar stays the text that was written, equal keys are a problem, and so is everything that a file of
+settings has no use for: several documents, tags, anchors and aliases (a short file of aliases can stand for
+gigabytes). Each value knows its line and its path.
 """
 
 from collections.abc import Iterator
@@ -90,6 +91,8 @@ def read_yaml(path: Path, problems: Problems) -> Value | None:
         problems.add(Where(file), "", error.strerror or type(error).__name__, "a file that can be read")
     except UnicodeDecodeError as error:
         problems.add(Where(file), "", f"the byte 0x{error.object[error.start]:02x}", "UTF-8")
+    except _UnwantedError as error:
+        problems.add(Where(file, error.line), "", str(error), "plain values")
     except yaml.MarkedYAMLError as error:
         line = 0 if error.problem_mark is None else error.problem_mark.line + 1
         problems.add(Where(file, line), "", error.problem or "something else", "YAML")
@@ -97,29 +100,29 @@ def read_yaml(path: Path, problems: Problems) -> Value | None:
         problems.add(Where(file), "", " ".join(str(error).split()), "YAML")
     else:
         if node is not None:
-            return _Reading(file, problems).convert(node, "", 0)
+            return _Reading(file, problems).convert(node, "")
         problems.add(Where(file), "", "nothing", "a mapping")
     return None
 
 
+class _UnwantedError(Exception):
+    """YAML that is well-formed, and has no place in a file of settings."""
+
+    def __init__(self, what: str, event: yaml.Event) -> None:
+        super().__init__(what)
+        self.line = 0 if event.start_mark is None else event.start_mark.line + 1
+
+
 def _compose(text: str) -> yaml.Node | None:
-    loader = _Loader(text)
-    try:
-        node: yaml.Node | None = loader.get_single_node()
-        return node
-    finally:
-        loader.dispose()
-
-
-class _Loader(yaml.BaseLoader):
-    """BaseLoader resolves no scalar to anything but text; this one knows no anchors either."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event = self.peek_event()
+    """The document's nodes; BaseLoader resolves no scalar to anything but text."""
+    depth = 0
+    for event in yaml.parse(text, yaml.BaseLoader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise yaml.MarkedYAMLError(problem="an anchor or alias", problem_mark=event.start_mark)
-        node: yaml.Node | None = super().compose_node(parent, index)
-        return node
+            raise _UnwantedError("an anchor or alias", event)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:  # before the nodes are made, for that is recursive
+            raise _UnwantedError(f"more than {_DEEPEST} levels", event)
+    return yaml.compose(text, yaml.BaseLoader)
 
 
 class _Reading:
@@ -129,21 +132,22 @@ class _Reading:
         self._file = file
         self._problems = problems
 
-    def convert(self, node: yaml.Node, path: str, depth: int) -> Value:
+    def convert(self, node: yaml.Node, path: str) -> Value:
         where = Where(self._file, node.start_mark.line + 1)
-        if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.rpartition(":")[2] not in ("str", "seq", "map"):
+        if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.rpartition(":")[2] not in (
+            "str",
+            "seq",
+            "map",
+        ):
             self._problems.add(where, path, f"the tag {shown(node.tag)}", "a value without a tag")
-        if depth > _DEEPEST:
-            self._problems.add(where, path, "more nesting", f"at most {_DEEPEST} levels")
-            return Scalar("", where, path)
         if isinstance(node, yaml.MappingNode):
-            return self._convert_mapping(node, where, path, depth)
+            return self._convert_mapping(node, where, path)
         if isinstance(node, yaml.SequenceNode):
-            items = (self.convert(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(node.value))
+            items = (self.convert(item, f"{path}[{i}]") for i, item in enumerate(node.value))
             return Sequence(tuple(items), where, path)
         return Scalar(node.value, where, path)
 
-    def _convert_mapping(self, node: yaml.MappingNode, where: Where, path: str, depth: int) -> Mapping:
+    def _convert_mapping(self, node: yaml.MappingNode, where: Where, path: str) -> Mapping:
         entries: dict[str, Value] = {}
         keys: dict[str, Where] = {}
         for key, value_node, key_where in self._pairs(node, path):
@@ -152,7 +156,7 @@ class _Reading:
                 self._problems.add(key_where, key_path, "a second time", f"it once (first in line {keys[key].line})")
                 continue
             keys[key] = key_where
-            entries[key] = self.convert(value_node, key_path, depth + 1)
+            entries[key] = self.convert(value_node, key_path)
         return Mapping(entries, keys, where, path)
 
     def _pairs(self, node: yaml.MappingNode, path: str) -> Iterator[tuple[str, yaml.Node, Where]]:

@@ -10,6 +10,7 @@
     names.py      how keys may be named
     lifetime.py   a TTL for strings written without one
 
-A rule is bound to one command table and to what the engine is known to accept, and is pure from then on: a command and a
-context in, a verdict out. What a policy file calls it and how its YAML is read is the business of ``proxy.policy``.
+A rule is bound to one command table and to what the engine is known to accept, and is pure from then on: a
+command and a context in, a verdict out. What a policy file calls it and how its YAML is read is the business
+of ``proxy.policy``.
 """

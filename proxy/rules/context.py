@@ -1,4 +1,4 @@
-"""What a rule may know besides the command itself. Time and chance come in as values, so that a verdict can be repeated."""
+"""What a rule may know besides the command. Time and chance come in as values: a verdict can be repeated."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,24 +6,26 @@ It travels inside the command that writes, so it is atomic and its reply stays o
     SETNX k v                ->  SET k v NX EX n          +OK becomes :1, null becomes :0, an error stays
     GETSET k v               ->  SET k v EX n GET         the same reply
 
-A SET that says what is to become of the TTL (EX, PX, EXAT, PXAT, KEEPTTL) is left alone. So is one with an option that is not
-known here, since it might say so too: counted as skipped. Options start at the fourth argument: a *value* "EX" is a value.
+A SET that says what is to become of the TTL (EX, PX, EXAT, PXAT, KEEPTTL) is left alone. So is one with an
+option that is not known here, since it might say so too: counted as skipped. Options start at the fourth
+argument: a *value* "EX" is a value.
 
-A value that is streamed has left for Redis together with the number of arguments unless it is the last one. Then nothing can
-be added any more, and the write is refused: the rule's promise is that no string without a TTL gets through.
+A value that is streamed has left for Redis together with the number of arguments unless it is the last one.
+Then nothing can be added any more, and the write is refused: the rule's promise is that no string without a
+TTL gets through.
 
-Jitter spreads the TTL evenly over default ± jitter, in whole seconds and at least one, so that keys written together do not
-expire together. A plan takes such TTLs in turn from a list drawn once.
+Jitter spreads the TTL evenly over default ± jitter, in whole seconds and at least one, so that keys written
+together do not expire together. A plan takes such TTLs in turn from a list drawn once.
 """
 
 from dataclasses import dataclass
 from random import Random
 
 from proxy.commands.command import Command
-from proxy.commands.table import Spec, Table
+from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Append, Lowering
-from proxy.rules.rule import Wording, takes
+from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict, refusal
 
 _TTL_OPTIONS = (b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL")
@@ -31,7 +33,7 @@ _OTHER_OPTIONS = {b"NX": 0, b"XX": 0, b"GET": 0, b"IFEQ": 1, b"IFNE": 1, b"IFDEQ
 """The options of SET that say nothing about the TTL, and how many arguments each takes."""
 _FIRST_OPTION = 3
 _DRAWN = 256
-"""How many TTLs a plan draws beforehand; evenly spread, so few suffice to keep keys from expiring together."""
+"""How many TTLs a plan draws beforehand; evenly spread, so few are enough to keep keys apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +53,14 @@ class Lifetime:
 
     needs = frozenset({"SET"})
 
-    def __init__(
-        self,
-        name: str,
-        settings: LifetimeSettings,
-        wording: Wording,
-        table: Table,
-        available: frozenset[str] | None,
-        seed: int | None,
-    ) -> None:
+    def __init__(self, name: str, settings: LifetimeSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
         self._wording = wording
-        self._can_replace = available is None or "SET" in available
-        self._seed = seed
+        self._can_replace = binding.can_send("SET")
+        self._seed = binding.seed
         self._set, self._setnx, self._getset = (
-            -1 if spec is None else spec.id for spec in map(table.find, ("SET", "SETNX", "GETSET"))
+            -1 if spec is None else spec.id for spec in map(binding.table.find, ("SET", "SETNX", "GETSET"))
         )
 
     def touches(self, spec: Spec) -> bool:
@@ -74,7 +68,7 @@ class Lifetime:
         return spec.id in (self._set, self._setnx, self._getset)
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Rewrite if the string would live for ever; PASS if it would not, or if Redis will refuse the command anyway."""
+        """Rewrite what would live for ever; PASS what would not, and what Redis will refuse anyway."""
         if not takes(command.spec, len(command.argv)):
             return PASS
         if command.spec.id == self._set:
@@ -110,7 +104,7 @@ class Lifetime:
         return refusal(self.name, why, self._wording.instead or "write it with EX")
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A bare SET gets its EX from the plan; the others are rare or need their reply edited, and are judged."""
+        """A bare SET gets its EX from the plan; the others are rare, or need their reply edited: judged."""
         if spec.id != self._set:
             lowering.judge()
             return

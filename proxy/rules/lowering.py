@@ -1,8 +1,9 @@
 """One command's plan operations, gathered from the rules that touch it.
 
-A plan may be stricter than the rules, never laxer: what it does not pass, append to or swap goes to ``judge``, which knows.
-So two naming rules become one check that is as strict as both, and whatever does not fit together is judged. An operation
-that changes the command counts only for a rule that is enforced; in any other mode the command is judged, to be counted.
+A plan may be stricter than the rules, never laxer: what it does not pass, append to or swap goes to
+``judge``, which knows. So two naming rules become one check that is as strict as both, and whatever does not
+fit together is judged. An operation that changes the command counts only for a rule that is enforced; in any
+other mode the command is judged, to be counted.
 """
 
 from collections.abc import Sequence
@@ -19,8 +20,8 @@ UNLIMITED = 2**31 - 1
 class NameCheck:
     """What the bytes of a key must be like; a value, so that equal checks share one program of the plan.
 
-    `allowed` has a 0 or 1 for each of the 256 bytes. Lengths are in bytes. Without a `separator` (None) segments are not
-    counted. `reads` and `writes` say which keys of a command it is for.
+    `allowed` has a 0 or 1 for each of the 256 bytes. Lengths are in bytes. Without a `separator` (None)
+    segments are not counted. `reads` and `writes` say which keys of a command it is for.
     """
 
     allowed: bytes
@@ -34,7 +35,7 @@ class NameCheck:
     writes: bool
 
     def combined(self, other: "NameCheck") -> "NameCheck | None":
-        """A check that passes only what both pass, or None where one pass over a key cannot count both's segments."""
+        """A check that passes only what both pass; None where no single pass over a key can tell."""
         if None not in (self.separator, other.separator) and self.separator != other.separator:
             return None
         return NameCheck(

@@ -1,8 +1,8 @@
 """How keys may be named: characters, length, segments.
 
-Every key of every command is checked, reads and writes apart where the policy says so; which arguments are keys is known
-from the command table, never guessed. An error says which argument is wrong and in what, but never repeats the key: it came
-from outside, and may be personal data.
+Every key of every command is checked, reads and writes apart where the policy says so; which arguments are
+keys is known from the command table, never guessed. An error says which argument is wrong and in what, but
+never repeats the key: it came from outside, and may be personal data.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ CHARACTERS: dict[str, bytes] = {
     "unquoted-ascii": _VISIBLE.translate(None, b"\"'`\\"),
     "word-ascii": b"".join((bytes(range(0x30, 0x3A)), bytes(range(0x41, 0x5B)), bytes(range(0x61, 0x7B)), b"_-.:/{}")),
 }
-"""Which bytes a name may hold, by the name that policies use. Space is in none but ``any``: it is what breaks shells and logs."""
+"""Which bytes a name may hold. Only ``any`` has the space: it is what breaks shells and logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamesSettings:
-    """What a key's name must be like. Lengths are in bytes; `min_segments` 1 and no most mean that they are not limited."""
+    """What a key's name must be like. Lengths are in bytes; a most of None is no limit."""
 
     characters: str = "any"
     min_length: int = 1
@@ -72,9 +72,9 @@ class Naming:
 
     def touches(self, spec: Spec) -> bool:
         """Every command that can have keys."""
-        return bool(spec.key_specs)
+        return any(key_spec.names_keys for key_spec in spec.key_specs)
 
-    def judge(self, command: Command, context: Context) -> Verdict:
+    def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse for the first key that is not as it should be, else PASS."""
         settings = self._settings
         for key in command.keys:
@@ -97,7 +97,8 @@ class Naming:
             return f"is {_bytes(size)} long, and {self._max_length} is the most"
         stray = name.translate(None, self._allowed)
         if stray:
-            return f"holds the byte 0x{stray[0]:02x} at offset {name.index(stray[0])}, which is not {self._settings.characters}"
+            place = f"the byte 0x{stray[0]:02x} at offset {name.index(stray[0])}"
+            return f"holds {place}, which is not {self._settings.characters}"
         return self._segment_fault(name) if self._counts_segments else ""
 
     def _segment_fault(self, name: bytes) -> str:
@@ -114,7 +115,7 @@ class Naming:
         because = f", and {self._wording.because}" if self._wording.because else ""
         return refusal(self.name, f"the key in argument {key.index} {fault}{because}", self._instead)
 
-    def lower(self, spec: Spec, lowering: Lowering) -> None:
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """A check of the bytes, in every mode: a key that fails it is judged, to be refused or counted."""
         settings = self._settings
         lowering.check_names(

@@ -1,8 +1,8 @@
-"""Which guardrail goes before which. The order is the product's, not the policy author's: moving a rule in a file never
-changes what it does. Two rules of one guardrail keep the order of the file.
+"""Which guardrail goes before which. The order is the product's, not the policy author's: moving a rule in a
+file never changes what it does. Two rules of one guardrail keep the order of the file.
 
-A rule sees the command as the rules before it left it, so whatever judges what the *client* said comes before whatever
-changes it:
+A rule sees the command as the rules before it left it, so whatever judges what the *client* said comes before
+whatever changes it:
 
 1. ``refuse``: a refused command needs no other opinion, and no rewrite may hide it from its refusal.
 2. ``names``: about the keys that the client wrote, before anything adds arguments around them.

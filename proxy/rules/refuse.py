@@ -1,8 +1,9 @@
 """Refused commands.
 
-A command is named as people write it: ``FLUSHALL``, ``CONFIG SET``. Naming a container (``CONFIG``) refuses all its
-subcommands, those of engines to come included: what the command table does not know is matched by the bytes of its first
-argument. Naming a command refuses its twin too (SLAVEOF with REPLICAOF), or the refusal could be walked around.
+A command is named as people write it: ``FLUSHALL``, ``CONFIG SET``. Naming a container (``CONFIG``) refuses
+all its subcommands, those of engines to come included: what the command table does not know is matched by the
+bytes of its first argument. Naming a command refuses its twin too (SLAVEOF with REPLICAOF), or the refusal
+could be walked around.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from proxy.commands.table import Spec, Table
 from proxy.commands.twins import twins
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
-from proxy.rules.rule import Wording
+from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict, refusal
 
 _UNKNOWN = 0
@@ -38,9 +39,10 @@ class Refusal:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: RefuseSettings, wording: Wording, table: Table) -> None:
+    def __init__(self, name: str, settings: RefuseSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._wording = wording
+        table = binding.table
         self._by_id: dict[int, Refuse] = {}
         self._by_first_word: dict[bytes, Refuse] = {}
         for command in settings.commands:
@@ -56,16 +58,16 @@ class Refusal:
         return refusal(self.name, why, self._wording.instead or _INSTEAD.get(listed, _INSTEAD_OF_OTHERS))
 
     def touches(self, spec: Spec) -> bool:
-        """The listed commands, and, for a container or a command of some module, whatever the table does not know."""
+        """The listed commands; for containers and modules also whatever the table does not know."""
         return spec.id in self._by_id or (spec.id == _UNKNOWN and bool(self._by_first_word))
 
-    def judge(self, command: Command, context: Context) -> Verdict:
+    def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse or PASS."""
         if command.spec.id != _UNKNOWN:
             return self._by_id.get(command.spec.id, PASS)
         return self._by_first_word.get(command.argv[0].upper(), PASS)
 
-    def lower(self, spec: Spec, lowering: Lowering) -> None:
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Refusals and their counting are judged."""
         lowering.judge()
 
@@ -74,6 +76,6 @@ def covered(spec: Spec | None, table: Table) -> Iterable[Spec]:
     """The commands that naming `spec` refuses: itself, its subcommands, and the twins of each."""
     if spec is None:
         return ()
-    family: Sequence[Spec] = (spec, *table.subcommands(spec)) if spec.container else (spec,)
+    family: Sequence[Spec] = (spec, *table.subcommands(spec.name)) if spec.container else (spec,)
     found = (table.find(twin) for each in family for twin in twins(each.display))
     return {each.id: each for each in (*family, *(twin for twin in found if twin is not None))}.values()

@@ -1,14 +1,15 @@
 """What a rule is.
 
-``judge`` is the whole truth about a rule. ``lower`` only says how a plan may reach the same verdict without calling it: what
-it leaves out, or cannot say in plan operations, is judged. A property test holds the two to each other.
+``judge`` is the whole truth about a rule. ``lower`` only says how a plan may reach the same verdict without
+calling it: what it leaves out, or cannot say in plan operations, is judged. A property test holds the two to
+each other.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from proxy.commands.command import Command
-from proxy.commands.table import Spec
+from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.verdict import Verdict
@@ -20,6 +21,23 @@ class Wording:
 
     because: str = ""
     instead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a policy's rules are bound to.
+
+    `available` are the commands that the engine is known to run for this user, among those that rules need;
+    None stands for all. `seed` fixes the chances that are drawn beforehand.
+    """
+
+    table: Table
+    available: frozenset[str] | None = None
+    seed: int | None = None
+
+    def can_send(self, command: str) -> bool:
+        """Whether a rewrite may send this command in place of the client's."""
+        return self.available is None or command in self.available
 
 
 def takes(spec: Spec, argc: int) -> bool:
@@ -36,13 +54,13 @@ class Rule(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Commands that its rewrites send in place of the client's own, to be probed before the first is sent."""
+        """Commands that its rewrites send instead of the client's own, to be probed before that."""
 
-    def touches(self, spec: Spec) -> bool:
+    def touches(self, spec: Spec, /) -> bool:
         """Whether `judge` can say anything but PASS to this command."""
 
-    def judge(self, command: Command, context: Context) -> Verdict:
+    def judge(self, command: Command, context: Context, /) -> Verdict:
         """The verdict on one command that the rule touches."""
 
-    def lower(self, spec: Spec, lowering: Lowering) -> None:
+    def lower(self, spec: Spec, lowering: Lowering, /) -> None:
         """Add to `lowering` what the plan is to do with a command that the rule touches."""

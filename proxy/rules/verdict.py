@@ -1,4 +1,4 @@
-"""What a rule may say about a command: a small, closed set, so that whoever acts on one can match all of them."""
+"""What a rule may say about a command: a small, closed set, so that whoever acts on it can match them all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 class Pass:
     """The command goes on as it is.
 
-    `skipped` says why a rewrite that the rule asks for was not made; it is empty where there was nothing to do.
+    `skipped` says why a rewrite that the rule asks for was not made; it is empty where there was nothing to
+    do.
     """
 
     skipped: str = ""

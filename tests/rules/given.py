@@ -1,0 +1,36 @@
+"""Commands and contexts as the tests of rules and policies write them."""
+
+from collections.abc import Sequence
+
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD, Spec
+from proxy.rules.context import Context
+from proxy.rules.rule import Binding, Wording
+
+BINDING = Binding(STANDARD)
+NO_WORDS = Wording()
+
+
+def command(text: str, *more: bytes) -> Command:
+    """A command of words, and of further arguments that no words can stand for."""
+    return Command(STANDARD, [*text.encode().split(), *more])
+
+
+def streamed(argv: Sequence[bytes], index: int, length: int) -> Command:
+    """A command with an argument that is on its way to Redis already."""
+    found = Command(STANDARD, list(argv))
+    found.streamed = index
+    found.streamed_length = length
+    return found
+
+
+def context(chance: float = 0.5) -> Context:
+    """A context in which every random number is `chance`."""
+    return Context("default", "", 0, in_transaction=False, now=0.0, random=lambda: chance)
+
+
+def spec(name: str) -> Spec:
+    """A command that the table must know."""
+    found = STANDARD.find(name)
+    assert found is not None, name
+    return found

@@ -1,0 +1,54 @@
+"""A replaced command keeps its arguments and its reply, and is sent as it came while the engine is not known to take
+the other name, or while Redis is going to complain about it anyway."""
+
+import pytest
+
+from proxy.commands.twins import interchangeable, twins
+from proxy.rules.replace import Replacement, ReplaceSettings
+from proxy.rules.rule import Binding
+from proxy.rules.verdict import PASS, Pass, Rewrite
+from tests.rules.given import BINDING, command, context, spec, streamed
+
+
+def replacement(available: frozenset[str] | None = None) -> Replacement:
+    binding = Binding(BINDING.table, available)
+    return Replacement("lazy", ReplaceSettings((("DEL", "UNLINK"),)), binding)
+
+
+@pytest.mark.parametrize("name", ["DEL", "del", "dEl"])
+def test_the_name_changes_and_nothing_else(name: str) -> None:
+    verdict = replacement().judge(command(f"{name} a", b"\x00 b\r\n"), context())
+    assert verdict == Rewrite([b"UNLINK", b"a", b"\x00 b\r\n"], None)
+
+
+def test_a_command_without_arguments_gets_the_error_about_itself() -> None:
+    assert replacement().judge(command("DEL"), context()) == PASS
+
+
+def test_what_is_not_known_to_run_is_not_sent() -> None:
+    verdict = replacement(frozenset()).judge(command("DEL a"), context())
+    assert isinstance(verdict, Pass)
+    assert "UNLINK" in verdict.skipped
+    assert isinstance(replacement(frozenset({"UNLINK"})).judge(command("DEL a"), context()), Rewrite)
+
+
+def test_what_has_been_sent_in_part_stays_as_it_is() -> None:
+    assert isinstance(replacement().judge(streamed([b"DEL", b"a", b""], 2, 2**21), context()), Rewrite)
+    verdict = replacement().judge(streamed([b"DEL", b"", b"b"], 1, 2**21), context())
+    assert isinstance(verdict, Pass)
+    assert verdict.skipped
+
+
+def test_it_says_what_has_to_be_probed() -> None:
+    assert replacement().needs == {"UNLINK"}
+    assert replacement().touches(spec("DEL"))
+    assert not replacement().touches(spec("UNLINK"))
+
+
+def test_only_commands_with_the_same_replies_stand_for_each_other() -> None:
+    assert interchangeable("DEL", "UNLINK")
+    assert interchangeable("SUBSTR", "GETRANGE")
+    assert not interchangeable("DEL", "DEL")
+    assert not interchangeable("DEL", "GETDEL")
+    assert twins("SLAVEOF") == ("REPLICAOF",)
+    assert twins("DEL") == ()
