@@ -171,7 +171,7 @@ class Plan:
         self.appendings[command_id] = Appending(argc, added, suffixes, satisfied_by)
 
     def swap_name(self, command_id: int, name: bytes) -> None:
-        """Send the same arguments under another name."""
+        """Send the same arguments under another name; without any, the command goes on to Redis's error about it."""
         self.operations[command_id] |= _SWAP
         self.names[command_id] = name
 
@@ -192,7 +192,7 @@ class Plan:
             outcome = self._append(self.appendings[command_id], request, data)
             if outcome == JUDGE:
                 return JUDGE
-        elif operation & _SWAP:
+        elif operation & _SWAP and request.argc > 1:
             self.name = self.names[command_id]
             outcome = SWAP
         if operation & _COUNT:
