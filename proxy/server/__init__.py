@@ -1,0 +1,13 @@
+"""The process group: one supervisor that owns configuration, sockets and admin HTTP, and its workers.
+
+options.py      every option, once: its name and how its text is read
+config.py       command line over environment over config file -> Settings
+listeners.py    the listening sockets, bound once and kept
+control.py      what supervisor and worker say to each other
+supervisor.py   start, replace, reload, stop
+crew.py         the worker processes as the supervisor sees them
+worker.py       one worker process: its gateways, its answers to the supervisor
+reload.py       the policies in force, and their all-or-none replacement
+metrics.py      the workers' figures as one, for Prometheus
+admin/          the admin HTTP port
+"""

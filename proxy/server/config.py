@@ -1,0 +1,258 @@
+"""Command line over environment over config file -> Settings; everything that is wrong is reported at once.
+
+A config file holds the options of ``options.OPTIONS`` by name, and either the one route's ``listen``,
+``upstream``, ``embedded`` and ``policy`` at its top, or any number of routes with names:
+
+    workers: 2
+    routes:
+      - {name: cache, listen: "redis://127.0.0.1:6380", upstream: "redis://cache:6379", policy: cache.yaml}
+      - {name: queue, listen: ["redis://127.0.0.1:6381", "unix:///run/queue.sock"], upstream: "queue:6379"}
+
+The flags and variables of a route override a file that has one; with several routes it would be a guess which
+one they mean, so that is an error. A policy's path in a config file starts at that file's folder.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from proxy.net.address import ListenAddress, UpstreamAddress, parse_listen
+from proxy.net.settings import (
+    ListenerSettings,
+    PolicyKind,
+    PolicySource,
+    RouteSettings,
+    Settings,
+)
+from proxy.policy import yaml_source
+from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, Option, Scope
+
+CONFIG_FLAG = "--config"
+CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
+
+_ROUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_DEFAULT_ROUTE = "default"
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; ``problems`` holds one line for each thing that is wrong."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One option's value with its source, for error messages: ``file.yaml:3: routes[0].listen``."""
+
+    value: Any
+    place: str
+
+
+_Layer = dict[str, _Given]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A config file: options of the group, and its routes (one without a name if they stand at its top)."""
+
+    group: _Layer
+    routes: tuple[tuple[str, _Layer], ...]
+    named: bool
+
+
+def load_settings(flags: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> Settings:
+    """Build the settings from the flags given (option name to its texts, "config" too) and the environment.
+
+    Raises ConfigError.
+    """
+    problems: list[str] = []
+    over = _read_environment(environment, problems) | _read_flags(flags, problems)
+    _settle_upstream(over, flags, environment)
+    config = flags.get("config", [environment.get(CONFIG_VARIABLE, "")])[-1]
+    file = _read_file(Path(config), problems) if config else _File({}, ((_DEFAULT_ROUTE, {}),), named=False)
+    over_route = {name: given for name, given in over.items() if _SCOPES[name] is Scope.ROUTE}
+    if over_route and len(file.routes) > 1:
+        place = next(iter(over_route.values())).place
+        problems.append(f"{place}: belongs to a single route, but {config} has {len(file.routes)}")
+    group = file.group | {name: given for name, given in over.items() if _SCOPES[name] is Scope.GROUP}
+    routes = tuple(_build_route(name, _override(layer, over_route), problems) for name, layer in file.routes)
+    _check_listeners(routes, problems)
+    if problems:
+        raise ConfigError(problems)
+    return replace(Settings(routes=routes), **{name: given.value for name, given in group.items()})
+
+
+_SCOPES = {option.name: option.scope for option in OPTIONS}
+
+
+def _read_flags(flags: Mapping[str, Sequence[str]], problems: list[str]) -> _Layer:
+    layer: _Layer = {}
+    for option in OPTIONS:
+        if option.name in flags:
+            texts = [(text, option.flag) for text in flags[option.name]]
+            _put(layer, option, texts if option.repeatable else texts[-1:], problems)
+    return layer
+
+
+def _read_environment(environment: Mapping[str, str], problems: list[str]) -> _Layer:
+    """Read the known variables. Unknown ones may be others': Kubernetes makes KEYRAIL_PORT of a service's name."""
+    layer: _Layer = {}
+    for option in OPTIONS:
+        text = environment.get(option.variable, "")
+        if text:
+            texts = re.split(r"[,\s]+", text.strip()) if option.repeatable else [text]
+            _put(layer, option, [(text, option.variable) for text in texts], problems)
+    return layer
+
+
+def _put(layer: _Layer, option: Option, texts: Sequence[tuple[str, str]], problems: list[str]) -> None:
+    """Read an option's texts (each with its place) into ``layer``."""
+    values = []
+    for text, place in texts:
+        try:
+            values.append(option.read(text))
+        except ValueError as error:
+            problems.append(f"{place}: {error}")
+    if texts and len(values) == len(texts):
+        layer[option.name] = _Given(tuple(values) if option.repeatable else values[0], texts[0][1])
+
+
+def _settle_upstream(over: _Layer, flags: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> None:
+    """Let --upstream win over KEYRAIL_EMBEDDED, and --embedded over KEYRAIL_UPSTREAM: one question, one answer."""
+    for name, other in (("upstream", "embedded"), ("embedded", "upstream")):
+        by_variable = ENVIRONMENT_PREFIX + other.upper() in environment
+        if name in flags and other not in flags and by_variable:
+            over.pop(other, None)
+
+
+def _override(layer: _Layer, over: _Layer) -> _Layer:
+    """Return a route's options with the flags' and variables' on top."""
+    kept = dict(layer)
+    if "upstream" in over or "embedded" in over:
+        kept.pop("upstream", None)
+        kept.pop("embedded", None)
+    return kept | over
+
+
+def _read_file(path: Path, problems: list[str]) -> _File:
+    nothing = _File({}, (), named=True)
+    found = yaml_source.Problems()
+    document = yaml_source.read_yaml(path, found)
+    problems.extend(str(problem) for problem in found.found)
+    if document is None:
+        return nothing
+    if not isinstance(document, yaml_source.Mapping):
+        problems.append(f"{document.where}: expected options, as in `workers: 2`")
+        return nothing
+    everything = _read_mapping(document, {option.name for option in OPTIONS} | {"routes"}, path, problems)
+    group = {name: given for name, given in everything.items() if _SCOPES[name] is Scope.GROUP}
+    route = {name: given for name, given in everything.items() if _SCOPES[name] is Scope.ROUTE}
+    listed = document.entries.get("routes")
+    if listed is None:
+        return _File(group, ((_DEFAULT_ROUTE, route),), named=False)
+    if route:
+        place = next(iter(route.values())).place
+        problems.append(f"{place}: belongs to a route, and this file has `routes`: move it there")
+    return _File(group, _read_routes(listed, path, problems), named=True)
+
+
+def _read_routes(listed: yaml_source.Value, path: Path, problems: list[str]) -> tuple[tuple[str, _Layer], ...]:
+    if not isinstance(listed, yaml_source.Sequence) or not listed.items:
+        problems.append(f"{listed.where}: routes: expected a list of routes, each with a name")
+        return ()
+    allowed = {option.name for option in OPTIONS if option.scope is Scope.ROUTE} | {"name"}
+    routes: dict[str, _Layer] = {}
+    for item in listed.items:
+        if not isinstance(item, yaml_source.Mapping):
+            problems.append(f"{item.where}: {item.path}: expected a route such as {{name: …, upstream: …}}")
+            continue
+        layer = _read_mapping(item, allowed, path, problems)
+        name = _read_name(item, problems)
+        if name in routes:
+            problems.append(f"{item.where}: {item.path}.name: a second route named {name!r}")
+        needed = ("listen",) if "embedded" in layer else ("listen", "upstream")
+        problems.extend(f"{item.where}: {item.path}: expected {key!r}" for key in needed if key not in item.entries)
+        routes[name] = layer
+    return tuple(routes.items())
+
+
+def _read_name(route: yaml_source.Mapping, problems: list[str]) -> str:
+    name = route.entries.get("name")
+    if isinstance(name, yaml_source.Scalar) and _ROUTE_NAME.fullmatch(name.text):
+        return name.text
+    where = route.where if name is None else name.where
+    problems.append(f"{where}: {route.path}.name: expected a name of letters, digits, '-', '_' and '.'")
+    return f"{route.path} without a name"
+
+
+def _read_mapping(mapping: yaml_source.Mapping, allowed: set[str], file: Path, problems: list[str]) -> _Layer:
+    layer: _Layer = {}
+    for key in mapping.entries:
+        if key not in allowed:
+            prefix = f"{mapping.path}." if mapping.path else ""
+            known = ", ".join(sorted(allowed))
+            problems.append(f"{mapping.keys[key]}: {prefix}{key}: unknown key, expected one of {known}")
+    for option in OPTIONS:
+        if option.name not in allowed or option.name not in mapping.entries:
+            continue
+        texts = _texts(option, mapping.entries[option.name], problems)
+        _put(layer, option, texts, problems)
+        if option.name == "policy" and "policy" in layer:
+            given = layer["policy"]
+            layer["policy"] = _Given(_beside(given.value, file), given.place)
+    return layer
+
+
+def _texts(option: Option, value: yaml_source.Value, problems: list[str]) -> list[tuple[str, str]]:
+    """Return the option's texts in the file, each with its place."""
+    items = value.items if option.repeatable and isinstance(value, yaml_source.Sequence) else (value,)
+    texts = []
+    for item in items:
+        if isinstance(item, yaml_source.Scalar):
+            texts.append((item.text, f"{item.where}: {item.path}"))
+        else:
+            problems.append(f"{item.where}: {item.path}: expected text, got {yaml_source.describe(item)}")
+    if not items:
+        problems.append(f"{value.where}: {value.path}: expected at least one URL")
+    return texts
+
+
+def _beside(source: PolicySource, file: Path) -> PolicySource:
+    if source.path is None:
+        return source
+    return PolicySource(source.kind, str(file.parent / source.path))
+
+
+def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings:
+    embedded = layer.get("embedded")
+    upstream = layer.get("upstream")
+    is_embedded = embedded is not None and embedded.value is True
+    if embedded is not None and is_embedded and upstream is not None:
+        problems.append(f"{embedded.place}: excludes an upstream, which {upstream.place} gives")
+    policy = layer.get("policy")
+    listen = layer.get("listen")
+    addresses: tuple[ListenAddress, ...] = (parse_listen("redis://127.0.0.1"),) if listen is None else listen.value
+    return RouteSettings(
+        name=name,
+        listeners=tuple(ListenerSettings(address) for address in addresses),
+        upstream=UpstreamAddress() if upstream is None else upstream.value,
+        policy=policy.value
+        if policy is not None
+        else PolicySource(PolicyKind.PACKAGED, "tour" if is_embedded else "default"),
+        embedded=is_embedded,
+    )
+
+
+def _check_listeners(routes: Sequence[RouteSettings], problems: list[str]) -> None:
+    seen: set[tuple[str, int, Path | None]] = set()
+    for route in routes:
+        for listener in route.listeners:
+            address = listener.address
+            place = (address.host, address.port, address.path)
+            if place in seen and (address.path is not None or address.port):
+                problems.append(f"{address}: listened on twice")
+            seen.add(place)

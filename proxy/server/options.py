@@ -1,0 +1,229 @@
+"""Every option of `serve`, once: its name, how its text is read, what it says in the help.
+
+An option ``client_output_limit`` is the flag ``--client-output-limit``, the environment variable
+``KEYRAIL_CLIENT_OUTPUT_LIMIT`` and the config file's key ``client_output_limit``. Whatever its source, it arrives
+as text and is read by one function, which raises ValueError with what was expected.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from proxy.net.address import parse_listen, parse_upstream
+from proxy.net.settings import AdminSettings, PolicyKind, PolicySource
+
+ENVIRONMENT_PREFIX = "KEYRAIL_"
+PACKAGED_POLICIES = ("default", "tour", "bench")
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZES = {
+    "": 1,
+    "b": 1,
+    "k": 1000,
+    "kb": 1024,
+    "m": 1000**2,
+    "mb": 1024**2,
+    "g": 1000**3,
+    "gb": 1024**3,
+}
+
+
+class Scope(Enum):
+    """What an option belongs to."""
+
+    ROUTE = "route"
+    """One route; on the command line and in the environment: the only one."""
+
+    GROUP = "group"
+    """The whole process group: a field of Settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. ``repeatable`` ones hold a list; a ``switch`` needs no value on the command line."""
+
+    name: str
+    scope: Scope
+    read: Callable[[str], object]
+    metavar: str
+    help: str
+    repeatable: bool = False
+    switch: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The option on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The option in the environment."""
+        return ENVIRONMENT_PREFIX + self.name.upper()
+
+
+def read_switch(text: str) -> bool:
+    """Read on or off."""
+    folded = text.lower()
+    if folded in ("on", "yes", "true", "1"):
+        return True
+    if folded in ("off", "no", "false", "0"):
+        return False
+    raise ValueError(f"expected on or off, got {text!r}")
+
+
+def read_seconds(text: str) -> float:
+    """Read a time such as 10, 2.5, 500ms, 30s or 2m, in seconds."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(ms|s|m|h|)", text)
+    if match is None:
+        raise ValueError(f"expected a time such as 10, 500ms, 30s or 2m, got {text!r}")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def read_positive_seconds(text: str) -> float:
+    """Read a time longer than nothing, in seconds."""
+    seconds = read_seconds(text)
+    if seconds <= 0:
+        raise ValueError(f"expected a time longer than 0, got {text!r}")
+    return seconds
+
+
+def read_size(text: str) -> int:
+    """Read a size such as 8388608, 8MB or 1gb, in bytes; units as in redis.conf (1k is 1000, 1kb is 1024)."""
+    match = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.lower())
+    if match is None or match[2] not in _SIZES or int(match[1]) == 0:
+        raise ValueError(f"expected a size such as 65536, 512KB, 8MB or 1GB, got {text!r}")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def count(least: int, most: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers from ``least`` to ``most``."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+            raise ValueError(f"expected a whole number from {least} to {most}, got {text!r}")
+        return int(text)
+
+    return read
+
+
+def read_admin(text: str) -> AdminSettings | None:
+    """Read HOST:PORT, or off."""
+    if text.lower() in ("off", "no", "false"):
+        return None
+    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:/@\s]+):(\d{1,5})", text)
+    if match is None or int(match[2]) > 65535:
+        raise ValueError(f"expected HOST:PORT or off, got {text!r}")
+    return AdminSettings(match[1].strip("[]"), int(match[2]))
+
+
+def read_policy(text: str) -> PolicySource:
+    """Read none, the name of a packaged policy, or a file's path."""
+    if text == "none":
+        return PolicySource(PolicyKind.NONE, text)
+    if text in PACKAGED_POLICIES:
+        return PolicySource(PolicyKind.PACKAGED, text)
+    if not text:
+        raise ValueError(f"expected a file, none, or one of {', '.join(PACKAGED_POLICIES)}")
+    return PolicySource(PolicyKind.FILE, text)
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "listen",
+        Scope.ROUTE,
+        parse_listen,
+        "URL",
+        "where clients connect: redis://HOST:PORT (default redis://127.0.0.1:6380), "
+        "rediss://HOST:PORT?certificate=FILE&key=FILE[&client_ca=FILE], or unix:///path; repeatable",
+        repeatable=True,
+    ),
+    Option(
+        "upstream",
+        Scope.ROUTE,
+        parse_upstream,
+        "URL",
+        "the Redis behind: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (default redis://127.0.0.1:6379), "
+        "rediss://…, unix:///path; ?password_file=FILE reads the password from a file",
+    ),
+    Option(
+        "embedded",
+        Scope.ROUTE,
+        read_switch,
+        "on|off",
+        "start a private Valkey as the upstream, under the policy 'tour'",
+        switch=True,
+    ),
+    Option(
+        "policy",
+        Scope.ROUTE,
+        read_policy,
+        "FILE|none",
+        f"the policy: a YAML file, none (transparent), or a packaged one: {', '.join(PACKAGED_POLICIES)}",
+    ),
+    Option(
+        "admin",
+        Scope.GROUP,
+        read_admin,
+        "HOST:PORT|off",
+        "the admin HTTP port: /healthz /readyz /metrics /hotkeys (default 127.0.0.1:9121)",
+    ),
+    Option("workers", Scope.GROUP, count(1, 256), "N", "worker processes (default 1)"),
+    Option(
+        "pooling",
+        Scope.GROUP,
+        read_switch,
+        "on|off",
+        "share upstream connections among clients (default on)",
+    ),
+    Option(
+        "drain",
+        Scope.GROUP,
+        read_seconds,
+        "TIME",
+        "how long clients may still receive what they are owed when Keyrail stops (default 10s)",
+    ),
+    Option(
+        "connect_timeout",
+        Scope.GROUP,
+        read_positive_seconds,
+        "TIME",
+        "how long connecting to an upstream may take (default 5s)",
+    ),
+    Option(
+        "upstream_connections",
+        Scope.GROUP,
+        count(1, 10_000),
+        "N",
+        "shared upstream connections of each pool (default 4)",
+    ),
+    Option(
+        "private_connections",
+        Scope.GROUP,
+        count(1, 1_000_000),
+        "N",
+        "the most upstream connections of single clients, per worker and route (default 10000)",
+    ),
+    Option(
+        "client_output_limit",
+        Scope.GROUP,
+        read_size,
+        "SIZE",
+        "close a client that leaves more than this unread (default 8MB)",
+    ),
+    Option(
+        "client_query_limit",
+        Scope.GROUP,
+        read_size,
+        "SIZE",
+        "close a client whose unfinished command is larger than this (default 1GB)",
+    ),
+    Option(
+        "allow_cluster",
+        Scope.GROUP,
+        read_switch,
+        "on|off",
+        "serve an upstream in cluster mode, although clients can learn the nodes' addresses (default off)",
+        switch=True,
+    ),
+)

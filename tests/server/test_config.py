@@ -1,0 +1,186 @@
+"""Configuration: which source wins, what each option accepts, and that every mistake is reported, all at once."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.net.address import parse_listen, parse_upstream
+from proxy.net.settings import AdminSettings, ListenerSettings, PolicyKind, PolicySource, RouteSettings, Settings
+from proxy.server.config import ConfigError, load_settings
+from proxy.server.options import OPTIONS, read_seconds, read_size
+
+
+def test_nothing_given() -> None:
+    listener = ListenerSettings(parse_listen("redis://127.0.0.1:6380"))
+    upstream = parse_upstream("redis://127.0.0.1:6379")
+    policy = PolicySource(PolicyKind.PACKAGED, "default")
+    assert load_settings({}, {}) == Settings((RouteSettings("default", (listener,), upstream, policy),))
+
+
+def test_flags_win_over_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "keyrail.yaml"
+    file.write_text("workers: 2\ndrain: 3s\npooling: off\nlisten: [127.0.0.1:7001, 127.0.0.1:7002]\npolicy: p.yaml\n")
+    settings = load_settings(
+        {"workers": ["4"], "config": [str(file)]}, {"KEYRAIL_WORKERS": "3", "KEYRAIL_DRAIN": "500ms"}
+    )
+    assert (settings.workers, settings.drain, settings.pooling) == (4, 0.5, False)
+    (route,) = settings.routes
+    assert [listener.address.port for listener in route.listeners] == [7001, 7002]
+    assert route.policy == PolicySource(PolicyKind.FILE, str(tmp_path / "p.yaml"))
+    again = load_settings({"listen": ["h:1"], "policy": ["none"]}, {"KEYRAIL_CONFIG": str(file)})
+    assert [str(listener.address) for listener in again.routes[0].listeners] == ["redis://h:1"]
+    assert again.routes[0].policy.kind is PolicyKind.NONE
+
+
+def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
+    texts = {
+        "listen": "redis://h:1",
+        "upstream": "redis://h:2",
+        "policy": "none",
+        "admin": "off",
+        "workers": "3",
+        "pooling": "off",
+        "drain": "1m",
+        "connect_timeout": "2",
+        "upstream_connections": "5",
+        "private_connections": "6",
+        "client_output_limit": "7KB",
+        "client_query_limit": "8mb",
+        "allow_cluster": "on",
+    }
+    assert texts.keys() | {"embedded"} == {option.name for option in OPTIONS}
+    file = tmp_path / "all.yaml"
+    file.write_text("".join(f"{name}: {text}\n" for name, text in texts.items()))
+    from_file = load_settings({"config": [str(file)]}, {})
+    assert from_file == load_settings({}, {f"KEYRAIL_{name.upper()}": text for name, text in texts.items()})
+    assert from_file == load_settings({name: [text] for name, text in texts.items()}, {})
+    assert from_file.admin is None
+    assert from_file.client_output_limit == 7 * 1024
+
+
+def test_routes(tmp_path: Path) -> None:
+    file = tmp_path / "routes.yaml"
+    file.write_text(
+        "admin: 127.0.0.1:9000\nroutes:\n"
+        "  - {name: cache, listen: h:1, upstream: h:2, policy: bench}\n"
+        "  - {name: queue, listen: [h:3, 'unix:///q'], embedded: on}\n"
+    )
+    settings = load_settings({"config": [str(file)]}, {})
+    assert settings.admin == AdminSettings("127.0.0.1", 9000)
+    cache, queue = settings.routes
+    assert (cache.name, str(cache.upstream), str(cache.policy)) == ("cache", "redis://h:2", "bench")
+    assert (queue.embedded, str(queue.policy), str(queue.listeners[1].address)) == (True, "tour", "unix:///q")
+
+
+def test_embedded_and_upstream_answer_one_question() -> None:
+    assert load_settings({"embedded": ["on"]}, {"KEYRAIL_UPSTREAM": "redis://h"}).routes[0].embedded
+    assert not load_settings({"upstream": ["redis://h"]}, {"KEYRAIL_EMBEDDED": "on"}).routes[0].embedded
+    with pytest.raises(ConfigError, match="excludes an upstream, which --upstream gives"):
+        load_settings({"embedded": ["on"], "upstream": ["redis://h"]}, {})
+
+
+def test_listen_variable_holds_several() -> None:
+    settings = load_settings({}, {"KEYRAIL_LISTEN": "h:1, unix:///x h:2"})
+    assert len(settings.routes[0].listeners) == 3
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    assert load_settings({}, {"KEYRAIL_PORT": "tcp://10.0.0.1:80", "KEYRAIL_SERVICE_HOST": "x"}) == load_settings(
+        {}, {}
+    )
+
+
+def problems_of(flags: dict[str, list[str]], environment: dict[str, str]) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(flags, environment)
+    return list(caught.value.problems)
+
+
+def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(
+        "workers: many\nworkers: 2\npoling: on\nroutes:\n"
+        "  - {name: a b, listen: [], upstream: 'http://h'}\n"
+        "  - {name: c, listen: h:1}\n"
+        "  - {name: c, listen: h:1, upstream: {url: x}, policy: ''}\n"
+        "  - words\n"
+    )
+    problems = problems_of({"config": [str(file)], "drain": ["soon"]}, {"KEYRAIL_POOLING": "maybe"})
+    shown = "\n".join(problems)
+    for expected in (
+        "KEYRAIL_POOLING: expected on or off, got 'maybe'",
+        "--drain: expected a time such as 10, 500ms, 30s or 2m, got 'soon'",
+        f"{file}:2: workers: found a second time",
+        f"{file}:1: workers: expected a whole number from 1 to 256, got 'many'",
+        f"{file}:3: poling: unknown key, expected one of",
+        f"{file}:5: routes[0].name: expected a name",
+        f"{file}:5: routes[0].listen: expected at least one URL",
+        f"{file}:5: routes[0].upstream: bad URL 'http://h'",
+        f"{file}:6: routes[1]: expected 'upstream'",
+        f"{file}:7: routes[2].name: a second route named 'c'",
+        f"{file}:7: routes[2].upstream: expected text, got a mapping",
+        f"{file}:7: routes[2].policy: expected a file, none, or one of default, tour, bench",
+        f"{file}:8: routes[3]: expected a route",
+    ):
+        assert expected in shown
+    assert len(problems) == 13
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- 1", "expected options"),
+        ("routes: {}", "expected a list of routes"),
+        ("routes: []", "expected a list of routes"),
+        ("listen: h:1\nroutes: [{name: a, listen: h:2, upstream: h:3}]", "move it there"),
+        ("routes: [{name: a, listen: h:1, upstream: h}]", "expected redis://[USER:PASSWORD@]HOST"),
+        ("a: [", "expected YAML"),
+        ("listen: [h:1, h:1]", "redis://h:1: listened on twice"),
+        (
+            "routes: [{name: a, listen: h:1, upstream: h:9}, {name: b, listen: 'h:1', upstream: h:9}]",
+            "listened on twice",
+        ),
+    ],
+)
+def test_files_refused(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    problems = problems_of({"config": [str(file)]}, {})
+    assert any(expected in problem for problem in problems), problems
+
+
+def test_a_flag_for_several_routes_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("routes: [{name: a, listen: h:1, upstream: h:9}, {name: b, listen: h:2, upstream: h:9}]")
+    (problem,) = problems_of({"config": [str(file)], "policy": ["none"]}, {})
+    assert problem.startswith("--policy: belongs to a single route")
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    (problem,) = problems_of({"config": [str(tmp_path / "no.yaml")]}, {})
+    assert "no.yaml" in problem
+    assert "\n" not in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10", 10), ("0", 0), ("2.5", 2.5), ("500ms", 0.5), ("30s", 30), ("2m", 120), ("1h", 3600)]
+)
+def test_seconds(text: str, seconds: float) -> None:
+    assert read_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "size"), [("1", 1), ("1k", 1000), ("1KB", 1024), ("8 MB", 8 << 20), ("2gb", 2 << 30)])
+def test_sizes(text: str, size: int) -> None:
+    assert read_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1TB", "1.5MB", "x"])
+def test_sizes_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a size"):
+        read_size(text)
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "h:70000", "h:x", "a b:1", "http://h:1"])
+def test_admin_refused(text: str) -> None:
+    (problem,) = problems_of({"admin": [text]}, {})
+    assert "expected HOST:PORT or off" in problem
