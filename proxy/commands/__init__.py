@@ -1,14 +1,14 @@
 """What the proxy knows about commands: the ONE place for facts about them.
 
-    spec        one command: arity, flags, keys, and what was decided about it
-    generated   (JSON) what live engines and the published tables say, written by ``generate``
-    listed      commands that no engine at hand reports: the hand-kept input of ``generate``
-    overlay     what no engine says: connection state, lane, what creates keys and drops lifetimes
-    recorded    the generated data, read
-    introspect  an engine's COMMAND reply, read
-    twins       commands that may stand for one another
-    lookup      a request's command (compiled)
-    keys        a request's keys (compiled)
-    table       all of it joined; ``STANDARD`` is the table that every start has
-    command     one request apart from the wire, for rules to judge
+spec        one command: arity, flags, keys, and what was decided about it
+generated   (JSON) what live engines and the published tables say, written by ``generate``
+listed      commands that no engine at hand reports: the hand-kept input of ``generate``
+overlay     what no engine says: connection state, lane, what creates keys and drops lifetimes
+recorded    the generated data, read
+introspect  an engine's COMMAND reply, read
+twins       commands that may stand for one another
+lookup      a request's command (compiled)
+keys        a request's keys (compiled)
+table       all of it joined; ``STANDARD`` is the table that every start has
+command     one request apart from the wire, for rules to judge
 """

@@ -22,8 +22,8 @@ class Key:
 class Command:
     """A command and its arguments, the name included.
 
-    ``streamed`` is the index of an argument whose ``streamed_length`` bytes are not here, because they are passed on
-    while they arrive; ``argv`` holds ``b""`` in its place.
+    ``streamed`` is the index of an argument whose ``streamed_length`` bytes are not here, because they are
+    passed on while they arrive; ``argv`` holds ``b""`` in its place.
     """
 
     __slots__ = ("_keys", "_table", "argv", "name", "spec", "streamed", "streamed_length")
@@ -50,9 +50,8 @@ class Command:
         if self._keys is None:
             finder = self._table.keys
             count = finder.find(self.spec.id, Request.from_argv(self.argv))
-            self._keys = tuple(
-                Key(finder.indexes[i], self.argv[finder.indexes[i]], finder.access[i] == _WRITE) for i in range(count)
-            )
+            found = zip(finder.indexes[:count], finder.access[:count], strict=True)
+            self._keys = tuple(Key(index, self.argv[index], access == _WRITE) for index, access in found)
         return self._keys
 
     def __repr__(self) -> str:

@@ -2,9 +2,9 @@
 
     python -m proxy.commands.generate --server redis://127.0.0.1:7000 --server unix:///tmp/old.sock
 
-Name the engines newest first: where they disagree about a command, the first that knows it is followed, except that
-arity is the loosest of all, and that a flag "blocking" or "write" from any of them holds. Containers come before their
-subcommands. The result is refused while the overlay leaves a command undecided.
+Name the engines newest first: where they disagree about a command, the first that knows it is followed,
+except that arity is the loosest of all, and that a flag "blocking" or "write" from any of them holds.
+Containers come before their subcommands. The result is refused while the overlay leaves a command undecided.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any
 
 from redis import Redis
 
-from proxy.commands.introspect import Description, descriptions, pairs, text
+from proxy.commands.introspect import descriptions, pairs, text
 from proxy.commands.listed import listed
 from proxy.commands.overlay import creates_of, decided_names, state_of
 from proxy.commands.recorded import Recorded
@@ -76,7 +76,8 @@ def _joined(first: Recorded, other: Recorded) -> Recorded:
 
 def undecided(commands: dict[str, Recorded]) -> list[str]:
     """What keeps the overlay and the commands from agreeing, one line each."""
-    problems = [f"{name}: named by the overlay, known to no engine" for name in sorted(decided_names() - commands.keys())]
+    stale = sorted(decided_names() - commands.keys())
+    problems = [f"{name}: named by the overlay, known to no engine" for name in stale]
     for name, recorded in commands.items():
         found = recorded.description
         has_keys = any(key_spec.names_keys for key_spec in found.key_specs)
@@ -91,13 +92,14 @@ def write(commands: dict[str, Recorded], target: Path) -> None:
     """One line for each command, so that a new engine's changes can be read in a diff."""
     lines = [f"{json.dumps(name)}: {json.dumps(recorded.as_record())}" for name, recorded in commands.items()]
     engines = sorted({engine for recorded in commands.values() for engine in recorded.engines})
-    target.write_text(f'{{"engines": {json.dumps(engines)},\n"commands": {{\n' + ",\n".join(lines) + "\n}}\n", "ascii")
+    head = f'{{"engines": {json.dumps(engines)},\n"commands": {{\n'
+    target.write_text(head + ",\n".join(lines) + "\n}}\n", "ascii")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status 0 when the data was written, 1 when the overlay has to decide something first."""
-    parser = argparse.ArgumentParser(prog="python -m proxy.commands.generate", description=__doc__.partition("\n")[0])
-    parser.add_argument("--server", action="append", required=True, metavar="URL", help="an engine, newest first")
+    parser = argparse.ArgumentParser(prog="python -m proxy.commands.generate")
+    parser.add_argument("--server", action="append", required=True, metavar="URL", help="newest engine first")
     parser.add_argument("--output", type=Path, default=_TARGET, help="the file to write")
     arguments = parser.parse_args(argv)
     sources = [read_engine(url) for url in arguments.server]

@@ -1,8 +1,8 @@
 """An engine's COMMAND reply, read into plain descriptions.
 
-The reply differs by engine and protocol: Redis 6.2 has no key specifications, tips or subcommands; RESP3 turns the
-specifications into maps. Text may be bytes or str, whichever the decoder was told. What can't be read is left out: a
-reply that is odd must not keep the proxy from starting.
+The reply differs by engine and protocol: Redis 6.2 has no key specifications, tips or subcommands; RESP3
+turns the specifications into maps. Text may be bytes or str, whichever the decoder was told. What can't be
+read is left out: a reply that is odd must not keep the proxy from starting.
 """
 
 from collections.abc import Iterable, Iterator
@@ -84,7 +84,8 @@ def _key_specs(reply: object) -> Iterator[KeySpec]:
         if begin_type == "index" and _number(where, "index") > 0:
             values.update(begin="index", start=_number(where, "index"))
         elif begin_type == "keyword":
-            values.update(begin="keyword", keyword=text(where.get("keyword")), start=_number(where, "startfrom"))
+            word = text(where.get("keyword"))
+            values.update(begin="keyword", keyword=word, start=_number(where, "startfrom"))
         if find_type == "range":
             values.update(
                 find="range",

@@ -28,7 +28,7 @@ cdef class KeyFinder:
     cdef _grow(self)
     cdef Py_ssize_t _find(self, int kind, int command_id, Request request, const unsigned char *data) except -1
     cdef _shrink(self)
-    cdef int _specs(self, Py_ssize_t row, Py_ssize_t end, Request request, const unsigned char *data) except -1
+    cdef Py_ssize_t _specs(self, Py_ssize_t row, Py_ssize_t end, Request request, const unsigned char *data) except -1
     @cython.locals(argc=cython.Py_ssize_t, first=cython.Py_ssize_t, last=cython.longlong, step=cython.Py_ssize_t,
                    keys=cython.longlong)
     cdef int _spec(self, Py_ssize_t row, Request request, const unsigned char *data) except -2
@@ -41,14 +41,14 @@ cdef class KeyFinder:
     cdef bint _is(self, Request request, const unsigned char *data, Py_ssize_t index, const unsigned char *word,
                   Py_ssize_t size) noexcept
     @cython.locals(argc=cython.Py_ssize_t, store=cython.Py_ssize_t, i=cython.Py_ssize_t)
-    cdef int _sort(self, Request request, const unsigned char *data) except -1
+    cdef Py_ssize_t _sort(self, Request request, const unsigned char *data) except -1
     @cython.locals(argc=cython.Py_ssize_t, i=cython.Py_ssize_t)
-    cdef int _migrate(self, Request request, const unsigned char *data) except -1
+    cdef Py_ssize_t _migrate(self, Request request, const unsigned char *data) except -1
     @cython.locals(argc=cython.Py_ssize_t, store=cython.Py_ssize_t, i=cython.Py_ssize_t)
-    cdef int _georadius(self, Request request, const unsigned char *data) except -1
+    cdef Py_ssize_t _georadius(self, Request request, const unsigned char *data) except -1
     @cython.locals(first=cython.Py_ssize_t, end=cython.Py_ssize_t)
-    cdef int _streams(self, Request request, const unsigned char *data) except -1
+    cdef Py_ssize_t _streams(self, Request request, const unsigned char *data) except -1
     @cython.locals(argc=cython.Py_ssize_t, sign=cython.int, i=cython.Py_ssize_t)
     cdef Py_ssize_t _stream_options(self, Request request, const unsigned char *data) noexcept
     @cython.locals(argc=cython.Py_ssize_t, access=cython.int, i=cython.Py_ssize_t)
-    cdef int _bitfield(self, Request request, const unsigned char *data) except -1
+    cdef Py_ssize_t _bitfield(self, Request request, const unsigned char *data) except -1

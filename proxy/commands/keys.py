@@ -1,14 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """Which arguments of a request are keys, and which of those it may write.
 
-Most commands have one plain range of keys and take one step. The rest follow Redis's key specifications, with its rule
-that a specification which does not fit the arguments (a count that is no number, keys beyond the last argument) means
-no keys at all, since such a request fails. A keyword that is absent is no misfit: it is optional.
+Most commands have one plain range of keys and take one step. The rest follow Redis's key specifications, with
+its rule that a specification which does not fit the arguments (a count that is no number, keys beyond the
+last argument) means no keys at all, since such a request fails. A keyword that is absent is no misfit: it is
+optional.
 
-Five syntaxes are walked as the commands themselves walk them, because no specification tells the truth about them:
-SORT (the last STORE counts), MIGRATE, GEORADIUS, XREAD and XREADGROUP (a group or consumer may be called STREAMS), and
-BITFIELD (which only reads when all it does is GET). Following Redis's own key functions there would leave ways to name
-a key that the command uses and the policy does not see.
+Five syntaxes are walked as the commands themselves walk them, because no specification tells the truth about
+them: SORT (the last STORE counts), MIGRATE, GEORADIUS, XREAD and XREADGROUP (a group or consumer may be
+called STREAMS), and BITFIELD (which only reads when all it does is GET). Following Redis's own key functions
+there would leave ways to name a key that the command uses and the policy does not see.
 """
 
 from array import array
@@ -60,8 +61,8 @@ _ACCESS = 8
 
 
 class KeyFinder:
-    """The keys of requests: ``find`` says how many; ``indexes`` then holds the arguments that are keys, and ``access``
-    what the command may do to each: 1 only read it, 2 write it.
+    """The keys of requests: ``find`` says how many; ``indexes`` then holds the arguments that are keys, and
+    ``access`` what the command may do to each: 1 only read it, 2 write it.
     """
 
     def __init__(self, commands: Sequence[tuple[str, Sequence[KeySpec]]]) -> None:
@@ -75,7 +76,7 @@ class KeyFinder:
         numbers: list[int] = []
         for i, (name, key_specs) in enumerate(commands):
             self.offsets[i] = len(numbers)
-            usable = [spec for spec in key_specs if spec.names_keys and "unknown" not in (spec.begin, spec.find)]
+            usable = [spec for spec in key_specs if _usable(spec)]
             for spec in usable:
                 numbers += self._row(spec, name in READ_KEYS)
             self.kinds[i] = _SYNTAXES.get(name, _kind(usable))
@@ -114,7 +115,7 @@ class KeyFinder:
         return self._find(kind, command_id, request, request.data)
 
     def blocks(self, command_id: int, request: Request) -> bool:
-        """Whether a command of State.BLOCKING can block with these arguments: XREAD without BLOCK never does."""
+        """Whether a command of State.BLOCKING can block as it was sent: XREAD without BLOCK never does."""
         if self.kinds[command_id] != _STREAMS:
             return True
         return self._stream_options(request, request.data) < 0
@@ -157,36 +158,35 @@ class KeyFinder:
         self.access = access
         self.capacity = capacity
 
-    def _find(self, kind: int, command_id: int, request: Request, data: bytes) -> int:
+    def _find(self, kind: int, command_id: int, request: Request, data: bytes | bytearray) -> int:
         if request.argc < 2:
             return 0
         if kind == _SPECS:
-            self._specs(self.offsets[command_id], self.offsets[command_id + 1], request, data)
-        elif kind == _SORT:
-            self._sort(request, data)
-        elif kind == _MIGRATE:
-            self._migrate(request, data)
-        elif kind == _GEORADIUS:
-            self._georadius(request, data)
-        elif kind == _STREAMS:
-            self._streams(request, data)
-        else:
-            self._bitfield(request, data)
-        return self.count
+            return self._specs(self.offsets[command_id], self.offsets[command_id + 1], request, data)
+        if kind == _SORT:
+            return self._sort(request, data)
+        if kind == _MIGRATE:
+            return self._migrate(request, data)
+        if kind == _GEORADIUS:
+            return self._georadius(request, data)
+        if kind == _STREAMS:
+            return self._streams(request, data)
+        return self._bitfield(request, data)
 
     def _shrink(self) -> None:
         self.indexes = array("i", bytes(4 * _FIRST_CAPACITY))
         self.access = array("i", bytes(4 * _FIRST_CAPACITY))
         self.capacity = _FIRST_CAPACITY
 
-    def _specs(self, row: int, end: int, request: Request, data: bytes) -> None:
+    def _specs(self, row: int, end: int, request: Request, data: bytes | bytearray) -> int:
         while row < end:
             if self._spec(row, request, data) == _MISFIT:
                 self.count = 0
-                return
+                return 0
             row += _WIDTH
+        return self.count
 
-    def _spec(self, row: int, request: Request, data: bytes) -> int:
+    def _spec(self, row: int, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
         first = self.rows[row + _START]
         if self.rows[row + _KEYWORD] != 0:
@@ -215,7 +215,7 @@ class KeyFinder:
             first += step
         return 0
 
-    def _behind_keyword(self, keyword: int, start: int, request: Request, data: bytes) -> int:
+    def _behind_keyword(self, keyword: int, start: int, request: Request, data: bytes | bytearray) -> int:
         word = self.keywords[keyword]
         size = len(word)
         if start >= 0:
@@ -232,8 +232,8 @@ class KeyFinder:
             i -= 1
         return 0
 
-    def _number(self, request: Request, data: bytes, index: int) -> int:
-        """The argument as Redis reads numbers (no sign, no leading zero); -1 for what is none or too large to be one."""
+    def _number(self, request: Request, data: bytes | bytearray, index: int) -> int:
+        """The argument as Redis reads counts (no sign, no leading zero); -1 for anything else."""
         i = request.starts[index]
         end = request.ends[index]
         if i == end or end - i > _MOST_DIGITS or (data[i] == 48 and end - i > 1):
@@ -246,7 +246,7 @@ class KeyFinder:
             i += 1
         return value
 
-    def _is(self, request: Request, data: bytes, index: int, word: bytes, size: int) -> bool:
+    def _is(self, request: Request, data: bytes | bytearray, index: int, word: bytes, size: int) -> bool:
         """Whether the argument is that lower-case word, in any letter case."""
         start = request.starts[index]
         if request.ends[index] - start != size:
@@ -259,7 +259,7 @@ class KeyFinder:
             i += 1
         return True
 
-    def _sort(self, request: Request, data: bytes) -> None:
+    def _sort(self, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
         store = 0
         i = 2
@@ -276,21 +276,22 @@ class KeyFinder:
         self._add(1, _READ)
         if store != 0:
             self._add(store, _WRITE)
+        return self.count
 
-    def _migrate(self, request: Request, data: bytes) -> None:
+    def _migrate(self, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
         if argc < 6:
-            return
+            return self.count
         i = 6
         while i < argc:
             if self._is(request, data, i, b"keys", 4):
                 if request.ends[3] != request.starts[3]:
-                    return
+                    return self.count
                 i += 1
                 while i < argc:
                     self._add(i, _WRITE)
                     i += 1
-                return
+                return self.count
             if self._is(request, data, i, b"auth", 4):
                 i += 2
             elif self._is(request, data, i, b"auth2", 5):
@@ -298,8 +299,9 @@ class KeyFinder:
             else:
                 i += 1
         self._add(3, _WRITE)
+        return self.count
 
-    def _georadius(self, request: Request, data: bytes) -> None:
+    def _georadius(self, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
         store = 0
         i = 5
@@ -312,18 +314,20 @@ class KeyFinder:
         self._add(1, _READ)
         if store != 0:
             self._add(store, _WRITE)
+        return self.count
 
-    def _streams(self, request: Request, data: bytes) -> None:
+    def _streams(self, request: Request, data: bytes | bytearray) -> int:
         first = self._stream_options(request, data)
         first = first if first >= 0 else -first
         if first == 0 or (request.argc - first) % 2 != 0:
-            return
+            return 0
         end = first + (request.argc - first) // 2
         while first < end:
             self._add(first, _READ)
             first += 1
+        return self.count
 
-    def _stream_options(self, request: Request, data: bytes) -> int:
+    def _stream_options(self, request: Request, data: bytes | bytearray) -> int:
         """The index behind STREAMS, negative where BLOCK was among the options; 0 without STREAMS.
 
         Every option but GROUP takes a number or nothing, so none of their arguments can pass for STREAMS.
@@ -342,7 +346,7 @@ class KeyFinder:
                 i += 1
         return 0
 
-    def _bitfield(self, request: Request, data: bytes) -> None:
+    def _bitfield(self, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
         access = _READ
         i = 2
@@ -354,6 +358,11 @@ class KeyFinder:
             else:
                 access = _WRITE
         self._add(1, access)
+        return self.count
+
+
+def _usable(spec: KeySpec) -> bool:
+    return spec.names_keys and "unknown" not in (spec.begin, spec.find) and spec.keyword.isascii()
 
 
 def _kind(usable: Sequence[KeySpec]) -> int:

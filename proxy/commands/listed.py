@@ -1,11 +1,11 @@
 """Commands that no engine at hand reports, from their published documentation: an input of ``generate``.
 
-One line each: where it appeared, name, arity, flags (``-`` for none), keys. Keys are read as ``RW 1`` (argument 1),
-``RW 1..2``, ``RO 1..-2`` (to the last but one), ``OW 1../3`` (every third from 1 to the end), ``RO #1`` (argument 1 says
-how many follow it), several joined by ``;``. A line without arity opens a container. ``module`` is the flag that
-engines give to what a module brings; Redis 8 bundles these modules.
+One line each: where it appeared, name, arity, flags (``-`` for none), keys. Keys are read as ``RW 1``
+(argument 1), ``RW 1..2``, ``RO 1..-2`` (to the last but one), ``OW 1../3`` (every third from 1 to the end),
+``RO #1`` (argument 1 says how many follow it), several joined by ``;``. A line without arity opens a
+container. ``module`` is the flag that engines give to what a module brings; Redis 8 bundles these modules.
 
-Once an engine that knows a command is at hand, ``generate`` prefers what that engine says, and the line can go.
+Once an engine that knows a command is at hand, ``generate`` prefers what that engine says, and the line goes.
 """
 
 import re
@@ -217,7 +217,11 @@ _ACCESS_FLAGS = {
     "RM": frozenset({"RM", "delete"}),
 }
 
-_KEYS = re.compile(r"(?P<access>R[OWM]|OW) (?:#(?P<count>\d+)|(?P<first>\d+)(?P<dots>\.\.(?P<last>-?\d+)?)?)(?:/(?P<step>\d+))?")
+_KEYS = re.compile(
+    r"(?P<access>R[OWM]|OW) "
+    r"(?:#(?P<count>\d+)|(?P<first>\d+)(?P<dots>\.\.(?P<last>-?\d+)?)?)"
+    r"(?:/(?P<step>\d+))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +264,7 @@ def key_spec(text: str) -> KeySpec:
     flags = _ACCESS_FLAGS[found["access"]]
     step = int(found["step"] or 1)
     if found["count"]:
-        return KeySpec(flags, "index", start=int(found["count"]), find="keynum", count_at=0, first_key=1, step=step)
+        return KeySpec(flags, "index", start=int(found["count"]), find="keynum", first_key=1, step=step)
     first = int(found["first"])
     last = 0 if found["dots"] is None else int(found["last"] or -1)
     return KeySpec(flags, "index", start=first, last=last if last <= 0 else last - first, step=step)

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """Which command a request is, found without making a Python object.
 
-An open-addressing hash over the names, folded to lower case as Redis folds them (ASCII only). A subcommand is looked up
-by its own name with its container's id as part of both hash and comparison, so that ``CLIENT|SETNAME`` sent as ONE
-argument is what it is to Redis: an unknown command.
+An open-addressing hash over the names, folded to lower case as Redis folds them (ASCII only). A subcommand is
+looked up by its own name with its container's id as part of both hash and comparison, so that
+``CLIENT|SETNAME`` sent as ONE argument is what it is to Redis: an unknown command.
 """
 
 from array import array
@@ -15,7 +15,7 @@ _FOLD = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 
 
 class Lookup:
-    """Command ids by request. ``names[id]`` is ``"GET"`` or ``"CLIENT|SETNAME"``; id 0 is the unknown command."""
+    """Command ids by request: ``names[id]`` is ``"GET"`` or ``"CLIENT|SETNAME"``; id 0 is unknown."""
 
     def __init__(self, names: Sequence[str], containers: Sequence[bool]) -> None:
         size = 1
@@ -49,12 +49,13 @@ class Lookup:
     def find(self, request: Request) -> int:
         """The id of the request's command; 0 where the table does not know it.
 
-        The second argument belongs to the name where the first is a container: an unknown subcommand is unknown, and a
-        container alone is the container (to which Redis answers an error, or its own reply in the case of COMMAND).
+        The second argument belongs to the name where the first is a container: an unknown subcommand is
+        unknown, and a container alone is the container (to which Redis answers an error, or its own reply in
+        the case of COMMAND).
         """
         return self._find(request, request.data)
 
-    def _find(self, request: Request, data: bytes) -> int:
+    def _find(self, request: Request, data: bytes | bytearray) -> int:
         if request.argc == 0:
             return 0
         found = self._find_name(data, request.starts[0], request.ends[0], 0)
@@ -62,7 +63,7 @@ class Lookup:
             return found
         return self._find_name(data, request.starts[1], request.ends[1], found)
 
-    def _find_name(self, data: bytes, start: int, end: int, parent: int) -> int:
+    def _find_name(self, data: bytes | bytearray, start: int, end: int, parent: int) -> int:
         if end - start > self.longest:
             return 0
         slot = self._hash(data, start, end, parent) & self.mask
@@ -78,7 +79,7 @@ class Lookup:
             found = self.slots[slot]
         return 0
 
-    def _hash(self, data: bytes, start: int, end: int, parent: int) -> int:
+    def _hash(self, data: bytes | bytearray, start: int, end: int, parent: int) -> int:
         value = parent + 1
         i = start
         while i < end:
@@ -86,7 +87,7 @@ class Lookup:
             i += 1
         return value
 
-    def _same(self, data: bytes, start: int, end: int, at: int) -> bool:
+    def _same(self, data: bytes | bytearray, start: int, end: int, at: int) -> bool:
         i = start
         while i < end:
             if self.fold[data[i]] != self.text[at]:

@@ -54,11 +54,12 @@ class Lane(Enum):
 class KeySpec:
     """Where some of a command's keys are, in the terms of Redis's own key specifications.
 
-    The search begins at argument ``start`` (``begin`` is ``index``), or behind the first ``keyword`` at or after
-    argument ``start`` (a negative start counts from the end and searches backwards). From there ``range`` takes every
-    ``step``-th argument to ``last`` (relative to the first; negative: from the end of the arguments, or with ``limit``
-    n, of their first n-th part); ``keynum`` reads how many keys there are at ``count_at`` and takes that many from
-    ``first_key``, both relative. ``unknown``: only the command's own syntax tells.
+    The search begins at argument ``start`` (``begin`` is ``index``), or behind the first ``keyword`` at or
+    after argument ``start`` (a negative start counts from the end and searches backwards). From there
+    ``range`` takes every ``step``-th argument to ``last`` (relative to the first; negative: from the end of
+    the arguments, or with ``limit`` n, of their first n-th part); ``keynum`` reads how many keys there are at
+    ``count_at`` and takes that many from ``first_key``, both relative. ``unknown``: only the command's own
+    syntax tells.
     """
 
     flags: frozenset[str]
@@ -102,12 +103,16 @@ class KeySpec:
 
 
 _BEGIN_FIELDS = {"index": ("start",), "keyword": ("keyword", "start"), "unknown": ()}
-_FIND_FIELDS = {"range": ("last", "step", "limit"), "keynum": ("count_at", "first_key", "step"), "unknown": ()}
+_FIND_FIELDS = {
+    "range": ("last", "step", "limit"),
+    "keynum": ("count_at", "first_key", "step"),
+    "unknown": (),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One command or subcommand. ``name`` is ``"GET"`` or ``"CLIENT|SETNAME"``; id 0 is the unknown command."""
+    """One command or subcommand: ``name`` is ``"GET"`` or ``"CLIENT|SETNAME"``, id 0 the unknown command."""
 
     id: int
     name: str
@@ -150,4 +155,6 @@ class Spec:
         return self.state not in _OTHER_REPLY_COUNTS
 
 
-_OTHER_REPLY_COUNTS = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.UNKNOWN})
+_OTHER_REPLY_COUNTS = frozenset(
+    {State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.UNKNOWN}
+)

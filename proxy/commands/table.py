@@ -1,7 +1,7 @@
 """The command table: what engines say joined with what the overlay decides.
 
-Ids index everything on the hot path. They are the position in ``Table.specs``, stay as they are when a table is
-completed from a running engine, and mean nothing outside the process.
+Ids index everything on the hot path. They are the position in ``Table.specs``, stay as they are when a table
+is completed from a running engine, and mean nothing outside the process.
 """
 
 from collections.abc import Iterable, Sequence
@@ -65,7 +65,8 @@ class Table:
     def completed_by(self, command_reply: object) -> "Table":
         """This table and, with new ids, the commands of a running engine that it lacks.
 
-        ``command_reply`` is the engine's COMMAND reply as hiredis decodes it; what can't be read in it is left out.
+        ``command_reply`` is the engine's COMMAND reply as hiredis decodes it; what can't be read in it is
+        left out.
         """
         new = [found for found in descriptions(command_reply) if found.name not in self._by_name]
         known = {spec.name: spec.container for spec in self.specs}
@@ -73,7 +74,7 @@ class Table:
         specs = list(self.specs)
         for found in new:
             container, is_subcommand, _ = found.name.partition("|")
-            # Redis before 7 has no subcommands of its own; a command that takes a key there can't become a container.
+            # What the table knows as a plain command stays one: its ids and its lookups must not change.
             if not is_subcommand or known.get(container):
                 specs.append(_spec(len(specs), found))
         return Table(specs)
