@@ -1,0 +1,102 @@
+"""What every test of the whole program shares: private engines, and Keyrail processes in front of them.
+
+Both are started once and kept for the session, by what they are configured with; a test that kills or freezes one makes its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engines import EXPECTED, Engine, Kind, kinds
+from tests.keyrail_process import Keyrail
+
+
+def kind_named(name: str) -> Kind:
+    """An engine's program, or a skip that says what is missing."""
+    if name not in kinds():
+        pytest.skip(f"{name} is not installed here; found: {', '.join(kinds()) or 'no engine at all'}")
+    return kinds()[name]
+
+
+class Fleet:
+    """The session's engines and Keyrails. An engine has a role, since a test may need two that are alike."""
+
+    def __init__(self) -> None:
+        self._engines: dict[tuple[str, str], Engine] = {}
+        self._keyrails: dict[tuple[str, str, str, bool], Keyrail] = {}
+
+    def engine(self, name: str, role: str = "subject") -> Engine:
+        key = (name, role)
+        if key not in self._engines:
+            self._engines[key] = Engine(kind_named(name))
+        return self._engines[key]
+
+    def keyrail(
+        self, name: str, *, policy: str | Path | None = "none", pooling: bool = True, role: str = "subject"
+    ) -> Keyrail:
+        key = (name, role, str(policy), pooling)
+        found = self._keyrails.get(key)
+        if found is None or found.process.poll() is not None:
+            found = Keyrail(self.engine(name, role).url, policy=policy, pooling=pooling)
+            self._keyrails[key] = found
+        return found
+
+    def close(self) -> None:
+        for keyrail in self._keyrails.values():
+            keyrail.close()
+        for engine in self._engines.values():
+            engine.close()
+
+
+@pytest.fixture(scope="session")
+def fleet() -> Iterator[Fleet]:
+    fleet = Fleet()
+    yield fleet
+    fleet.close()
+
+
+@pytest.fixture(params=EXPECTED)
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """Each engine in turn."""
+    return kind_named(str(request.param)).name
+
+
+@pytest.fixture(params=[True, False], ids=["pooled", "unpooled"])
+def pooling(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
+def protocol(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture
+def new_engine() -> Iterator[Callable[..., Engine]]:
+    """Start an engine that this test alone uses, and may break: `new_engine("valkey-9.1", {"maxclients": "5"})`."""
+    started: list[Engine] = []
+
+    def start(name: str = "valkey-9.1", options: dict[str, str] | None = None) -> Engine:
+        started.append(Engine(kind_named(name), options))
+        return started[-1]
+
+    yield start
+    for engine in started:
+        engine.close()
+
+
+@pytest.fixture
+def new_keyrail() -> Iterator[Callable[..., Keyrail]]:
+    """Start a Keyrail that this test alone uses; the arguments are those of `Keyrail`."""
+    started: list[Keyrail] = []
+
+    def start(upstream: str, **settings: object) -> Keyrail:
+        started.append(Keyrail(upstream, **settings))  # type: ignore[arg-type]  # passed on as they are
+        return started[-1]
+
+    yield start
+    for keyrail in started:
+        keyrail.close()

