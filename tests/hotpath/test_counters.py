@@ -56,15 +56,12 @@ def test_counts_are_exact_while_every_key_has_a_counter(stream: list[tuple[bytes
     truth = Counter(stream)
     assert harvested.floor == 0
     assert {(t.key, t.count, t.error, t.reads, t.writes) for t in harvested.tallies} == {
-        (key, truth[key, False] + truth[key, True], 0, truth[key, False], truth[key, True])
-        for key, _ in truth
+        (key, truth[key, False] + truth[key, True], 0, truth[key, False], truth[key, True]) for key, _ in truth
     }
 
 
 @given(uses, uses)
-def test_a_harvest_starts_again_at_nothing(
-    before: list[tuple[bytes, bool]], after: list[tuple[bytes, bool]]
-) -> None:
+def test_a_harvest_starts_again_at_nothing(before: list[tuple[bytes, bool]], after: list[tuple[bytes, bool]]) -> None:
     counters = Counters(sets=1)
     for key, write in before:
         count(counters, key, write)

@@ -1,0 +1,14 @@
+"""A key as text that tells different keys apart and can stand in any line, page or JSON string."""
+
+
+def shown(key: bytes) -> str:
+    r"""Printable UTF-8 as it is; every other byte, and the backslash, as ``\xNN``."""
+    text = key.decode("utf-8", "surrogateescape")
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(
+        char
+        if char.isprintable() and char != "\\"
+        else "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
+        for char in text
+    )
