@@ -131,10 +131,7 @@ class CompiledPolicy:
         return Decision(PASS, tuple(hits)) if hits else _NOTHING
 
     def _rewritten(self, command: Command, argv: list[bytes]) -> Command:
-        rewritten = Command(self.table, argv)
-        rewritten.streamed = command.streamed
-        rewritten.streamed_length = command.streamed_length
-        return rewritten
+        return Command(self.table, argv, streamed=command.streamed, streamed_length=command.streamed_length)
 
 
 def compile_policy(

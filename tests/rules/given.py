@@ -18,10 +18,7 @@ def command(text: str, *more: bytes) -> Command:
 
 def streamed(argv: Sequence[bytes], index: int, length: int) -> Command:
     """A command with an argument that is on its way to Redis already."""
-    found = Command(STANDARD, list(argv))
-    found.streamed = index
-    found.streamed_length = length
-    return found
+    return Command(STANDARD, argv, streamed=index, streamed_length=length)
 
 
 def context(chance: float = 0.5) -> Context:

@@ -97,7 +97,8 @@ def test_a_streamed_value_keeps_its_place() -> None:
 def test_behind_a_streamed_value_nothing_can_be_added() -> None:
     verdict = lifetime().judge(streamed([b"SET", b"k", b"", b"NX"], 2, 2**28), context())
     assert verdict == Refuse(
-        b"-DENIED keyrail/lifetimes: the value is too large for a TTL to be added behind its options; write it with EX\r\n"
+        b"-DENIED keyrail/lifetimes: the value is too large for a TTL to be added behind its options; "
+        b"write it with EX\r\n"
     )
     assert lifetime().judge(streamed([b"SET", b"k", b"", b"EX", b"5"], 2, 2**28), context()) == PASS
     worded = lifetime(wording=Wording("all of it expires", "send PX"))

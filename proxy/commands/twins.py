@@ -1,0 +1,21 @@
+"""Commands that take the same arguments and give the same replies, so that one can be sent for the other.
+
+COMMAND does not tell this (its "deprecated" notes speak of replacements with other arguments), so it is written by hand.
+"""
+
+_GROUPS: tuple[tuple[str, ...], ...] = (
+    ("DEL", "UNLINK"),  # the same reply and events; only the freeing of big collections moves to another thread
+    ("SUBSTR", "GETRANGE"),
+    ("SLAVEOF", "REPLICAOF"),
+)
+_ALIASES: tuple[tuple[str, ...], ...] = _GROUPS[1:]
+
+
+def interchangeable(command: str, other: str) -> bool:
+    """Whether `other` can be sent in place of `command`, both in capitals, and no client can tell from the reply."""
+    return command != other and any(command in group and other in group for group in _GROUPS)
+
+
+def twins(command: str) -> tuple[str, ...]:
+    """The other names of what is one and the same command in Redis (SLAVEOF for REPLICAOF); DEL and UNLINK are two."""
+    return tuple(other for group in _ALIASES if command in group for other in group if other != command)

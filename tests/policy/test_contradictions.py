@@ -1,0 +1,64 @@
+"""Rules of one policy that cannot both be meant are an error; a rule that is off contradicts nothing."""
+
+import pytest
+
+from proxy.policy.errors import PolicyError
+from tests.policy.given import policy
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        (
+            "refuse: [KEYS, FLUSHALL]",
+            "refuse: [KEYS]",
+            "rules.b.refuse: found KEYS, expected each command refused once; a",
+        ),
+        (
+            "refuse: [CONFIG]",
+            "refuse: [CONFIG SET]",
+            "rules.b.refuse: found CONFIG SET, expected each command refused once",
+        ),
+        ("refuse: [REPLICAOF]", "refuse: [SLAVEOF]", "rules.b.refuse: found REPLICAOF"),
+        (
+            "refuse: [DEL]",
+            "replace: {DEL: UNLINK}",
+            "rules.b.replace: found DEL, expected a command that is not refused; a",
+        ),
+        (
+            "replace: {DEL: UNLINK}",
+            "refuse: [DEL]",
+            "rules.a.replace: found DEL, expected a command that is not refused; b",
+        ),
+        (
+            "refuse: [UNLINK]",
+            "replace: {DEL: UNLINK}",
+            "rules.b.replace: found UNLINK, expected a command that is not ref",
+        ),
+        (
+            "replace: {DEL: UNLINK}",
+            "replace: {DEL: UNLINK}",
+            "rules.b.replace: found DEL, expected each command replaced",
+        ),
+        (
+            "replace: {DEL: UNLINK}",
+            "replace: {UNLINK: DEL}",
+            "rules.a.replace: found UNLINK, expected a command that is ",
+        ),
+        (
+            "lifetime: {default: 5m}",
+            "lifetime: {default: 6m}",
+            "rules.b.lifetime: found a second lifetime, expected one; a",
+        ),
+    ],
+)
+def test_two_rules_that_cannot_both_be_meant(first: str, second: str, problem: str) -> None:
+    text = "rules:\n  a: {%s, mode: %s}\n  b: {%s}\n"
+    with pytest.raises(PolicyError) as caught:
+        policy(text % (first, "audit", second))
+    assert any(problem in line for line in str(caught.value).splitlines()), str(caught.value)
+    assert len(policy(text % (first, "off", second)).rules) == 2
+
+
+def test_standards_for_names_add_up() -> None:
+    assert len(policy("rules: {a: {names: {segments: 2}}, b: {names: {max_length: 9}}}").rules) == 2

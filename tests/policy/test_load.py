@@ -1,0 +1,170 @@
+"""A policy file is read strictly: everything in it is known, and everything that is wrong with it is reported at
+once, with its line, its path, what was found, and what was expected."""
+
+import pytest
+
+from proxy.policy.errors import PolicyError
+from proxy.policy.model import Mode, OnError
+from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.names import NamesSettings
+from proxy.rules.refuse import RefuseSettings
+from proxy.rules.replace import ReplaceSettings
+from tests.policy.given import policy
+
+NAMES = "rules: {n: {names: {%s}}}"
+LIFETIME = "rules: {l: {lifetime: {%s}}}"
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(PolicyError) as caught:
+        policy(text)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == len(caught.value.problems)
+    return [line.partition("policy.yaml:")[2] for line in lines]
+
+
+def test_every_guardrail_is_read() -> None:
+    loaded = policy("""
+        defaults: {mode: enforce, on_rule_error: pass}
+        traffic: {count_keys: off}
+        rules:
+          a: {refuse: [flushall, config|set, "Config  Rewrite", no.drop], because: "it  wipes", instead: x, mode: warn}
+          b: {replace: {del: unlink}}
+          c: {names: {separator: /, segments: 2.., characters: any, min_length: 3, max_length: 9}, applies_to: writes}
+          d: {lifetime: {default: 1h30m, jitter: 12.5%}, mode: off}
+    """)
+    assert loaded.on_rule_error is OnError.LET_THROUGH
+    assert not loaded.count_keys
+    assert [(rule.name, rule.mode, rule.where.line) for rule in loaded.rules] == [
+        ("a", Mode.WARN, 6),
+        ("b", Mode.ENFORCE, 7),
+        ("c", Mode.ENFORCE, 8),
+        ("d", Mode.OFF, 9),
+    ]
+    assert [rule.settings for rule in loaded.rules] == [
+        RefuseSettings(("FLUSHALL", "CONFIG SET", "CONFIG REWRITE", "NO.DROP")),
+        ReplaceSettings((("DEL", "UNLINK"),)),
+        NamesSettings(
+            min_length=3,
+            max_length=9,
+            separator="/",
+            min_segments=2,
+            empty_segments=False,
+            reads=False,
+        ),
+        LifetimeSettings(5400, 0.125),
+    ]
+    assert (loaded.rules[0].wording.because, loaded.rules[0].wording.instead) == ("it wipes", "x")
+
+
+def test_a_short_policy_has_defaults() -> None:
+    loaded = policy("rules: {a: {refuse: [KEYS]}}")
+    assert loaded.rules[0].mode is Mode.AUDIT
+    assert loaded.on_rule_error is OnError.REFUSE
+    assert loaded.count_keys
+    assert policy("rules: {}").rules == ()
+
+
+def test_a_mode_that_yaml_takes_for_a_boolean_is_a_mode() -> None:
+    assert policy("rules: {a: {refuse: [KEYS], mode: off}}").rules[0].mode is Mode.OFF
+
+
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
+    assert problems("""\
+        defaults: {mode: on}
+        colour: blue
+        rules:
+          no-flush:
+            refuse: [FLUSHAL, "CONFIG SETT", KEYS, keys]
+            mode: enforced
+          none: {because: x}
+    """) == [
+        "2: defaults.mode: found 'on', expected one of off, audit, warn, enforce",
+        "3: colour: found an unknown key, expected one of keyrail, defaults, rules, traffic",
+        "6: rules.no-flush.refuse[0]: found 'FLUSHAL', expected a command; did you mean FLUSHALL?",
+        "6: rules.no-flush.refuse[1]: found 'CONFIG SETT', expected a command; did you mean CONFIG SET?",
+        "6: rules.no-flush.refuse[3]: found 'keys', expected each command once",
+        "7: rules.no-flush.mode: found 'enforced', expected one of off, audit, warn, enforce",
+        "8: rules.none: found no guardrail, expected exactly one of refuse, replace, names, lifetime",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("colour: blue", "rules: found nothing, expected a mapping of rules"),
+        ("rules: [a]", "rules: found a list, expected a mapping"),
+        ("rules:", "rules: found nothing, expected a mapping"),
+        ("rules: {a: refuse}", "rules.a: found 'refuse', expected a mapping"),
+        ("rules: {a: {refuse: KEYS}}", "rules.a.refuse: found 'KEYS', expected a list"),
+        ("rules: {a: {refuse: []}}", "rules.a.refuse: found a list, expected a list such as"),
+        ("rules: {a: {refuse: [{}]}}", "rules.a.refuse[0]: found a mapping, expected text"),
+        ("rules: {a: {refuse: [HELLO]}}", "rules.a.refuse[0]: found 'HELLO', expected a command that a client can do"),
+        ("rules: {a: {refuse: [KEYS], replace: {DEL: UNLINK}}}", "rules.a: found refuse and replace, expected exactly"),
+        (
+            "rules: {a: {refuse: [KEYS], applies_to: reads}}",
+            "rules.a.applies_to: found an unknown key, expected one of",
+        ),
+        ("rules: {A_b: {refuse: [KEYS]}}", "rules.A_b: found 'A_b', expected a name of small letters"),
+        ("rules: {-a: {refuse: [KEYS]}}", "rules.-a: found '-a', expected a name of small letters"),
+        ("rules: {a: {refuse: [KEYS], because: ''}}", "rules.a.because: found nothing, expected words for people"),
+        ("rules: {a: {refuse: [KEYS], instead: 'a\u200bb'}}", "rules.a.instead: found"),
+        ("rules: {a: {refuse: [KEYS], because: " + "x" * 201 + "}}", "rules.a.because: found"),
+        (
+            "rules: {a: {replace: {DEL: GETDEL}}}",
+            "rules.a.replace.DEL: found 'GETDEL', expected a command with the same",
+        ),
+        ("rules: {a: {replace: {DEL: [UNLINK]}}}", "rules.a.replace.DEL: found a list, expected a command"),
+        ("rules: {a: {replace: {NIX: UNLINK}}}", "rules.a.replace.NIX: found 'NIX', expected a command"),
+        ("rules: {a: {replace: {}}}", "rules.a.replace: found a mapping, expected pairs such as"),
+        ("rules: {a: {replace: x}}", "rules.a.replace: found 'x', expected a mapping"),
+        (
+            "rules: {a: {names: {}, applies_to: all of it}}",
+            "rules.a.applies_to: found 'all of it', expected one of all",
+        ),
+        ("rules: {a: {names: x}}", "rules.a.names: found 'x', expected a mapping"),
+        (NAMES % "segment: 2", "rules.n.names.segment: found an unknown key, expected one of max_length, segments"),
+        (NAMES % "segments: 6..2", "rules.n.names.segments: found '6..2', expected a span that starts at"),
+        (NAMES % "segments: 0..2", "rules.n.names.segments: found '0..2', expected a span that starts at"),
+        (NAMES % "segments: -1", "rules.n.names.segments: found '-1', expected a number or a span"),
+        (NAMES % "segments: ..3", "rules.n.names.segments: found '..3', expected a number or a span"),
+        (NAMES % "characters: ascii", "rules.n.names.characters: found 'ascii', expected one of any, "),
+        (NAMES % "max_length: 0", "rules.n.names.max_length: found '0', expected a whole number from 1 to 65535"),
+        (NAMES % "max_length: 1.5", "rules.n.names.max_length: found '1.5', expected a whole number from 1 to 65535"),
+        (NAMES % "min_length: 5, max_length: 4", "rules.n.names.min_length: found 5, expected at most max_length"),
+        (NAMES % "segments: 4, max_length: 6", "rules.n.names.segments: found 4, expected so few that they fit into 6"),
+        (NAMES % "separator: '::'", "rules.n.names.separator: found '::', expected one visible ASCII character"),
+        (NAMES % "separator: é", "rules.n.names.separator: found 'é', expected one visible ASCII character"),
+        (
+            NAMES % "separator: '@', segments: 2, characters: word-ascii",
+            "rules.n.names.separator: found '@', expected one of the word-ascii characters, or no name passes",
+        ),
+        (LIFETIME % "", "rules.l.lifetime.default: found nothing, expected a time such as 5m"),
+        (LIFETIME % "default: 300", "rules.l.lifetime.default: found '300', expected a time with its unit"),
+        (LIFETIME % "default: 0s", "rules.l.lifetime.default: found '0s', expected a time with its unit"),
+        (LIFETIME % "default: 36501d", "rules.l.lifetime.default: found '36501d', expected a time with its unit"),
+        (LIFETIME % "default: 5m, jitter: 10", "rules.l.lifetime.jitter: found '10', expected a percentage"),
+        (LIFETIME % "default: 5m, jitter: 100%", "rules.l.lifetime.jitter: found '100%', expected a percentage"),
+        ("rules: {l: {lifetime: 5m}}", "rules.l.lifetime: found '5m', expected a mapping"),
+        ("defaults: audit\nrules: {}", "defaults: found 'audit', expected a mapping"),
+        ("traffic: on\nrules: {}", "traffic: found 'on', expected a mapping"),
+        ("traffic: {count_keys: true}\nrules: {}", "traffic.count_keys: found 'true', expected one of on, off"),
+        (
+            "defaults: {on_rule_error: ignore}\nrules: {}",
+            "defaults.on_rule_error: found 'ignore', expected one of refuse",
+        ),
+    ],
+)
+def test_what_is_not_in_the_language_is_an_error(text: str, problem: str) -> None:
+    found = [line.partition(": ")[2] for line in problems(text)]
+    assert any(line.startswith(problem) for line in found), found
+
+
+def test_the_version_has_to_be_known(tmp_path: object) -> None:
+    assert problems("keyrail: 2\nrules: {}")[0].startswith("2: keyrail: found a second time")
+
+
+def test_the_longest_names_that_a_standard_allows_are_no_error() -> None:
+    assert policy(NAMES % "segments: 4, max_length: 7").rules
+    assert policy(NAMES % "segments: 4, max_length: 3, empty_segments: allow").rules
+    assert policy(NAMES % "min_length: 4, max_length: 4").rules

@@ -1,0 +1,104 @@
+"""The packaged policies load, keep the promises that their first lines make, and README's examples are the language
+that is really read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from proxy.commands.table import STANDARD
+from proxy.policy.compile import compile_policy
+from proxy.policy.load import load_policy, packaged
+from proxy.policy.model import TRANSPARENT, Mode
+from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.names import NamesSettings
+from proxy.rules.refuse import RefuseSettings
+from proxy.rules.replace import ReplaceSettings
+from proxy.rules.verdict import Pass, Refuse, Rewrite
+from tests.policy.given import policy
+from tests.rules.given import command, context
+
+
+@pytest.mark.parametrize("name", ["default", "tour", "bench", "default.yaml"])
+def test_a_packaged_policy_loads_and_enforces(name: str) -> None:
+    loaded = load_policy(packaged(name))
+    assert {rule.mode for rule in loaded.rules} == {Mode.ENFORCE}
+    assert loaded.count_keys
+
+
+def test_there_is_no_other() -> None:
+    with pytest.raises(FileNotFoundError, match="no packaged policy nosuch"):
+        packaged("nosuch")
+
+
+def test_the_default_only_refuses() -> None:
+    assert {type(rule.settings) for rule in load_policy(packaged("default")).rules} == {RefuseSettings}
+
+
+@pytest.mark.parametrize("name", ["tour", "bench"])
+def test_tour_and_bench_have_every_guardrail(name: str) -> None:
+    found = {type(rule.settings) for rule in load_policy(packaged(name)).rules}
+    assert found == {RefuseSettings, ReplaceSettings, NamesSettings, LifetimeSettings}
+
+
+@pytest.mark.parametrize(
+    "text", ["GET a", "SET a b", "DEL a", "EVAL return 0", "CONFIG GET x", "INFO", "SCAN 0", "CLIENT ID"]
+)
+def test_the_default_leaves_applications_alone(text: str) -> None:
+    judge = compile_policy(load_policy(packaged("default")), STANDARD).judge
+    assert isinstance(judge(command(text), context()).verdict, Pass)
+
+
+@pytest.mark.parametrize("text", ["FLUSHALL", "flushdb async", "KEYS *", "CONFIG SET a b", "SHUTDOWN", "DEBUG SLEEP 1"])
+def test_the_default_refuses_what_is_plainly_dangerous(text: str) -> None:
+    judge = compile_policy(load_policy(packaged("default")), STANDARD).judge
+    assert isinstance(judge(command(text), context()).verdict, Refuse)
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("SET user:1:name ada", "SET user:1:name ada EX 300"),
+        ("DEL user:1:cart", "UNLINK user:1:cart"),
+        ("SET john_email x", "-DENIED keyrail/key-names: "),
+        ("KEYS *", "-DENIED keyrail/no-keyspace-walks: "),
+    ],
+)
+def test_the_tour_shows_what_it_promises(text: str, becomes: str) -> None:
+    verdict = compile_policy(load_policy(packaged("tour")), STANDARD).judge(command(text), context()).verdict
+    if isinstance(verdict, Rewrite):
+        assert b" ".join(verdict.argv).decode() == becomes
+    else:
+        assert isinstance(verdict, Refuse)
+        assert verdict.error.decode().startswith(becomes)
+
+
+def test_transparent_is_no_rule_and_no_count() -> None:
+    bound = compile_policy(TRANSPARENT, STANDARD)
+    assert not any(bound.plan.operations)
+    assert isinstance(bound.judge(command("FLUSHALL"), context()).verdict, Pass)
+
+
+def readme_examples() -> list[str]:
+    text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", readme_examples(), ids=lambda example: example.split()[0])
+def test_the_examples_of_the_readme_load(example: str) -> None:
+    body = example.removeprefix("keyrail: 1")
+    assert policy(body if "rules:" in example else "rules:\n" + body).rules
+
+
+def test_the_readme_has_an_example_of_each_guardrail() -> None:
+    text = "".join(readme_examples())
+    assert all(f"{key}: " in text or f"{key}:\n" in text for key in ("refuse", "replace", "names", "lifetime"))
+
+
+def test_the_readme_shows_real_errors() -> None:
+    text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
+    example = next(each for each in readme_examples() if "no-flush" in each)
+    judge = compile_policy(policy("defaults: {mode: enforce}\nrules:\n" + example), STANDARD).judge
+    verdict = judge(command("FLUSHALL"), context()).verdict
+    assert isinstance(verdict, Refuse)
+    assert verdict.error.decode().strip() in text

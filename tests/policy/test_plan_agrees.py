@@ -1,0 +1,163 @@
+"""The plan never reaches another verdict than the rules: whatever it passes, appends to or swaps by itself, `judge`
+would pass, append to or swap, and would count as the same hits. And it is of use: what a policy is about most takes
+no judging."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
+from proxy.hotpath.counters import Counters
+from proxy.hotpath.plan import APPEND, JUDGE, PASS, SWAP
+from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
+from proxy.policy.errors import Where
+from proxy.policy.load import load_policy, packaged
+from proxy.policy.model import Mode, OnError, Policy, PolicyRule
+from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.names import CHARACTERS, NamesSettings
+from proxy.rules.order import Settings
+from proxy.rules.refuse import RefuseSettings
+from proxy.rules.replace import ReplaceSettings
+from proxy.rules.rule import Wording
+from proxy.rules.verdict import PASS as PASSED
+from proxy.rules.verdict import Rewrite
+from proxy.wire.request import Request
+from tests.rules.given import context
+
+NAMES = ("SET", "GET", "DEL", "UNLINK", "SETNX", "GETSET", "MGET", "MSET", "EVAL", "CONFIG", "SORT", "KEYS", "COPY")
+WORDS = (b"EX", b"px", b"KEEPTTL", b"NX", b"get", b"IFEQ", b"FROB", b"1", b"2", b"GET", b"SET", b"STORE", b"BY", b"")
+KEYS = (b"a", b"a:b", b"a:b:c", b"a::b", b"a/b", b"a b:c", b":", b"{a}:b", b"\xff:b", b"a:b/c:d:e", b"it's:a")
+
+
+def any_case(name: str) -> st.SearchStrategy[bytes]:
+    return st.sampled_from((name, name.lower(), name.title())).map(str.encode)
+
+
+COMMANDS = st.builds(
+    lambda name, arguments: [name, *arguments],
+    st.sampled_from(NAMES).flatmap(any_case) | st.sampled_from((b"NOSUCH", b"PING", b"slaveof")),
+    st.lists(st.sampled_from(WORDS + KEYS) | st.binary(max_size=12), max_size=7),
+)
+NAMES_SETTINGS = st.builds(
+    NamesSettings,
+    characters=st.sampled_from(sorted(CHARACTERS)),
+    min_length=st.integers(0, 4),
+    max_length=st.none() | st.integers(4, 9),
+    separator=st.sampled_from(":/"),
+    min_segments=st.integers(1, 3),
+    max_segments=st.none() | st.integers(3, 4),
+    empty_segments=st.booleans(),
+    reads=st.booleans(),
+    writes=st.booleans(),
+)
+SETTINGS: st.SearchStrategy[Settings] = (
+    st.builds(RefuseSettings, st.lists(st.sampled_from(("KEYS", "CONFIG", "CONFIG SET", "GET")), max_size=2).map(tuple))
+    | st.just(ReplaceSettings((("DEL", "UNLINK"), ("SUBSTR", "GETRANGE"))))
+    | st.builds(LifetimeSettings, st.integers(1, 1000), st.sampled_from((0.0, 0.1, 0.9)))
+    | NAMES_SETTINGS
+)
+POLICIES = st.builds(
+    lambda rules, on_error, count: Policy(
+        "test",
+        tuple(
+            PolicyRule(f"rule-{i}", found, mode, Wording(), Where("test", i)) for i, (found, mode) in enumerate(rules)
+        ),
+        on_error,
+        count,
+    ),
+    st.lists(st.tuples(SETTINGS, st.sampled_from(list(Mode))), max_size=4),
+    st.sampled_from(list(OnError)),
+    st.booleans(),
+)
+AVAILABLE = st.none() | st.sets(st.sampled_from(("UNLINK", "SET", "GETRANGE"))).map(frozenset)
+
+
+def planned(bound: CompiledPolicy, argv: Sequence[bytes]) -> int:
+    request = Request.from_argv(argv)
+    command_id = STANDARD.lookup.find(request)
+    return bound.plan.decide(command_id, request, bytes(request.data), STANDARD.keys, Counters(1))
+
+
+def appended_by(suffix: bytes, added: int) -> list[bytes]:
+    arguments = suffix.split(b"\r\n")
+    assert arguments[-1] == b""
+    assert len(arguments) == 2 * added + 1
+    assert all(int(length[1:]) == len(text) for length, text in zip(arguments[:-1:2], arguments[1::2], strict=True))
+    return arguments[1::2]
+
+
+def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
+    outcome = planned(bound, argv)
+    given_command = Command(STANDARD, argv)
+    decision = bound.judge(given_command, context())
+    if outcome == PASS:
+        assert decision == Decision(PASSED)
+    elif outcome != JUDGE:
+        assert isinstance(decision.verdict, Rewrite)
+        assert decision.verdict.edit is None
+        assert decision.hits == bound.lowered[given_command.spec.id]
+        if outcome == SWAP:
+            assert decision.verdict.argv == [bound.plan.name, *argv[1:]]
+        else:
+            assert outcome == APPEND
+            added = appended_by(bound.plan.suffix, bound.plan.added)
+            assert decision.verdict.argv[:-1] == [*argv, *added[:-1]]
+            extremes = [bound.judge(given_command, context(chance)).verdict for chance in (0.0, 0.999999)]
+            least, most = (int(each.argv[-1]) for each in extremes if isinstance(each, Rewrite))
+            assert least <= int(added[-1]) <= most
+
+
+@settings(max_examples=600, deadline=None)
+@given(POLICIES, st.lists(COMMANDS, min_size=1, max_size=8), AVAILABLE)
+@example(Policy("test"), [[b"GET", b"a"]], None)
+def test_the_plan_and_the_rules_agree(
+    policy: Policy, commands: list[list[bytes]], available: frozenset[str] | None
+) -> None:
+    bound = compile_policy(policy, STANDARD, available, seed=1)
+    for argv in commands:
+        assert_agreement(bound, argv)
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("GET bench:key:000000000001", PASS),
+        ("SET bench:key:000000000001 data", APPEND),
+        ("SET bench:key:000000000001 data EX 5", PASS),
+        ("SET bench:key:000000000001 data keepttl", PASS),
+        ("SET bench:key:000000000001 data NX", JUDGE),
+        ("DEL bench:key:000000000001 key:1", SWAP),
+        ("DEL bench", JUDGE),
+        ("DEL", PASS),
+        ("MGET a:b c:d", PASS),
+        ("MGET a:b c", JUDGE),
+        ("PING", PASS),
+        ("KEYS *", JUDGE),
+    ],
+)
+def test_what_a_policy_is_about_most_takes_no_judging(text: str, outcome: int) -> None:
+    bound = compile_policy(load_policy(packaged("bench")), STANDARD, seed=1)
+    assert planned(bound, text.encode().split()) == outcome
+    assert_agreement(bound, text.encode().split())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        (NamesSettings(min_segments=2), NamesSettings(max_length=9), PASS),
+        (NamesSettings(min_segments=2), NamesSettings(separator="/", min_segments=1, max_segments=3), JUDGE),
+    ],
+)
+def test_two_standards_for_names_share_a_pass_where_they_can(
+    first: NamesSettings, second: NamesSettings, outcome: int
+) -> None:
+    rules = (
+        PolicyRule(f"rule-{i}", found, Mode.ENFORCE, Wording(), Where("test"))
+        for i, found in enumerate((first, second))
+    )
+    bound = compile_policy(Policy("test", tuple(rules)), STANDARD)
+    assert planned(bound, [b"GET", b"a:b"]) == outcome
+    assert_agreement(bound, [b"GET", b"a:b"])

@@ -1,0 +1,78 @@
+"""YAML is read strictly: scalars stay text (`off` is not False), equal keys are a problem instead of a silent win of
+the second, and tags, anchors, aliases, several documents and bottomless nesting have no place. Each problem has its
+line."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.policy.yaml_source import Mapping, Problems, Scalar, Sequence, read_yaml
+
+
+def read(tmp_path: Path, text: str | bytes) -> tuple[object, list[str]]:
+    file = tmp_path / "f.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    problems = Problems()
+    value = read_yaml(file, problems)
+    return value, [str(problem).replace(str(file), "f") for problem in problems.found]
+
+
+@pytest.mark.parametrize(
+    "text", ["off", "on", "yes", "no", "~", "null", "1", "0x10", "1.5", "2027-01-15", "5m", "1:30"]
+)
+def test_scalars_stay_as_they_are_written(tmp_path: Path, text: str) -> None:
+    value, problems = read(tmp_path, f"a: {text}")
+    assert problems == []
+    assert isinstance(value, Mapping)
+    scalar = value.entries["a"]
+    assert isinstance(scalar, Scalar)
+    assert scalar.text == text
+
+
+def test_values_know_their_lines_and_paths(tmp_path: Path) -> None:
+    value, problems = read(tmp_path, "a:\n  b:\n    - x\n    - {c: d}\n")
+    assert problems == []
+    assert isinstance(value, Mapping)
+    inner = value.entries["a"]
+    assert isinstance(inner, Mapping)
+    items = inner.entries["b"]
+    assert isinstance(items, Sequence)
+    last = items.items[1]
+    assert isinstance(last, Mapping)
+    assert (last.where.line, last.path) == (4, "a.b[1]")
+    assert last.entries["c"].path == "a.b[1].c"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "f:3: a: found a second time, expected it once (first in line 1)"),
+        ("a:\n  b: 1\n  b: 1\n", "f:3: a.b: found a second time, expected it once (first in line 2)"),
+        ("a: !!python/object:os.system x", "f:1: a: found the tag 'tag:yaml.org,2002:python/object:os.system', "),
+        ("a: !secret x", "f:1: a: found the tag '!secret', expected a value without a tag"),
+        ("a: &x 1", "f:1: found an anchor or alias, expected plain values"),
+        ("a: 1\nb: *x", "f:2: found an anchor or alias, expected plain values"),
+        ("? [a]\n: b", "f:1: found a key that is not text, expected text"),
+        ("a: [1", "f:1: found "),
+        ("a: 'x", "f:1: found "),
+        ("a: 1\n---\nb: 1\n", "f:2: found but found another document, expected YAML"),
+        ("", "f: found nothing, expected a mapping"),
+        (b"a: \xff", "f: found the byte 0xff, expected UTF-8"),
+        ("a: \x07", "f: found "),
+        ("[" * 100_000, "f:1: found more than 20 levels, expected plain values"),
+        ("a: " + "x" * 1_000_001, "f: found 1000004 bytes, expected at most 1000000"),
+    ],
+)
+def test_what_is_no_plain_setting_is_a_problem(tmp_path: Path, text: str | bytes, problem: str) -> None:
+    _, problems = read(tmp_path, text)
+    assert len(problems) == 1
+    assert problems[0].startswith(problem)
+    assert problems[0].isprintable()
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    problems = Problems()
+    assert read_yaml(tmp_path / "missing.yaml", problems) is None
+    assert [problem.found for problem in problems.found] == ["No such file or directory"]
+    assert read_yaml(tmp_path, problems) is None
+    assert problems.found[1].found == "Is a directory"
