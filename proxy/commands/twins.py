@@ -1,6 +1,7 @@
-"""Commands that take the same arguments and give the same replies, so that one can be sent for the other.
+"""Commands that take the same arguments and give the same replies, so that one can stand for the other.
 
-COMMAND does not tell this (its "deprecated" notes speak of replacements with other arguments), so it is written by hand.
+COMMAND does not tell this (what its notes call a replacement may take other arguments), so it is written by
+hand.
 """
 
 _GROUPS: tuple[tuple[str, ...], ...] = (

@@ -117,11 +117,11 @@ class CompiledPolicy:
                     hits.append(Hit(step.rule.name, step.mode, "refused"))
                     if step.enforced:
                         return Decision(verdict, tuple(hits))
-                case Rewrite(argv=argv, edit=inner):
+                case Rewrite():
                     hits.append(Hit(step.rule.name, step.mode, "rewritten"))
                     if step.enforced:
-                        current = self._rewritten(current, argv)
-                        edit = _chain(inner, edit)
+                        current = self._rewritten(current, verdict)
+                        edit = _chain(verdict.edit, edit)
                         steps = tuple(later for later in self._steps[current.spec.id] if later.place > step.place)
                         i = 0
                 case _:
@@ -130,8 +130,8 @@ class CompiledPolicy:
             return Decision(Rewrite(current.argv, edit), tuple(hits))
         return Decision(PASS, tuple(hits)) if hits else _NOTHING
 
-    def _rewritten(self, command: Command, argv: list[bytes]) -> Command:
-        return Command(self.table, argv, streamed=command.streamed, streamed_length=command.streamed_length)
+    def _rewritten(self, command: Command, by: Rewrite) -> Command:
+        return Command(self.table, by.argv, by.spec, command.streamed, command.streamed_length)
 
 
 def compile_policy(

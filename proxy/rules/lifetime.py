@@ -59,6 +59,7 @@ class Lifetime:
         self._wording = wording
         self._can_replace = binding.can_send("SET")
         self._seed = binding.seed
+        self._target = binding.table.find("SET")
         self._set, self._setnx, self._getset = (
             -1 if spec is None else spec.id for spec in map(binding.table.find, ("SET", "SETNX", "GETSET"))
         )
@@ -76,9 +77,9 @@ class Lifetime:
         elif not self._can_replace:
             return Pass(skipped="the engine is not known to run SET for this user")
         elif command.spec.id == self._setnx:
-            verdict = Rewrite([b"SET", *command.argv[1:], b"NX", *self._expiry(context)], _reply_of_setnx)
+            verdict = Rewrite([b"SET", *command.argv[1:], b"NX", *self._expiry(context)], _reply_of_setnx, self._target)
         else:
-            verdict = Rewrite([b"SET", *command.argv[1:], *self._expiry(context), b"GET"])
+            verdict = Rewrite([b"SET", *command.argv[1:], *self._expiry(context), b"GET"], None, self._target)
         if isinstance(verdict, Rewrite) and command.streamed is not None and command.streamed < len(command.argv) - 1:
             return self._refuse_streamed()
         return verdict
@@ -93,7 +94,7 @@ class Lifetime:
             if option not in _OTHER_OPTIONS:
                 return Pass(skipped="SET has an option that this rule does not know")
             i += 1 + _OTHER_OPTIONS[option]
-        return Rewrite([*argv, *self._expiry(context)])
+        return Rewrite([*argv, *self._expiry(context)], None, self._target)
 
     def _expiry(self, context: Context) -> tuple[bytes, bytes]:
         return b"EX", b"%d" % self._settings.seconds(context.random())

@@ -53,7 +53,7 @@ class Replacement:
             return Pass(skipped=f"the engine is not known to run {target.display} for this user")
         if command.streamed is not None and command.streamed < len(command.argv) - 1:
             return Pass(skipped="its name was sent before the rest of it had arrived")
-        return Rewrite([target.name.encode(), *command.argv[1:]])
+        return Rewrite([target.name.encode(), *command.argv[1:]], spec=target)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """A swap of the name, if the plan can tell by itself that there are arguments enough."""

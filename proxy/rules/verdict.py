@@ -1,9 +1,10 @@
 """What a rule may say about a command: a small, closed set, so that whoever acts on it can match them all."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from proxy.commands.spec import Spec
 from proxy.wire.encode import encode_error
 
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
@@ -25,11 +26,13 @@ class Pass:
 class Rewrite:
     """The command goes on as `argv`, and `edit`, if any, is applied to its reply.
 
-    An argument that is being streamed (``Command.streamed``) keeps its index and its empty stand-in.
+    An argument that is being streamed (``Command.streamed``) keeps its index and its empty stand-in. `spec` is
+    the command that `argv` is, where the rule knows it, and spares looking it up.
     """
 
     argv: list[bytes]
     edit: ReplyEdit | None = None
+    spec: Spec | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
