@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
 """Which arguments of a request are keys, and which of those it may write.
 
 Most commands have one plain range of keys and take one step. The rest follow Redis's key specifications, with

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
 """Which command a request is, found without making a Python object.
 
 An open-addressing hash over the names, folded to lower case as Redis folds them (ASCII only). A subcommand is

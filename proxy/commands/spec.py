@@ -155,6 +155,4 @@ class Spec:
         return self.state not in _OTHER_REPLY_COUNTS
 
 
-_OTHER_REPLY_COUNTS = frozenset(
-    {State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.UNKNOWN}
-)
+_OTHER_REPLY_COUNTS = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.UNKNOWN})
