@@ -1,0 +1,24 @@
+"""The command line: `keyrail VERB …`; each verb has a module of its own.
+
+serve.py    run the proxy
+line.py     parsing that fails with one line
+tour.py     what `serve --embedded` suggests to try
+"""
+
+from collections.abc import Sequence
+
+from proxy import __version__
+from proxy.cli import serve
+from proxy.cli.line import LineParser
+from proxy.form import FORM
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; return its exit status: 0, 1 for a failure, 2 for a mistake in what was asked for."""
+    parser = LineParser("keyrail", description="A guardrail proxy that speaks the Redis protocol.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({FORM})")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
+    serve.add_verb(verbs)
+    parsed = parser.parse_args(arguments)
+    verb: serve.Verb = parsed.run
+    return verb(parsed)

@@ -1,0 +1,79 @@
+"""`keyrail serve`: run the proxy until a signal says stop."""
+
+import argparse
+import asyncio
+import os
+from collections.abc import Callable
+
+from proxy.cli.line import LineParser
+from proxy.cli.tour import tour_text
+from proxy.net.settings import Settings
+from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
+from proxy.server.notices import notice
+from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
+from proxy.server.supervisor import USAGE, StartError, Supervisor
+
+Verb = Callable[[argparse.Namespace], int]
+
+INTERRUPTED = 130
+
+
+def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
+    """Add `serve` and its options."""
+    parser = verbs.add_parser(
+        "serve",
+        help="run the proxy",
+        allow_abbrev=False,
+        description=f"Run the proxy. Every option is also a variable ({ENVIRONMENT_PREFIX}LISTEN …) and a key of the "
+        "config file (listen …); the command line wins over the environment, and that over the file.",
+    )
+    for option in OPTIONS:
+        if option.switch:
+            parser.add_argument(
+                option.flag,
+                dest=option.name,
+                action="append",
+                nargs="?",
+                const="on",
+                metavar=option.metavar,
+                help=option.help,
+            )
+        else:
+            parser.add_argument(
+                option.flag, dest=option.name, action="append", metavar=option.metavar, help=option.help
+            )
+    parser.add_argument(
+        CONFIG_FLAG, action="append", metavar="FILE", help=f"a YAML file of options and routes ({CONFIG_VARIABLE})"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Serve; return the exit status."""
+    names = [option.name for option in OPTIONS] + ["config"]
+    flags = {name: texts for name in names if (texts := getattr(parsed, name)) is not None}
+    try:
+        settings = load_settings(flags, os.environ)
+        return asyncio.run(_serve(settings))
+    except ConfigError as error:
+        return _complain(error.problems, USAGE)
+    except StartError as error:
+        return _complain(error.problems, error.status)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+async def _serve(settings: Settings) -> int:
+    return await Supervisor(settings, _show_tour).run()
+
+
+def _show_tour(supervisor: Supervisor) -> None:
+    for index, route in enumerate(supervisor.settings.routes):
+        if route.embedded:
+            print(tour_text(supervisor.listeners.addresses(index)[0], str(route.policy)), flush=True)
+
+
+def _complain(problems: tuple[str, ...], status: int) -> int:
+    for problem in problems:
+        notice(problem)
+    return status

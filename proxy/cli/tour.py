@@ -1,0 +1,35 @@
+"""What `keyrail serve --embedded` prints: where to connect, and four commands that show what a policy does.
+
+The commands and answers are those of `policies/tour.yaml`; a test runs them and compares.
+"""
+
+from proxy.net.address import ListenAddress
+
+STEPS = (
+    ("KEYS '*'", "(error) DENIED keyrail/no-keyspace-walks: …", "refused, with the reason and what to do instead"),
+    ("SET john_email x", "(error) DENIED keyrail/key-names: …", "refused: no key should look like this"),
+    ("SET user:1:name ada", "OK", "and `TTL user:1:name` says about 300: it got a lifetime"),
+    ("DEL user:1:name", "(integer) 1", "and `INFO commandstats` says that Redis ran UNLINK"),
+)
+
+
+def client_command(address: ListenAddress) -> str:
+    """Return the redis-cli command line that connects to a listener."""
+    if address.path is not None:
+        return f"redis-cli -s {address.path}"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)  # noqa: S104  compared, not bound
+    tls = " --tls --insecure" if address.tls is not None else ""
+    return f"redis-cli -h {host} -p {address.port}{tls}"
+
+
+def tour_text(address: ListenAddress, policy: str) -> str:
+    """Return the whole text for a listener in front of the embedded engine."""
+    client = client_command(address)
+    lines = [f"A private Valkey is behind {address}, under the policy {policy!r}. Connect with:", "", f"  {client}", ""]
+    if policy == "tour":
+        wide = max(len(command) for command, _, _ in STEPS)
+        lines += ["Four commands worth trying, and what they show:", ""]
+        for command, answer, why in STEPS:
+            lines += [f"  {client} {command:<{wide}}   {answer}", f"  {'':<{len(client) + wide}}    {why}"]
+        lines += [""]
+    return "\n".join(lines)

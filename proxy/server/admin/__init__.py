@@ -1,0 +1,6 @@
+"""The admin HTTP port, served by the supervisor: it answers while every worker and every upstream is busy or dead.
+
+app.py       the application, its paths, its life
+health.py    /healthz and /readyz
+traffic.py   /hotkeys
+"""

@@ -1,0 +1,65 @@
+"""The admin application: every path, and its life on a socket of its own."""
+
+from aiohttp import web
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from proxy.net.settings import AdminSettings
+from proxy.server.admin.health import healthz, readyz
+from proxy.server.admin.state import STATE, AdminState
+from proxy.server.admin.traffic import hotkeys
+from proxy.server.listeners import listen_problem, listen_tcp
+
+
+class AdminError(Exception):
+    """The admin port cannot be had; the text names it and the reason."""
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """Answer in Prometheus's text format."""
+    body = generate_latest(request.app[STATE].registry)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def index(_request: web.Request) -> web.Response:
+    """Say what there is."""
+    return web.Response(text="keyrail: /healthz /readyz /metrics /hotkeys?count=10&window=60\n")
+
+
+class AdminServer:
+    """The admin port: bound early, so that a taken port ends the start; answering once there is something to say."""
+
+    def __init__(self, settings: AdminSettings) -> None:
+        """Bind the port. Raises AdminError."""
+        shown = f"{settings.host}:{settings.port}"
+        try:
+            self._sockets = [each for group in listen_tcp(settings.host, settings.port) for each in group]
+        except OSError as error:
+            raise AdminError(f"cannot listen on the admin port {shown}: {listen_problem(error)}") from None
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        host, port = self._sockets[0].getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def start(self, state: AdminState) -> None:
+        """Begin to answer."""
+        app = web.Application()
+        app[STATE] = state
+        app.router.add_get("/", index)
+        app.router.add_get("/healthz", healthz)
+        app.router.add_get("/readyz", readyz)
+        app.router.add_get("/metrics", metrics)
+        app.router.add_get("/hotkeys", hotkeys)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await self._runner.setup()
+        for each in self._sockets:
+            await web.SockSite(self._runner, each).start()
+
+    async def stop(self) -> None:
+        """Stop answering."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for each in self._sockets:
+            each.close()

@@ -1,0 +1,23 @@
+"""What the admin port's answers are made from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from proxy.net.settings import Settings
+from proxy.server.crew import Crew
+
+
+@dataclass(frozen=True, slots=True)
+class AdminState:
+    """The crew behind the answers; ``reasons`` returns why Keyrail is not ready, one line each."""
+
+    settings: Settings
+    crew: Crew
+    registry: CollectorRegistry
+    reasons: Callable[[], list[str]]
+
+
+STATE = web.AppKey("state", AdminState)

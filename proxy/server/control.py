@@ -1,0 +1,151 @@
+"""What the supervisor and a worker say to each other, over a private socket pair.
+
+    supervisor -> worker                      worker -> supervisor
+    Start      what to serve, on which fds    Serving   every listener accepts
+                                              Unfit     this route must not be served, and why: the group ends
+    Prepare    policies of a new generation   Prepared  ready for it, or why not
+    Commit     put it in force
+    Ask        the busiest keys of a window   Told      them
+    Drain      finish, then end               Report    figures, every second and as the last word
+
+Messages are pickled, with their length in front. So a worker that replaces a dead one gets the very policies in force,
+not what their files have become since; and pickle is safe here, because whoever could write to this socket already runs
+as this user inside this process group.
+"""
+
+import asyncio
+import pickle
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.net.settings import Settings
+from proxy.policy import Policy
+from proxy.traffic.merge import Answer
+
+_HEADER = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSocket:
+    """A listening socket that a worker has inherited: its listener, by position, and the file descriptor."""
+
+    route: int
+    listener: int
+    fd: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Serve. ``policies`` has one policy for each of the settings' routes."""
+
+    settings: Settings
+    policies: tuple[Policy, ...]
+    generation: int
+    sockets: tuple[ListenerSocket, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Make ready for the policies of a new generation, and keep using the old ones."""
+
+    policies: tuple[Policy, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Use the policies prepared last."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Tell the busiest keys of a route in the last ``window`` seconds."""
+
+    question: int
+    route: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Stop accepting, finish what is owed within ``seconds``, end."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Every listener accepts connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """The route cannot be served as it is configured; only said at start."""
+
+    route: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Ready for a generation; or not, with the reason."""
+
+    generation: int
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer to a question."""
+
+    question: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Each route's snapshot."""
+
+    routes: tuple[dict[str, Any], ...]
+
+
+ToWorker = Start | Prepare | Commit | Ask | Drain
+FromWorker = Serving | Unfit | Prepared | Told | Report
+
+
+class Channel:
+    """One end of the socket pair."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def over(cls, end: socket.socket) -> "Channel":
+        """Make a channel of one end of a socket pair; it now belongs to the channel."""
+        return cls(*await asyncio.open_unix_connection(sock=end))
+
+    def send(self, message: ToWorker | FromWorker) -> None:
+        """Send a message; it is lost if the other end is gone, which ``receive`` tells."""
+        body = pickle.dumps(message)
+        self._writer.write(_HEADER.pack(len(body)) + body)
+
+    async def receive(self) -> Any:
+        """Return the next message; None when the other end is gone."""
+        try:
+            (length,) = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
+            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301  see the top of the file
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+
+    async def close(self) -> None:
+        """Send what is left and close."""
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except ConnectionError:
+            pass

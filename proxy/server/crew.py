@@ -1,0 +1,272 @@
+"""The worker processes as the supervisor sees them: started, heard, asked, replaced when they die, drained.
+
+A worker that dies is replaced, at once the first time and more slowly when it keeps dying. A replacement starts with
+the policies in force. Only the first start of the whole crew can fail: nobody is being served then, and the operator is
+there to read why.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import socket
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.net.interpreter import module_command, module_environment
+from proxy.net.settings import Settings
+from proxy.policy import Policy
+from proxy.server.control import (
+    Ask,
+    Channel,
+    Commit,
+    Drain,
+    ListenerSocket,
+    Prepare,
+    Prepared,
+    Report,
+    Serving,
+    Start,
+    Told,
+    Unfit,
+)
+from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
+from proxy.server.listeners import Listeners
+from proxy.server.notices import notice
+from proxy.traffic.merge import Answer
+
+FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
+"""Seconds before a replacement: the first pause doubles up to the longest, until a worker has lived steadily."""
+
+PREPARE_SECONDS = 15.0
+ANSWER_SECONDS = 1.0
+
+
+class CrewError(Exception):
+    """The crew cannot start; the text is one line."""
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    """One living worker process."""
+
+    number: int
+    process: asyncio.subprocess.Process
+    channel: Channel
+    serving: bool = False
+    report: Report | None = None
+    prepared: asyncio.Future[Prepared] | None = None
+    answers: dict[int, asyncio.Future[Answer]] = field(default_factory=dict)
+
+
+class Crew:
+    """All workers of the process group."""
+
+    def __init__(self, settings: Settings, listeners: Listeners, policies: tuple[Policy, ...]) -> None:
+        self.policies = policies
+        self.generation = 1
+        self.restarts = 0
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a worker has reported, started to serve, or ended."""
+        self._settings = settings
+        self._listeners = listeners
+        self._members: dict[int, _Member] = {}
+        self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._questions = itertools.count(1)
+        self._stopping = asyncio.Event()
+        self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets the exception if keeping the workers fails by a mistake of this program."""
+
+    async def start(self) -> None:
+        """Start every worker and wait until all serve and have reported. Raises CrewError."""
+        for number in range(self._settings.workers):
+            self._spawn(self._keep(number))
+        await self._started
+
+    @property
+    def complete(self) -> bool:
+        """Every worker serves and has reported."""
+        return len(self._members) == self._settings.workers and all(
+            member.serving and member.report is not None for member in self._members.values()
+        )
+
+    @property
+    def living(self) -> int:
+        """Workers that serve."""
+        return sum(member.serving for member in self._members.values())
+
+    def figures(self) -> list[RouteFigures]:
+        """Return each route's figures over all workers."""
+        reports = [member.report for member in self._members.values() if member.report is not None]
+        return [
+            merge_snapshots(route.name, [report.routes[index] for report in reports], self._departed[index])
+            for index, route in enumerate(self._settings.routes)
+        ]
+
+    async def ask(self, route: int, window: int) -> list[Answer]:
+        """Return the busiest keys of a route from every worker that answers in time."""
+        asked = []
+        for member in self._members.values():
+            if member.serving:
+                question = next(self._questions)
+                member.answers[question] = asyncio.get_running_loop().create_future()
+                member.channel.send(Ask(question, route, window))
+                asked.append((member, question))
+        if asked:
+            await asyncio.wait([member.answers[question] for member, question in asked], timeout=ANSWER_SECONDS)
+        answers = [member.answers.pop(question) for member, question in asked]
+        return [answer.result() for answer in answers if answer.done() and not answer.cancelled()]
+
+    async def replace_policies(self, policies: tuple[Policy, ...]) -> str | None:
+        """Put new policies in force in every worker, or in none; return what is wrong with them, or None."""
+        generation = self.generation + 1
+        preparing = [member for member in self._members.values() if member.serving]
+        for member in preparing:
+            member.prepared = asyncio.get_running_loop().create_future()
+            member.channel.send(Prepare(policies, generation))
+        waited = [member.prepared for member in preparing if member.prepared is not None]
+        if waited:
+            await asyncio.wait(waited, timeout=PREPARE_SECONDS)
+        for member in preparing:
+            problem = _outcome(member)
+            if problem is not None:
+                return f"worker {member.number}: {problem}"
+        self.policies, self.generation = policies, generation
+        for member in self._members.values():
+            if member not in preparing:
+                member.channel.send(Prepare(policies, generation))
+            member.channel.send(Commit(generation))
+        return None
+
+    async def drain(self, seconds: float) -> None:
+        """Let every worker finish and end; kill those that take much longer than they were given."""
+        self._stopping.set()
+        for member in self._members.values():
+            member.channel.send(Drain(seconds))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds + 3.0)
+        self.kill()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def kill(self) -> None:
+        """End every worker at once."""
+        self._stopping.set()
+        for member in self._members.values():
+            with contextlib.suppress(ProcessLookupError):
+                member.process.kill()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._check)
+        self._tasks.append(task)
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not self.broken.done():
+            self.broken.set_exception(error)
+
+    async def _keep(self, number: int) -> None:
+        """Keep worker ``number`` running until the crew stops."""
+        pause = FIRST_PAUSE
+        while True:
+            began = time.monotonic()
+            end = await self._live(number)
+            if self._stopping.is_set() or (self._started.done() and self._started.exception() is not None):
+                return
+            if not self._started.done():
+                self._started.set_exception(CrewError(f"worker {number} {end} at its start"))
+                return
+            if time.monotonic() - began > STEADY_SECONDS:
+                pause = FIRST_PAUSE
+            notice(f"worker {number} {end}; replacing it")
+            self.restarts += 1
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+                return
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _live(self, number: int) -> str:
+        """Accompany one worker process through its life; return how it ended."""
+        try:
+            member = await self._launch(number)
+        except OSError as error:
+            return f"could not be started ({error.strerror})"
+        self._members[number] = member
+        if self._stopping.is_set():
+            member.channel.send(Drain(0.0))
+        await self._hear(member)
+        status = await member.process.wait()
+        self._bury(member)
+        return f"(pid {member.process.pid}) ended by signal {-status}" if status < 0 else f"ended with status {status}"
+
+    async def _launch(self, number: int) -> _Member:
+        ours, theirs = socket.socketpair()
+        handed = self._listeners.sockets_of(number)
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *module_command("proxy.server.worker", str(theirs.fileno())),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=[theirs.fileno(), *(each.fileno() for _, _, each in handed)],
+                env=module_environment(),
+                process_group=0,
+            )
+        channel = await Channel.over(ours)
+        sockets = tuple(ListenerSocket(route, listener, each.fileno()) for route, listener, each in handed)
+        channel.send(Start(self._settings, self.policies, self.generation, sockets))
+        return _Member(number, process, channel)
+
+    async def _hear(self, member: _Member) -> None:
+        while (message := await member.channel.receive()) is not None:
+            self._take(member, message)
+            self.on_change()
+        await member.channel.close()
+
+    def _take(self, member: _Member, message: object) -> None:
+        match message:
+            case Serving():
+                member.serving = True
+            case Report():
+                member.report = message
+            case Told(question, answer):
+                waiting = member.answers.get(question)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(answer)
+            case Prepared():
+                if member.prepared is not None and not member.prepared.done():
+                    member.prepared.set_result(message)
+            case Unfit(route, reason):
+                self._fail(f"route {self._settings.routes[route].name}: {reason}")
+            case _:
+                raise AssertionError(f"a worker never sends {message!r}")
+        if self.complete and not self._started.done():
+            self._started.set_result(None)
+
+    def _fail(self, reason: str) -> None:
+        """Fail the crew's start; a replacement that finds the same is only reported, and will be tried again."""
+        if self._started.done():
+            notice(reason)
+        else:
+            self._started.set_exception(CrewError(reason))
+
+    def _bury(self, member: _Member) -> None:
+        """Keep what an ended worker has counted, and let nobody wait for it."""
+        del self._members[member.number]
+        if member.report is not None:
+            for departed, snapshot in zip(self._departed, member.report.routes, strict=True):
+                add_numbers(departed, counters_of(snapshot))
+        for waiting in [member.prepared, *member.answers.values()]:
+            if waiting is not None:
+                waiting.cancel()
+        self.on_change()
+
+
+def _outcome(member: _Member) -> str | None:
+    """Return why a worker is not prepared, or None; one that died needs no preparation."""
+    prepared = member.prepared
+    if prepared is None or prepared.cancelled():
+        return None
+    if not prepared.done():
+        return f"no answer in {PREPARE_SECONDS:.0f} seconds"
+    return prepared.result().problem

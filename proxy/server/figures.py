@@ -1,0 +1,62 @@
+"""The workers' snapshots of a route as one.
+
+Counters must never go down, and a worker takes its own with it when it ends: so the last ones of every ended worker
+are kept and added. Gauges (connections now) are of the living only. A route is ready when every worker says so.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+COUNTERS = ("clients_total", "commands", "verdicts", "closed", "events", "out_of_step", "reconnects")
+GAUGES = ("clients", "upstreams")
+
+Snapshot = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class RouteFigures:
+    """One route, over all workers. ``counters`` and ``gauges`` hold numbers, or numbers by name."""
+
+    name: str
+    ready: bool
+    reason: str
+    engine: dict[str, str] | None
+    generation: int
+    features_off: list[str]
+    counters: dict[str, Any] = field(default_factory=dict)
+    gauges: dict[str, Any] = field(default_factory=dict)
+
+
+def add_numbers(total: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add the numbers of ``more``, at any depth, to those of ``total``."""
+    for key, value in more.items():
+        if isinstance(value, Mapping):
+            add_numbers(total.setdefault(key, {}), value)
+        else:
+            total[key] = total.get(key, 0) + value
+
+
+def counters_of(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the part of a snapshot that only ever grows."""
+    return {name: snapshot[name] for name in COUNTERS if name in snapshot}
+
+
+def merge_snapshots(name: str, living: Iterable[Snapshot], departed: Mapping[str, Any]) -> RouteFigures:
+    """Add up the living workers' snapshots of a route and the counters that ended workers left."""
+    snapshots = list(living)
+    merged = RouteFigures(
+        name=name,
+        ready=bool(snapshots) and all(snapshot["ready"] for snapshot in snapshots),
+        reason=next((s["reason"] for s in snapshots if not s["ready"] and s["reason"]), ""),
+        engine=next((s["engine"] for s in snapshots if s["engine"]), None),
+        generation=min((s["generation"] for s in snapshots), default=0),
+        features_off=sorted({feature for s in snapshots for feature in s["features_off"]}),
+    )
+    add_numbers(merged.counters, departed)
+    for snapshot in snapshots:
+        add_numbers(merged.counters, counters_of(snapshot))
+        add_numbers(merged.gauges, {name: snapshot[name] for name in GAUGES if name in snapshot})
+    if not snapshots:
+        merged.reason = "no worker has reported yet"
+    return merged

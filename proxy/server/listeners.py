@@ -1,0 +1,193 @@
+"""The listening sockets: bound once by the supervisor, kept open by it, inherited by every worker and its replacement.
+
+With SO_REUSEPORT each worker has a socket of its own and the kernel spreads the connections; but then a second Keyrail
+could bind the same port and silently take half of them. So a socket without that option listens on the port first,
+which fails if anybody else listens there; only while it holds the port do the workers' sockets join it; then it goes.
+
+While a worker is being replaced its socket stays open here, so that connections to it wait instead of being refused. A
+unix socket can't be shared that way: all workers accept from one. A stale socket file, which nobody answers behind, is
+removed; so is our own at the end.
+"""
+
+import errno
+import itertools
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from proxy.net.address import ListenAddress
+from proxy.net.settings import RouteSettings
+
+BACKLOG = 4096
+
+
+class ListenError(Exception):
+    """A listener that cannot be had; the text names it and the reason."""
+
+
+@dataclass(slots=True)
+class _Bound:
+    """One listener: its sockets by worker, or one for all."""
+
+    route: int
+    listener: int
+    address: ListenAddress
+    sockets: list[socket.socket]
+    file: tuple[Path, int] | None = None
+
+
+@dataclass(slots=True)
+class Listeners:
+    """All listeners of the process group."""
+
+    _bound: list[_Bound] = field(default_factory=list)
+
+    def open(self, routes: Sequence[RouteSettings], workers: int) -> None:
+        """Bind everything. Raises ListenError, with nothing left open."""
+        try:
+            for route_index, route in enumerate(routes):
+                for index, listener in enumerate(route.listeners):
+                    self._bound.extend(_bind(route_index, index, listener.address, workers))
+        except ListenError:
+            self.close()
+            raise
+
+    def sockets_of(self, worker: int) -> list[tuple[int, int, socket.socket]]:
+        """Return the sockets of a worker as (route, listener, socket)."""
+        return [(b.route, b.listener, b.sockets[worker % len(b.sockets)]) for b in self._bound]
+
+    def addresses(self, route: int) -> list[ListenAddress]:
+        """Return where a route really listens: port 0 has become a number."""
+        return list(dict.fromkeys(bound.address for bound in self._bound if bound.route == route))
+
+    def close(self) -> None:
+        """Close all sockets, and remove the unix sockets' files unless somebody has put others there."""
+        for bound in self._bound:
+            for each in bound.sockets:
+                each.close()
+            if bound.file is not None:
+                path, inode = bound.file
+                try:
+                    if path.stat().st_ino == inode:
+                        path.unlink()
+                except OSError:
+                    pass
+        self._bound.clear()
+
+
+def _bind(route: int, listener: int, address: ListenAddress, workers: int) -> list[_Bound]:
+    try:
+        if address.path is not None:
+            return [_bind_unix(route, listener, address, address.path)]
+        return _bind_tcp(route, listener, address, workers)
+    except OSError as error:
+        raise ListenError(f"cannot listen on {address}: {listen_problem(error)}") from None
+
+
+def _bind_tcp(route: int, listener: int, address: ListenAddress, workers: int) -> list[_Bound]:
+    groups = listen_tcp(address.host, address.port, workers)
+    real = ListenAddress(address.host, groups[0][0].getsockname()[1], tls=address.tls)
+    return [_Bound(route, listener, real, sockets) for sockets in groups]
+
+
+def listen_tcp(host: str, port: int, each: int = 1) -> list[list[socket.socket]]:
+    """Listen on every address of a host's name, with ``each`` sockets on it; port 0 becomes the same number for all.
+
+    An address that this machine does not have counts only if no other is left. Raises OSError, with nothing left open.
+    """
+    groups: list[list[socket.socket]] = []
+    failure = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, _, _, _, place in dict.fromkeys(found):
+        try:
+            groups.append(_listen(family, (place[0], port, *place[2:]), each))
+        except OSError as error:
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                for opened in itertools.chain.from_iterable(groups):
+                    opened.close()
+                raise
+            failure = error
+            continue
+        port = groups[0][0].getsockname()[1]
+    if not groups:
+        raise failure
+    return groups
+
+
+def _listen(family: int, place: tuple[object, ...], workers: int) -> list[socket.socket]:
+    sockets = [_tcp_socket(family)]
+    try:
+        sockets[0].bind(place)
+        sockets[0].listen(BACKLOG)
+        if workers == 1:
+            return sockets
+        probe = sockets[0]
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        for _ in range(workers):
+            sockets.append(_tcp_socket(family))
+            sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            sockets[-1].bind(probe.getsockname())
+            sockets[-1].listen(BACKLOG)
+    except OSError:
+        for each in sockets:
+            each.close()
+        raise
+    probe.close()
+    return sockets[1:]
+
+
+def _tcp_socket(family: int) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setblocking(False)
+    # Not for sharing: it lets a restart bind while connections of the last run are in TIME_WAIT.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return made
+
+
+def _bind_unix(route: int, listener: int, address: ListenAddress, path: Path) -> _Bound:
+    _remove_stale(path)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.setblocking(False)
+        # Closed to others until it has the mode that was asked for.
+        mask = os.umask(0o177) if address.mode is not None else None
+        try:
+            made.bind(str(path))
+        finally:
+            if mask is not None:
+                os.umask(mask)
+        if address.mode is not None:
+            path.chmod(address.mode)
+        made.listen(BACKLOG)
+        return _Bound(route, listener, address, [made], (path, path.stat().st_ino))
+    except OSError:
+        made.close()
+        raise
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove a socket file that nobody answers behind. Raises OSError if the path is taken."""
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise FileExistsError(errno.EEXIST, "the file exists and is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
+def listen_problem(error: OSError) -> str:
+    """Say in a few words why a socket cannot listen."""
+    if error.errno == errno.EADDRINUSE:
+        return "already in use"
+    if isinstance(error, socket.gaierror):
+        return "unknown host"
+    return (error.strerror or str(error)).lower()

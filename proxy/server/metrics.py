@@ -1,0 +1,136 @@
+"""The process group's figures for Prometheus. The workers count; this only adds up and names.
+
+keyrail_commands_total{route,path}          path: pooled (shared upstream), pinned (private one), local (answered here)
+keyrail_pooled_share{route}                 pooled commands of all that went to an upstream, 0 to 1
+keyrail_verdicts_total{route,rule,mode,what}   what: refused, rewritten, skipped, error
+keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_closes_total{route,cause}
+keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{route}, keyrail_out_of_step_total{route}
+keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
+keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
+keyrail_workers, keyrail_worker_restarts_total
+keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_build_info{version,form}
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from proxy import __version__
+from proxy.form import FORM
+from proxy.server.crew import Crew
+from proxy.server.figures import RouteFigures
+from proxy.server.reload import Reloader
+
+
+class GroupCollector(Collector):
+    """Collects from the crew whenever somebody asks."""
+
+    def __init__(self, crew: Crew, reloader: Reloader) -> None:
+        self._crew = crew
+        self._reloader = reloader
+
+    def describe(self) -> Iterable[Metric]:
+        """Describe nothing up front, so that registering does not collect."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric."""
+        yield from self._collect_group()
+        routes = self._crew.figures()
+        yield from _collect_commands(routes)
+        yield from _collect_clients(routes)
+        yield from _collect_upstreams(routes)
+
+    def _collect_group(self) -> Iterator[Metric]:
+        build = InfoMetricFamily("keyrail_build", "The running Keyrail.")
+        build.add_metric((), {"version": __version__, "form": FORM})
+        yield build
+        yield GaugeMetricFamily("keyrail_workers", "Worker processes that serve.", self._crew.living)
+        yield CounterMetricFamily(
+            "keyrail_worker_restarts", "Workers that died and were replaced.", self._crew.restarts
+        )
+        yield GaugeMetricFamily(
+            "keyrail_policy_generation", "The set of policies in force, counted from 1.", self._crew.generation
+        )
+        yield CounterMetricFamily(
+            "keyrail_policy_reload_failures", "Reloads that were refused.", self._reloader.failures
+        )
+
+
+def registry_of(collector: GroupCollector) -> CollectorRegistry:
+    """Return a registry with nothing else in it: no figures of the supervisor's own Python process."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return registry
+
+
+def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
+    commands = CounterMetricFamily("keyrail_commands", "Commands by the way they went.", labels=("route", "path"))
+    share = GaugeMetricFamily(
+        "keyrail_pooled_share", "Share of forwarded commands that used a shared upstream.", labels=("route",)
+    )
+    verdicts = CounterMetricFamily(
+        "keyrail_verdicts", "What rules did, or would have done.", labels=("route", "rule", "mode", "what")
+    )
+    for route in routes:
+        by_path: Mapping[str, float] = route.counters.get("commands", {})
+        for path in ("pooled", "pinned", "local"):
+            commands.add_metric((route.name, path), by_path.get(path, 0))
+        forwarded = by_path.get("pooled", 0) + by_path.get("pinned", 0)
+        share.add_metric((route.name,), by_path.get("pooled", 0) / forwarded if forwarded else 1.0)
+        for rule, counts in route.counters.get("verdicts", {}).items():
+            for key, number in counts.items():
+                mode, _, what = key.partition(" ")
+                verdicts.add_metric((route.name, rule, mode, what), number)
+    yield from (commands, share, verdicts)
+
+
+def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:
+    clients = GaugeMetricFamily("keyrail_clients", "Clients connected now.", labels=("route",))
+    accepted = CounterMetricFamily("keyrail_clients_accepted", "Clients that have connected.", labels=("route",))
+    closes = CounterMetricFamily(
+        "keyrail_client_closes", "Client connections that ended, by cause.", labels=("route", "cause")
+    )
+    for route in routes:
+        clients.add_metric((route.name,), route.gauges.get("clients", 0))
+        accepted.add_metric((route.name,), route.counters.get("clients_total", 0))
+        for cause, number in route.counters.get("closed", {}).items():
+            closes.add_metric((route.name, cause), number)
+    yield from (clients, accepted, closes)
+
+
+def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
+    ready = GaugeMetricFamily("keyrail_route_ready", "1 if the route's upstream answers.", labels=("route",))
+    connections = GaugeMetricFamily(
+        "keyrail_upstream_connections", "Upstream connections now.", labels=("route", "kind")
+    )
+    reconnects = CounterMetricFamily(
+        "keyrail_upstream_reconnects", "Connections made to replace a lost one.", labels=("route",)
+    )
+    out_of_step = CounterMetricFamily(
+        "keyrail_out_of_step", "Replies that nobody was owed; both sides were closed.", labels=("route",)
+    )
+    events = CounterMetricFamily(
+        "keyrail_events", "What has happened on the way to the upstream, by kind.", labels=("route", "event")
+    )
+    off = GaugeMetricFamily(
+        "keyrail_feature_off", "1 for what the upstream does not allow Keyrail to do.", labels=("route", "feature")
+    )
+    engine = GaugeMetricFamily(
+        "keyrail_upstream_info", "The engine behind the route.", labels=("route", "name", "version")
+    )
+    for route in routes:
+        ready.add_metric((route.name,), float(route.ready))
+        for kind, number in route.gauges.get("upstreams", {}).items():
+            connections.add_metric((route.name, kind), number)
+        reconnects.add_metric((route.name,), route.counters.get("reconnects", 0))
+        out_of_step.add_metric((route.name,), route.counters.get("out_of_step", 0))
+        for event, number in route.counters.get("events", {}).items():
+            events.add_metric((route.name, event), number)
+        for feature in route.features_off:
+            off.add_metric((route.name, feature), 1)
+        if route.engine:
+            engine.add_metric((route.name, route.engine["name"], route.engine["version"]), 1)
+    yield from (ready, connections, reconnects, out_of_step, events, off, engine)

@@ -1,0 +1,65 @@
+"""The policies in force, and how new ones take their place: in every worker, or in none.
+
+The supervisor reads the files and hands the workers what it has read, so that all of them hold the same policy whatever
+happens to the files meanwhile. A reload first makes every worker ready (prepare) and only then lets them change
+(commit); anything wrong on the way leaves the old policies where they are. Each set of policies has a generation
+number, counted from 1, that metrics show.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
+from proxy.policy import TRANSPARENT, Policy, PolicyError, Problem, load_policy, packaged
+from proxy.server.crew import Crew
+from proxy.server.notices import notice
+
+
+def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
+    """Read every route's policy. Raises PolicyError with the problems of all of them."""
+    policies: dict[PolicySource, Policy] = {}
+    problems: list[Problem] = []
+    for source in dict.fromkeys(route.policy for route in routes):
+        try:
+            policies[source] = _read(source)
+        except PolicyError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise PolicyError(problems)
+    return tuple(policies[route.policy] for route in routes)
+
+
+def _read(source: PolicySource) -> Policy:
+    if source.kind is PolicyKind.NONE:
+        return TRANSPARENT
+    return load_policy(packaged(source.name) if source.path is None else source.path)
+
+
+class Reloader:
+    """Reloads the policies, one reload at a time."""
+
+    def __init__(self, routes: Sequence[RouteSettings], crew: Crew) -> None:
+        self.failures = 0
+        self._routes = routes
+        self._crew = crew
+        self._lock = asyncio.Lock()
+
+    async def reload(self) -> bool:
+        """Read the policies anew and put them in force, or say why not and change nothing."""
+        async with self._lock:
+            try:
+                policies = await asyncio.to_thread(read_policies, self._routes)
+            except PolicyError as error:
+                return self._refuse([str(problem) for problem in error.problems])
+            problem = await self._crew.replace_policies(policies)
+            if problem is not None:
+                return self._refuse([problem])
+        notice(f"policies reloaded: generation {self._crew.generation}")
+        return True
+
+    def _refuse(self, problems: Sequence[str]) -> bool:
+        self.failures += 1
+        for problem in problems:
+            notice(problem)
+        notice(f"policies not reloaded: generation {self._crew.generation} stays")
+        return False

@@ -1,0 +1,230 @@
+"""The supervisor's life: open everything, start the crew, say so, watch, stop.
+
+    configuration -> policies -> sockets -> embedded engine -> workers -> ready line ... signal -> drain -> end
+
+What can be wrong is found in this order and ends the start with one line: a mistake of the operator's in StartError
+with status 2, a circumstance (a port in use) with status 1. An upstream that is down is neither: Keyrail starts, says
+so, is not ready, and becomes ready by itself.
+
+SIGTERM and SIGINT stop it, a second one at once; SIGHUP reloads the policies.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from proxy.form import FORM
+from proxy.net.address import UpstreamAddress
+from proxy.net.embedded import EmbeddedEngine, EmbeddedError
+from proxy.net.settings import RouteSettings, Settings
+from proxy.net.tls import TlsError, listener_context, upstream_context
+from proxy.policy import Policy, PolicyError
+from proxy.server.admin.app import AdminError, AdminServer
+from proxy.server.admin.state import AdminState
+from proxy.server.crew import Crew, CrewError
+from proxy.server.listeners import ListenError, Listeners
+from proxy.server.metrics import GroupCollector, registry_of
+from proxy.server.notices import notice
+from proxy.server.reload import Reloader, read_policies
+
+USAGE, FAILURE = 2, 1
+
+
+class StartError(Exception):
+    """Keyrail cannot start; ``problems`` holds the lines to print, ``status`` the exit status."""
+
+    def __init__(self, problems: Sequence[str], status: int) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+        self.status = status
+
+
+class Supervisor:
+    """One run of Keyrail."""
+
+    def __init__(self, settings: Settings, on_ready: Callable[["Supervisor"], None]) -> None:
+        """Make a run; ``on_ready`` is called once, after the ready line."""
+        self._on_ready = on_ready
+        self.listeners = Listeners()
+        self.settings = settings
+        self.admin: AdminServer | None = None
+        self._crew: Crew | None = None
+        self._engines: list[EmbeddedEngine] = []
+        self._stop = asyncio.Event()
+        self._now = asyncio.Event()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._ready: dict[str, bool] = {}
+
+    async def run(self) -> int:
+        """Serve until a signal says stop; return the exit status. Raises StartError."""
+        self._heed_signals()
+        try:
+            starting = self._spawn(self._start())
+            await self._first(starting, self._spawn(self._stop.wait()))
+            if not starting.done():
+                return 0
+            reloader = starting.result()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: self._spawn(reloader.reload()))
+            return await self._watch()
+        finally:
+            await self._shut()
+
+    def reasons(self) -> list[str]:
+        """Say why Keyrail is not ready, one line each; nothing if it is."""
+        if self._stop.is_set():
+            return ["stopping"]
+        if self._crew is None:
+            return ["starting"]
+        reasons = []
+        missing = self.settings.workers - self._crew.living
+        if missing:
+            reasons.append(f"{missing} of {self.settings.workers} workers are not serving")
+        reasons += [f"route {f.name}: {f.reason or 'not ready'}" for f in self._crew.figures() if not f.ready]
+        return reasons
+
+    async def _start(self) -> Reloader:
+        policies = _check(self.settings)
+        try:
+            self.listeners.open(self.settings.routes, self.settings.workers)
+            if self.settings.admin is not None:
+                self.admin = AdminServer(self.settings.admin)
+            self.settings = replace(self.settings, routes=tuple([await self._embed(r) for r in self.settings.routes]))
+            self._crew = Crew(self.settings, self.listeners, policies)
+            reloader = Reloader(self.settings.routes, self._crew)
+            if self.admin is not None:
+                registry = registry_of(GroupCollector(self._crew, reloader))
+                await self.admin.start(AdminState(self.settings, self._crew, registry, self.reasons))
+            await self._crew.start()
+        except (ListenError, AdminError, EmbeddedError, CrewError) as error:
+            raise StartError([str(error)], FAILURE) from None
+        self._announce(self._crew)
+        self._on_ready(self)
+        return reloader
+
+    async def _embed(self, route: RouteSettings) -> RouteSettings:
+        """Start the route's private engine, if it wants one."""
+        if not route.embedded:
+            return route
+        engine = await EmbeddedEngine.start()
+        self._engines.append(engine)
+        return replace(route, upstream=UpstreamAddress(host="", port=0, path=engine.path))
+
+    def _announce(self, crew: Crew) -> None:
+        figures = crew.figures()
+        shown = []
+        for index, (route, its) in enumerate(zip(self.settings.routes, figures, strict=True)):
+            listeners = ", ".join(str(address) for address in self.listeners.addresses(index))
+            upstream = f"embedded Valkey ({route.upstream})" if route.embedded else str(route.upstream)
+            down = "" if its.ready else f" (down, {its.reason or 'no answer'})"
+            shown.append(f"{listeners} -> {upstream}{down} policy {route.policy} generation {crew.generation}")
+            self._ready[route.name] = its.ready
+        admin = f"; admin {self.admin.url}" if self.admin is not None else ""
+        workers = f"{crew.living} worker{'s' if crew.living > 1 else ''}"
+        notice(f"ready on {'; '.join(shown)}; {workers}, {FORM}{admin}")
+        for its in figures:
+            if its.features_off:
+                notice(f"route {its.name}: off, since the upstream does not allow it: {', '.join(its.features_off)}")
+        crew.on_change = self._notice_changes
+
+    def _notice_changes(self) -> None:
+        """Say when a route's upstream goes or comes back."""
+        if self._crew is None or self._stop.is_set() or not self._crew.complete:
+            return
+        for its in self._crew.figures():
+            if its.ready != self._ready[its.name]:
+                self._ready[its.name] = its.ready
+                if its.ready:
+                    engine = f" ({its.engine['name']} {its.engine['version']})" if its.engine else ""
+                    notice(f"route {its.name}: the upstream answers{engine}")
+                else:
+                    notice(f"route {its.name}: not ready: {its.reason}")
+
+    async def _watch(self) -> int:
+        """Wait for the end, or for what should never end; then drain."""
+        if self._crew is None:
+            raise AssertionError("started without a crew")
+        engines = [self._spawn(engine.wait()) for engine in self._engines]
+        await self._first(self._spawn(self._stop.wait()), self._crew.broken, *engines)
+        status = 0
+        if self._crew.broken.done():
+            self._crew.broken.result()
+        if not self._stop.is_set():
+            notice("the embedded Valkey has ended: stopping")
+            status = FAILURE
+            self._stop.set()
+        await self._first(self._spawn(self._crew.drain(self.settings.drain)), self._spawn(self._now.wait()))
+        return status
+
+    async def _shut(self) -> None:
+        """Close whatever is open, in the reverse order of its opening."""
+        for heeded in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(heeded, lambda: None)
+        if self._crew is not None:
+            self._crew.kill()
+            await self._crew.drain(0.0)
+        if self.admin is not None:
+            await self.admin.stop()
+        for engine in self._engines:
+            await engine.stop()
+        self.listeners.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _heed_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for heeded in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(heeded, self._told_to_stop)
+        loop.add_signal_handler(signal.SIGHUP, lambda: notice("still starting: policies not reloaded"))
+
+    def _told_to_stop(self) -> None:
+        if self._stop.is_set():
+            self._now.set()
+        self._stop.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    @staticmethod
+    async def _first(*waited: asyncio.Future[Any]) -> None:
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _check(settings: Settings) -> tuple[Policy, ...]:
+    """Read what the settings point to: policies, certificates, secrets. Raises StartError with all that is wrong."""
+    problems: list[str] = []
+    policies: tuple[Policy, ...] = ()
+    try:
+        policies = read_policies(settings.routes)
+    except PolicyError as error:
+        problems += [str(problem) for problem in error.problems]
+    for route in settings.routes:
+        try:
+            for listener in route.listeners:
+                if listener.address.tls is not None:
+                    listener_context(listener.address.tls, notice)
+            if route.upstream.tls is not None:
+                upstream_context(route.upstream.tls, notice)
+        except TlsError as error:
+            problems.append(str(error))
+        if route.upstream.password is not None:
+            with _noting(problems, f"cannot read the password of {route.upstream}"):
+                route.upstream.password.read()
+    if problems:
+        raise StartError(problems, USAGE)
+    return policies
+
+
+@contextlib.contextmanager
+def _noting(problems: list[str], what: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        problems.append(f"{what}: {reason}")
