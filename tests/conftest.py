@@ -1,6 +1,7 @@
 """What every test of the whole program shares: private engines, and Keyrail processes in front of them.
 
-Both are started once and kept for the session, by what they are configured with; a test that kills or freezes one makes its own.
+Both are started once and kept for the session, by what they are configured with; a test that kills or freezes one
+makes its own.
 """
 
 from __future__ import annotations

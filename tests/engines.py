@@ -1,7 +1,8 @@
 """Private Redis-compatible servers for tests: Valkey 9.1, Redis 6.2, and Redis 7.0 where it is installed.
 
-Each runs in a folder of its own with a port of its own and nothing on disk, and dies with the test process. The first two come as
-wheels of the test extra, so they are there wherever the suite can run; the third is what the machine's `redis-server` is.
+Each runs in a folder of its own with a port of its own and nothing on disk, and dies with the test process. The first
+two come as wheels of the test extra, so they are there wherever the suite can run; the third is what the machine's
+`redis-server` is.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class Engine:
         lines = [f"{name} {value}" for name, value in (options | self.options).items()]
         config = self.folder / "engine.conf"
         config.write_text("\n".join(lines) + "\n")
-        with open(self.folder / "log", "ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen([self.kind.binary, str(config)], stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
@@ -164,7 +165,7 @@ class Engine:
         if not isinstance(text, bytes):
             raise AssertionError(f"INFO was answered {text!r}")
         pairs = (line.split(":", 1) for line in text.decode(errors="replace").splitlines() if ":" in line)
-        return {name: value for name, value in pairs}
+        return dict(pair for pair in pairs if len(pair) == 2)
 
     def calls(self, command: str) -> int:
         """How many times the engine has run a command, by its own statistics."""

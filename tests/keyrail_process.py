@@ -1,4 +1,4 @@
-"""The program under test as its users start it: `python -m proxy serve …`, a process of its own, known by its ready line.
+"""The program under test as its users start it: `python -m proxy serve …`, a process of its own with a ready line.
 
 With `KEYRAIL_TEST_TARGET=direct` a plain byte relay stands where Keyrail would: every differential test must then be
 green, which proves that the tests ask only for what the engines really promise.

@@ -1,4 +1,4 @@
-"""A byte relay in Keyrail's place: one upstream connection per client, every byte unread. The control of the experiment.
+"""A byte relay in Keyrail's place, the control of the experiment: one upstream connection per client, nothing read.
 
 `python -m tests.relay PORT redis://127.0.0.1:PORT`
 """

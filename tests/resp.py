@@ -16,6 +16,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 CRLF = b"\r\n"
 LINES = b"+-:_,#("
@@ -197,7 +198,7 @@ class Wire:
             if not hello.startswith(b"%"):
                 raise AssertionError(f"HELLO {protocol} was answered {hello!r}")
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,7 @@
 """Runs a script against one server in one of several ways of sending it, and compares what two servers answered.
 
-The ways differ in what reaches a proxy's parser and ledger at once: one command at a time, all in one write, in scraps of a few bytes, as
-inline commands, and inside MULTI…EXEC (arriving whole, or command by command).
+The ways differ in what reaches a proxy's parser and ledger at once: one command at a time, all in one write, in
+scraps of a few bytes, as inline commands, and inside MULTI…EXEC (arriving whole, or command by command).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MULTI = Line("MULTI")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A line and the frames that answered it; the last may be a note in angle brackets that says why there are no more."""
+    """A line and the frames that answered it; the last may be a note <in brackets> that says why there are no more."""
 
     line: Line
     frames: tuple[bytes, ...]
@@ -189,9 +189,19 @@ WAYS: dict[str, Way] = {
 }
 
 
-def applies(way: str, script: Script) -> bool:
+def sensible(way: str, protocol: int, pooling: bool) -> bool:
+    """Whether a way of sending can show something here that it does not show elsewhere, since time is short: how
+    inline text is read depends on no protocol, and without a pool there is one ledger to each client."""
+    if way == "inline":
+        return protocol == 2 and pooling
+    return pooling or way not in ("pipeline", "slow-transaction")
+
+
+def applies(script: Script, way: str, protocol: int, pooling: bool) -> bool:
     if script.skip:
         return False
+    if script.once:
+        return (way, protocol, pooling) == ("step", 2, True)
     if script.step_only:
         return way == "step"
     return not (script.no_transaction and "transaction" in way)

@@ -1,7 +1,8 @@
 """Command scripts: what is sent, and how alike two servers' answers to it must be.
 
-`cases/*.txt` hold sections. A section begins with `== NAME, NAME` (the commands that it proves) and has one command to a line, written
-as in redis-cli. Every section starts with an empty server and a new connection. Words before the command say how replies compare:
+`cases/*.txt` hold sections. A section begins with `== NAME, NAME` (the commands that it proves) and has one command to
+a line, written as in redis-cli. Every section starts with an empty server and a new connection. Words before the
+command say how replies compare:
 
     @shape    the same structure and types; the values are the server's own (times, ids, random choices)
     @sorted   the same elements in any order (hash tables are seeded per process)
@@ -10,8 +11,9 @@ as in redis-cli. Every section starts with an empty server and a new connection.
     @until    however many frames come before the answer to a PING sent behind it
     @save=x   keep the reply's text; `$x` in later lines stands for it
 
-Lines beginning with `!` are about the whole section: `!skip why` (not sent at all, and why), `!no-transaction why` and `!step why` (only one
-command at a time). A comment is two spaces, `#`, and the rest of the line; a line that is not compared exactly needs one that says why.
+Lines beginning with `!` are about the whole section: `!skip why` (not sent at all, and why), `!no-transaction why`,
+`!step why` (only one command at a time) and `!once why` (in one setting of each engine only). A comment is two spaces,
+`#`, and the rest of the line; a line that is not compared exactly needs one that says why.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class Script:
     skip: str = ""
     no_transaction: str = ""
     step_only: str = ""
+    once: str = ""
 
     @property
     def title(self) -> str:
@@ -91,7 +94,7 @@ def parse(path: Path) -> list[Script]:
             word, _, why = raw[1:].partition(" ")
             if not why.strip():
                 raise ValueError(f"{where}: say why")
-            attribute = {"skip": "skip", "no-transaction": "no_transaction", "step": "step_only"}[word]
+            attribute = {"skip": "skip", "no-transaction": "no_transaction", "step": "step_only", "once": "once"}[word]
             setattr(scripts[-1], attribute, why.strip())
         elif raw.strip() and not raw.startswith("#"):
             scripts[-1].lines.append(_line(raw, where))
