@@ -5,9 +5,6 @@ from dataclasses import dataclass
 
 from proxy.commands.spec import Spec
 from proxy.commands.table import Table
-from proxy.wire.request import Request
-
-_WRITE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +45,8 @@ class Command:
     def keys(self) -> tuple[Key, ...]:
         """The command's keys, in the order of its arguments as the key specifications list them."""
         if self._keys is None:
-            finder = self._table.keys
-            count = finder.find(self.spec.id, Request.from_argv(self.argv))
-            found = zip(finder.indexes[:count], finder.access[:count], strict=True)
-            self._keys = tuple(Key(index, self.argv[index], access == _WRITE) for index, access in found)
+            found = self._table.keys_of(self.spec, self.argv)
+            self._keys = tuple(Key(index, self.argv[index], write) for index, write in found)
         return self._keys
 
     def __repr__(self) -> str:

@@ -16,6 +16,11 @@ from proxy.wire.request import Request
 
 __all__ = ["STANDARD", "KeySpec", "Lane", "Spec", "State", "Table"]
 
+_WRITE = 2
+
+_TELLING = 64
+"""Bytes of an argument that tell where keys are: no keyword and no count is that long, and values need no copy."""
+
 UNKNOWN = Spec(
     id=0,
     name="",
@@ -46,7 +51,10 @@ class Table:
             if separator:
                 self._subcommands.setdefault(container, []).append(spec)
         self.lookup = Lookup([spec.name for spec in self.specs], [spec.container for spec in self.specs])
-        self.keys = KeyFinder([(spec.name, spec.key_specs) for spec in self.specs])
+        key_specs = [(spec.name, spec.key_specs) for spec in self.specs]
+        self.keys = KeyFinder(key_specs)
+        # A finder holds its last answer. Who judges a command must not disturb what the hot path still reads.
+        self._judged_keys = KeyFinder(key_specs)
         self.states = bytes(spec.state for spec in self.specs)
         self.lanes = bytes(spec.lane.value for spec in self.specs)
 
@@ -61,6 +69,12 @@ class Table:
     def spec_of(self, argv: Sequence[bytes]) -> Spec:
         """The command of a request whose arguments are apart already."""
         return self.specs[self.lookup.find(Request.from_argv(argv[:2]))]
+
+    def keys_of(self, spec: Spec, argv: Sequence[bytes]) -> list[tuple[int, bool]]:
+        """Which arguments of a request whose arguments are apart are keys, and whether it may write each."""
+        finder = self._judged_keys
+        count = finder.find(spec.id, Request.from_argv([argument[:_TELLING] for argument in argv]))
+        return [(finder.indexes[i], finder.access[i] == _WRITE) for i in range(count)]
 
     def completed_by(self, command_reply: object) -> "Table":
         """This table and, with new ids, the commands of a running engine that it lacks.

@@ -4,6 +4,7 @@ import pytest
 
 from proxy.commands.command import Command, Key
 from proxy.commands.table import STANDARD
+from proxy.wire.request import Request
 
 
 def test_a_known_command_has_its_spec_name_and_keys() -> None:
@@ -41,3 +42,16 @@ def test_a_spec_that_is_known_already_is_not_looked_up_again() -> None:
     spec = STANDARD.find("DEL")
     assert spec is not None
     assert Command(STANDARD, [b"k-is-not-looked-at", b"k"], spec).spec is spec
+
+
+def test_judging_a_command_leaves_the_keys_that_the_hot_path_found() -> None:
+    request = Request.from_argv([b"MSET", b"a", b"1", b"b", b"2"])
+    assert STANDARD.keys.find(STANDARD.lookup.find(request), request) == 2
+    assert len(Command(STANDARD, [b"ZUNIONSTORE", b"d", b"2", b"x", b"y"]).keys) == 3
+    assert list(STANDARD.keys.indexes[:2]) == [1, 3]
+
+
+def test_long_arguments_are_keys_in_full_and_never_options() -> None:
+    long = b"store" * 1000
+    command = Command(STANDARD, [b"SORT", long, b"GET", long, b"STORE", long + b"!"])
+    assert [key.name for key in command.keys] == [long, long + b"!"]
