@@ -5,6 +5,10 @@ from proxy.hotpath.counters cimport Counters
 from proxy.wire.request cimport Request
 
 
+cdef int _PASS, _APPEND, _SWAP, _JUDGE
+cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _WRITES
+
+
 cdef class NameProgram:
     cdef public bytes allowed
     cdef public Py_ssize_t min_length
@@ -46,6 +50,7 @@ cdef class Plan:
     cdef public bytes suffix
     cdef public int added
     cdef public bytes name
+    cdef public long long[::1] changed
 
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,

@@ -14,25 +14,32 @@ Keys are checked in one pass over each, by a program (a table of allowed bytes, 
 that joins all naming rules for the command. They are counted here too, once the request is known to go on.
 """
 
+from array import array
 from collections.abc import Sequence
 
 from proxy.commands.keys import KeyFinder
 from proxy.hotpath.counters import Counters
 from proxy.wire.request import Request
 
-PASS = 0
-APPEND = 1
-SWAP = 2
-JUDGE = 3
+# Under two names each: C integers in here, Python's for everybody else.
+_PASS = 0
+_APPEND = 1
+_SWAP = 2
+_JUDGE = 3
+PASS = _PASS
+APPEND = _APPEND
+SWAP = _SWAP
+JUDGE = _JUDGE
 
-_JUDGE_ALWAYS = 1
-_COUNT = 2
-_CHECK_NAMES = 4
-_APPEND = 8
-_SWAP = 16
+_OP_JUDGE = 1
+_OP_COUNT = 2
+_OP_NAMES = 4
+_OP_APPEND = 8
+_OP_SWAP = 16
 
 READS = 1
-WRITES = 2
+_WRITES = 2
+WRITES = _WRITES
 
 
 class NameProgram:
@@ -120,7 +127,10 @@ class Appending:
 
 
 class Plan:
-    """The operations of every command id below ``commands``; built by a policy's rules, then only read."""
+    """The operations of every command id below ``commands``; built by a policy's rules, then only read.
+
+    ``changed`` counts, by command id, the requests that the plan has changed by itself.
+    """
 
     def __init__(self, commands: int) -> None:
         self.operations = bytearray(commands)
@@ -131,14 +141,15 @@ class Plan:
         self.suffix = b""
         self.added = 0
         self.name = b""
+        self.changed = array("q", bytes(8 * commands))
 
     def judge_always(self, command_id: int) -> None:
         """No request of this command passes without ``judge``."""
-        self.operations[command_id] |= _JUDGE_ALWAYS
+        self.operations[command_id] |= _OP_JUDGE
 
     def count_keys(self, command_id: int) -> None:
         """Count each key of the requests that go on."""
-        self.operations[command_id] |= _COUNT
+        self.operations[command_id] |= _OP_COUNT
 
     def add_names(
         self,
@@ -160,42 +171,44 @@ class Plan:
 
     def check_names(self, command_id: int, program: int) -> None:
         """Every key of the command that is accessed as the program says must pass it, or the request is judged."""
-        self.operations[command_id] |= _CHECK_NAMES
+        self.operations[command_id] |= _OP_NAMES
         self.programs[command_id] = self.known_programs[program]
 
     def append(
         self, command_id: int, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]
     ) -> None:
         """With ``argc`` arguments a suffix is appended; with more, and the next in ``satisfied_by``, they pass; else judge."""
-        self.operations[command_id] |= _APPEND
+        self.operations[command_id] |= _OP_APPEND
         self.appendings[command_id] = Appending(argc, added, suffixes, satisfied_by)
 
     def swap_name(self, command_id: int, name: bytes) -> None:
         """Send the same arguments under another name; without any, the command goes on to Redis's error about it."""
-        self.operations[command_id] |= _SWAP
+        self.operations[command_id] |= _OP_SWAP
         self.names[command_id] = name
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
         """PASS, APPEND, SWAP or JUDGE; for APPEND and SWAP the attributes ``suffix``, ``added`` and ``name`` say what."""
         operation = self.operations[command_id]
         if operation == 0:
-            return PASS
-        if operation & _JUDGE_ALWAYS:
-            return JUDGE
+            return _PASS
+        if operation & _OP_JUDGE:
+            return _JUDGE
         found = 0
-        if operation & (_COUNT | _CHECK_NAMES):
+        if operation & (_OP_COUNT | _OP_NAMES):
             found = keys.find(command_id, request)
-        if operation & _CHECK_NAMES and not self._names_pass(self.programs[command_id], request, data, keys, found):
-            return JUDGE
-        outcome = PASS
-        if operation & _APPEND:
+        if operation & _OP_NAMES and not self._names_pass(self.programs[command_id], request, data, keys, found):
+            return _JUDGE
+        outcome = _PASS
+        if operation & _OP_APPEND:
             outcome = self._append(self.appendings[command_id], request, data)
-            if outcome == JUDGE:
-                return JUDGE
-        elif operation & _SWAP and request.argc > 1:
+            if outcome == _JUDGE:
+                return _JUDGE
+        elif operation & _OP_SWAP and request.argc > 1:
             self.name = self.names[command_id]
-            outcome = SWAP
-        if operation & _COUNT:
+            outcome = _SWAP
+        if outcome != _PASS:
+            self.changed[command_id] += 1
+        if operation & _OP_COUNT:
             self.count(request, data, keys, found, counters)
         return outcome
 
@@ -213,15 +226,15 @@ class Plan:
         if request.argc == argc:
             self.suffix = appending.next_suffix()
             self.added = appending.added
-            return APPEND
+            return _APPEND
         if request.argc > argc and appending.satisfied(data, request.starts[argc], request.ends[argc]):
-            return PASS
-        return JUDGE
+            return _PASS
+        return _JUDGE
 
     def count(self, request: Request, data: bytes, keys: KeyFinder, found: int, counters: Counters) -> None:
         """Count the ``found`` keys that ``keys`` holds."""
         i = 0
         while i < found:
             index = keys.indexes[i]
-            counters.add(data, request.starts[index], request.ends[index], keys.access[i] & WRITES)
+            counters.add(data, request.starts[index], request.ends[index], keys.access[i] & _WRITES)
             i += 1

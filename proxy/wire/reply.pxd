@@ -1,6 +1,9 @@
 cimport cython
 
 
+cdef int _OUT_OF_STEP
+
+
 cdef class ReplyScanner:
     cdef public long long elements
     cdef public long long bulk

@@ -9,7 +9,7 @@ come; an attribute is 2n elements before the one that it belongs to.
 A header line is taken whole or not at all: ``walk`` stops before a line whose end has not arrived.
 """
 
-OUT_OF_STEP = -1
+_OUT_OF_STEP = -1
 
 
 class ReplyScanner:
@@ -22,7 +22,7 @@ class ReplyScanner:
     def walk(self, p: bytes, start: int, size: int) -> int:
         """Advance from ``start`` to the end of the frame or of the data and give the new offset.
 
-        The frame is complete when ``elements`` is 0. OUT_OF_STEP means that these bytes can't be a reply.
+        The frame is complete when ``elements`` is 0. -1 means that these bytes can't be a reply.
         """
         i = start
         elements = self.elements
@@ -48,7 +48,7 @@ class ReplyScanner:
             if kind == 36 or kind == 61 or kind == 33:  # $ = !
                 bulk = self._length(p, i + 1, j)
                 if bulk == -2:
-                    return OUT_OF_STEP
+                    return _OUT_OF_STEP
                 if bulk < 0:
                     bulk = 0
                     elements -= 1
@@ -57,17 +57,17 @@ class ReplyScanner:
             elif kind == 42 or kind == 126 or kind == 62:  # * ~ >
                 count = self._length(p, i + 1, j)
                 if count == -2:
-                    return OUT_OF_STEP
+                    return _OUT_OF_STEP
                 elements += count - 1 if count >= 0 else -1
             elif kind == 37 or kind == 124:  # % |
                 count = self._length(p, i + 1, j)
                 if count < 0:
-                    return OUT_OF_STEP
+                    return _OUT_OF_STEP
                 elements += 2 * count - 1 if kind == 37 else 2 * count
             elif kind == 43 or kind == 45 or kind == 58 or kind == 44 or kind == 35 or kind == 95 or kind == 40:
                 elements -= 1  # + - : , # _ (
             else:
-                return OUT_OF_STEP
+                return _OUT_OF_STEP
             i = j + 1
         if i > start:  # otherwise nothing but an unfinished line was there, and nothing has changed
             self.elements = elements

@@ -1,6 +1,7 @@
 cimport cython
 
-cdef int NEED_MORE, COMPLETE, INLINE, EMPTY, LARGE, MALFORMED
+cdef int _NEED_MORE, _COMPLETE, _INLINE, _EMPTY, _LARGE, _MALFORMED
+cdef Py_ssize_t _LINE_LIMIT, _MOST_DIGITS, _KEPT_CAPACITY
 
 
 cdef class Limits:

@@ -15,12 +15,19 @@ exactly what Redis would run.
 from array import array
 from collections.abc import Sequence
 
-NEED_MORE = 0
-COMPLETE = 1
-INLINE = 2
-EMPTY = 3
-LARGE = 4
-MALFORMED = 5
+# Under two names each: C integers in here, Python's for everybody else.
+_NEED_MORE = 0
+_COMPLETE = 1
+_INLINE = 2
+_EMPTY = 3
+_LARGE = 4
+_MALFORMED = 5
+NEED_MORE = _NEED_MORE
+COMPLETE = _COMPLETE
+INLINE = _INLINE
+EMPTY = _EMPTY
+LARGE = _LARGE
+MALFORMED = _MALFORMED
 
 INVALID_MULTIBULK_LENGTH = 1
 UNAUTHENTICATED_MULTIBULK_LENGTH = 2
@@ -31,6 +38,7 @@ UNAUTHENTICATED_BULK_LENGTH = 6
 TOO_BIG_BULK_COUNT = 7
 TOO_BIG_INLINE = 8
 EXPECTED_CRLF = 9
+UNBALANCED_QUOTES = 10
 
 _LINE_LIMIT = 65536
 _FIRST_CAPACITY = 64
@@ -136,14 +144,14 @@ class Request:
         size = len(data)
         if self.expected == 0:
             code = self._walk_header(data, size, limits)
-            if code != COMPLETE:
+            if code != _COMPLETE:
                 return code
         return self._walk_arguments(data, size, limits)
 
     def _walk_header(self, p: bytes, size: int, limits: Limits) -> int:
         i = self.start
         if i >= size:
-            return NEED_MORE
+            return _NEED_MORE
         if p[i] != 42:
             return self._walk_inline(p, size)
         i += 1
@@ -156,7 +164,7 @@ class Request:
             value = value * 10 + (p[i] - 48)
             i += 1
         if i + 1 >= size and (i >= size or p[i] == 13):
-            return NEED_MORE
+            return _NEED_MORE
         if p[i] != 13 or i == first or (p[first] == 48 and (i - first > 1 or negative)):
             return self._bad_line(p, size, INVALID_MULTIBULK_LENGTH, TOO_BIG_MULTIBULK_COUNT)
         if p[i + 1] != 10:
@@ -164,14 +172,14 @@ class Request:
         self.end = i + 2
         self.header_end = i + 2
         if negative or value == 0:
-            return EMPTY
+            return _EMPTY
         if value > limits.arguments:
             return self._malformed(INVALID_MULTIBULK_LENGTH, 0)
         if value > 10 and not limits.authenticated:
             return self._malformed(UNAUTHENTICATED_MULTIBULK_LENGTH, 0)
         self.expected = value
         self.position = i + 2
-        return COMPLETE
+        return _COMPLETE
 
     def _walk_arguments(self, p: bytes, size: int, limits: Limits) -> int:
         i = self.position
@@ -189,7 +197,7 @@ class Request:
                     self.position = i
                     self.argc = argc
                     self.bulk = -1
-                    return NEED_MORE
+                    return _NEED_MORE
                 if p[i] != 36 or p[j] != 13 or j == first or (p[first] == 48 and j - first > 1):
                     self.position = i
                     self.argc = argc
@@ -209,7 +217,7 @@ class Request:
                 self.position = i
                 self.argc = argc
                 self.bulk = bulk
-                return LARGE if bulk > limits.large else NEED_MORE
+                return _LARGE if bulk > limits.large else _NEED_MORE
             if p[i + bulk] != 13 or p[i + bulk + 1] != 10:
                 return self._malformed(EXPECTED_CRLF, p[i + bulk])
             if argc >= self.capacity:
@@ -224,7 +232,7 @@ class Request:
         self.position = i
         self.bulk = -1
         self.end = i
-        return COMPLETE
+        return _COMPLETE
 
     def _walk_inline(self, p: bytes, size: int) -> int:
         i = self.start
@@ -233,9 +241,9 @@ class Request:
         if i - self.start > _LINE_LIMIT:
             return self._malformed(TOO_BIG_INLINE, 0)
         if i >= size:
-            return NEED_MORE
+            return _NEED_MORE
         self.end = i + 1
-        return INLINE
+        return _INLINE
 
     def _bad_line(self, p: bytes, size: int, code: int, too_long: int) -> int:
         # Redis complains of a line only when it has seen its end, or 64 KB without one.
@@ -246,9 +254,9 @@ class Request:
             return self._malformed(code, self.error_byte)
         if size - self.position > _LINE_LIMIT:
             return self._malformed(too_long, 0)
-        return NEED_MORE
+        return _NEED_MORE
 
     def _malformed(self, code: int, byte: int) -> int:
         self.error = code
         self.error_byte = byte
-        return MALFORMED
+        return _MALFORMED

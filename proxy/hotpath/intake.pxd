@@ -1,0 +1,58 @@
+cimport cython
+
+from proxy.commands.keys cimport KeyFinder
+from proxy.commands.lookup cimport Lookup
+from proxy.hotpath.counters cimport Counters
+from proxy.hotpath.ledger cimport Creditor, Ledger
+from proxy.hotpath.plan cimport Plan
+from proxy.wire.request cimport Limits, Request
+
+cdef int _TAKEN, _WAIT, _ENDED
+cdef int APPEND, JUDGE, PASS, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
+cdef int _SPECIAL, _STALLED, _ASSEMBLE
+
+
+cdef class Terms:
+    cdef public Plan plan
+    cdef public Lookup lookup
+    cdef public KeyFinder keys
+    cdef public Counters counters
+    cdef public Request request
+    cdef public bytes pooled
+    cdef public bytes pinned
+    cdef public Py_ssize_t window
+
+
+cdef class Intake(Creditor):
+    cdef public Terms terms
+    cdef public Limits limits
+    cdef public Ledger ledger
+    cdef public bytes simple
+    cdef public bint direct
+    cdef public bint halted
+    cdef public bint ended
+    cdef public bint running
+    cdef public bytes pending
+    cdef public bytearray assembly
+    cdef public Request partial
+    cdef public object stream
+    cdef public long long forwarded
+    cdef public int command_id
+
+    cpdef receive(self, data)
+    cpdef resume(self)
+    cpdef collect(self, bytes data)
+    cpdef relieved(self)
+    @cython.locals(size=cython.Py_ssize_t)
+    cdef _keep(self, bytes data, Py_ssize_t position, bint partial)
+    cdef _assemble(self)
+    @cython.locals(position=cython.Py_ssize_t, end=cython.Py_ssize_t, outcome=cython.int, code=cython.int,
+                   request=Request)
+    cdef _advance(self, bytes data)
+    @cython.locals(terms=Terms, request=Request, plan=Plan, ledger=Ledger, simple="const unsigned char *",
+                   direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t,
+                   pieces=list, code=cython.int, command_id=cython.int, decision=cython.int)
+    cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
+    cdef _rewrite(self, bytes data, Request request, Plan plan, int decision, list pieces)
+    @cython.locals(words=list)
+    cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

@@ -1,0 +1,301 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""What a client sends: bytes in, runs of commands out.
+
+One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
+slice of the client's own bytes and one ledger entry with a count, submitted to the ledger that the session chose. A
+command that is rewritten by a closed operation stays in the run, with its pieces replaced. Everything else stops the
+run and goes to the session:
+
+    handle(command_id, data, request)   a command to judge or to route
+    handle_inline(words, size)          an inline command, taken apart
+    handle_large(data, request)         a bulk string too large to collect
+    malformed(request)                  a protocol error
+
+which answer TAKEN (go on behind it), WAIT (stop before it; ``resume`` will bring it again), or ENDED (read no more).
+
+Flow control is three rules. No more than ``window`` replies are owed to one client: behind that its bytes wait. While
+a client does not take what it has been sent (``full``), nothing more is forwarded for it. While bytes wait, reading
+from the client is paused by ``hold``, which whoever runs the connection overrides.
+
+A session that passes a large request through in pieces sets ``stream``, which then takes all bytes until it is done.
+"""
+
+from typing import Any
+
+from proxy.commands.keys import KeyFinder
+from proxy.commands.lookup import Lookup
+from proxy.hotpath.counters import Counters
+from proxy.hotpath.ledger import Creditor, Ledger
+from proxy.hotpath.plan import APPEND, JUDGE, PASS, Plan
+from proxy.wire.inline import split_inline
+from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Limits, Request
+
+# Under two names each: C integers in here, Python's for everybody else.
+_TAKEN = 0
+_WAIT = 1
+_ENDED = 2
+TAKEN = _TAKEN
+WAIT = _WAIT
+ENDED = _ENDED
+
+_SPECIAL = 10
+_STALLED = 11
+
+_ASSEMBLE = 16384
+
+
+class Terms:
+    """What is in force for a client: the plan, the table behind it, and which command ids may join a run.
+
+    ``pooled`` and ``pinned`` hold a byte for each command id, 1 where the intake may forward the command by itself
+    on a shared and on a private upstream. ``request`` is the scratch space that all clients of a worker share.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        lookup: Lookup,
+        keys: KeyFinder,
+        counters: Counters,
+        request: Request,
+        pooled: bytes,
+        pinned: bytes,
+        window: int = 1024,
+    ) -> None:
+        self.plan = plan
+        self.lookup = lookup
+        self.keys = keys
+        self.counters = counters
+        self.request = request
+        self.pooled = pooled
+        self.pinned = pinned
+        self.window = window
+
+
+class Intake(Creditor):
+    """One client's unread bytes, and where its commands go."""
+
+    def __init__(self, terms: Terms, limits: Limits) -> None:
+        super().__init__()
+        self.terms = terms
+        self.limits = limits
+        self.low_water = terms.window // 2
+        self.ledger: Ledger | None = None
+        self.simple = terms.pooled
+        self.direct = False
+        self.halted = False
+        self.ended = False
+        self.running = False
+        self.pending: bytes | None = None
+        self.assembly: bytearray | None = None
+        self.partial: Request | None = None
+        self.stream: Any = None
+        self.command_id = 0
+        self.forwarded = 0
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes that the client sent."""
+        if self.ended or self.gone:
+            return
+        if self.stream is not None:
+            self.stream.receive(data)
+            return
+        if self.assembly is not None:
+            self.assembly += data
+            self._assemble()
+            return
+        if self.pending is not None:
+            data = self.pending + data
+            self.pending = None
+        if self.halted or self.stalled or self.full or self.running:
+            self.pending = data
+            self.hold()
+            return
+        self._advance(data)
+
+    def resume(self) -> None:
+        """Go on with the bytes that waited, when nothing holds them any more."""
+        if self.halted or self.stalled or self.full or self.running or self.ended or self.gone:
+            return
+        data = self.pending
+        if data is not None:
+            self.pending = None
+            self._advance(data)
+        elif self.assembly is not None:
+            self._assemble()
+        if self.pending is None and self.assembly is None and not self.ended:
+            self.drained()
+
+    def collect(self, data: bytes) -> None:
+        """Collect the unfinished command at the start of ``data`` whole, however large it is."""
+        self.assembly = bytearray(data)
+        self.partial = Request()
+        self.partial.scan(self.assembly, 0, self.limits)
+
+    def relieved(self) -> None:
+        """Few enough replies are owed again."""
+        self.stalled = False
+        self.resume()
+
+    def unread(self) -> int:
+        """Bytes that have arrived and wait."""
+        if self.assembly is not None:
+            return len(self.assembly)
+        return 0 if self.pending is None else len(self.pending)
+
+    def _keep(self, data: bytes, position: int, partial: bool) -> None:
+        size = len(data)
+        if position >= size:
+            return
+        if partial and size - position > _ASSEMBLE:
+            # A command of many arguments: walk on where the walk stopped, instead of from its start for each read.
+            self.collect(data[position:])
+        else:
+            self.pending = data if position == 0 else data[position:]
+
+    def _assemble(self) -> None:
+        if self.halted or self.stalled or self.full or self.running:
+            self.hold()
+            return
+        code = self.partial.resume(self.assembly, self.limits)
+        if code == NEED_MORE or code == LARGE:
+            self.assembling(len(self.assembly))
+            return
+        data = bytes(self.assembly)
+        self.assembly = None
+        self.partial = None
+        self._advance(data)
+
+    def _advance(self, data: bytes) -> None:
+        self.running = True
+        position = 0
+        outcome = _TAKEN
+        code = COMPLETE
+        request = self.terms.request
+        while outcome == _TAKEN:
+            code = self._gather(data, data, position)
+            position = request.start
+            if code == NEED_MORE:
+                break
+            if code == _STALLED:
+                self.stalled = True
+                break
+            end = request.end
+            if code == _SPECIAL:
+                outcome = self.handle(self.command_id, data, request)
+            elif code == EMPTY:
+                outcome = _TAKEN
+            elif code == INLINE:
+                outcome = self._inline(data, position, end)
+            elif code == LARGE:
+                outcome = self.handle_large(data, request)
+                end = len(data)
+            else:
+                self.malformed(request)
+                outcome = _ENDED
+            if outcome == _TAKEN:
+                position = end
+                if self.halted or self.full:
+                    break
+        self.running = False
+        if outcome == _ENDED:
+            self.ended = True
+            return
+        self._keep(data, position, code == NEED_MORE)
+        if self.pending is not None and (self.halted or self.stalled or self.full):
+            self.hold()
+
+    def _gather(self, data: bytes, p: bytes, position: int) -> int:
+        # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
+        terms = self.terms
+        request = terms.request
+        plan = terms.plan
+        ledger = self.ledger
+        simple = self.simple
+        direct = self.direct and ledger is not None and ledger.usable
+        budget = terms.window - self.owed
+        start = position
+        count = 0
+        pieces = None
+        while True:
+            code = request.scan(data, position, self.limits)
+            if code != COMPLETE:
+                break
+            command_id = terms.lookup.find(request)
+            self.command_id = command_id
+            if not direct or simple[command_id] == 0:
+                code = _SPECIAL
+                break
+            if count >= budget:
+                code = _STALLED
+                break
+            decision = plan.decide(command_id, request, p, terms.keys, terms.counters)
+            if decision == JUDGE:
+                code = _SPECIAL
+                break
+            count += 1
+            position = request.end
+            if decision != PASS:
+                if pieces is None:
+                    pieces = []
+                if request.start > start:
+                    pieces.append(data[start : request.start])
+                self._rewrite(data, request, plan, decision, pieces)
+                start = position
+        if count > 0:
+            if pieces is None:
+                chunk = data if start == 0 and position == len(data) else data[start:position]
+            else:
+                if position > start:
+                    pieces.append(data[start:position])
+                chunk = b"".join(pieces)
+            self.forwarded += count
+            ledger.submit(self, chunk, count)
+        return code
+
+    def _rewrite(self, data: bytes, request: Request, plan: Plan, decision: int, pieces: list[bytes]) -> None:
+        if decision == APPEND:
+            pieces.append(b"*%d\r\n" % (request.argc + plan.added))
+            pieces.append(data[request.header_end : request.end])
+            pieces.append(plan.suffix)
+        else:
+            pieces.append(data[request.start : request.header_end])
+            pieces.append(b"$%d\r\n%b\r\n" % (len(plan.name), plan.name))
+            pieces.append(data[request.ends[0] + 2 : request.end])
+
+    def _inline(self, data: bytes, position: int, end: int) -> int:
+        words = split_inline(data[position : end - 1])
+        if words is None:
+            self.terms.request.error = UNBALANCED_QUOTES
+            self.malformed(self.terms.request)
+            return _ENDED
+        if not words:
+            return _TAKEN
+        return self.handle_inline(words, end - position)
+
+    # What the session and the connection do
+
+    def handle(self, command_id: int, data: bytes, request: Request) -> int:
+        """Judge and route the command that ``request`` holds."""
+        raise AssertionError("the session decides")
+
+    def handle_inline(self, words: list[bytes], size: int) -> int:
+        """Judge and route an inline command of ``size`` bytes."""
+        raise AssertionError("the session decides")
+
+    def handle_large(self, data: bytes, request: Request) -> int:
+        """Begin to stream the command whose bulk string is announced and has not arrived."""
+        raise AssertionError("the session decides")
+
+    def malformed(self, request: Request) -> None:
+        """Answer a protocol error and close."""
+        raise AssertionError("the session decides")
+
+    def assembling(self, size: int) -> None:
+        """A command of ``size`` bytes so far is still not whole."""
+
+    def hold(self) -> None:
+        """Bytes wait: stop reading from this client until ``drained``."""
+
+    def drained(self) -> None:
+        """No bytes wait any more."""

@@ -1,0 +1,104 @@
+cimport cython
+
+from proxy.wire.reply cimport ReplyScanner
+
+cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _MESSAGE, _CONFIRMATION, _REPLY
+cdef int _MINUS, _STAR, _PUSH
+
+
+cdef class Creditor:
+    cdef public Py_ssize_t owed
+    cdef public bint gone
+    cdef public bint full
+    cdef public bint attentive
+    cdef public bint stalled
+    cdef public Py_ssize_t low_water
+    cdef public list out
+    cdef public object write
+
+    @cython.locals(out=list)
+    cpdef flush(self)
+
+
+cdef class Entry:
+    cdef public Creditor creditor
+    cdef public Py_ssize_t due
+    cdef public int fate
+    cdef public object payload
+    cdef public Entry next
+
+
+cdef class Ledger:
+    cdef public Entry head
+    cdef public Entry tail
+    cdef public ReplyScanner scanner
+    cdef public bytes rest
+    cdef public Creditor destination
+    cdef public bint counts
+    cdef public list outgoing
+    cdef public bint scheduled
+    cdef public bint usable
+    cdef public bint closed
+    cdef public bint relay
+    cdef public bint retiring
+    cdef public Creditor owner
+    cdef public object listener
+    cdef public bint arrays
+    cdef public object write
+    cdef public object schedule
+    cdef public long long commands
+    cdef public long long hidden_errors
+    cdef public long long strays
+    cdef public long long large
+    cdef public list dirty
+    cdef public list calls
+
+    @cython.locals(tail=Entry)
+    cpdef submit(self, Creditor creditor, bytes chunk, Py_ssize_t count)
+    cpdef owe(self, Creditor creditor, Py_ssize_t due, int fate, payload)
+    cpdef send(self, bytes chunk)
+    @cython.locals(outgoing=list)
+    cpdef flush(self)
+    cdef _push_entry(self, Entry entry)
+    @cython.locals(position=cython.Py_ssize_t, buffer=bytes)
+    cpdef receive(self, data)
+    @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t)
+    cdef Py_ssize_t _distribute(self, bytes data, const unsigned char *p, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _continue(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(scanner=ReplyScanner, i=cython.Py_ssize_t, n=cython.Py_ssize_t, done=cython.Py_ssize_t,
+                   due=cython.Py_ssize_t, creditor=Creditor)
+    cdef Py_ssize_t _forward(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t start,
+                             Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _stream(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size,
+                            Creditor creditor, bint counts) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _whole(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    cdef Py_ssize_t _line_end(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(fate=cython.int, n=cython.Py_ssize_t)
+    cdef Py_ssize_t _special(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t i,
+                             Py_ssize_t size) except -3
+    @cython.locals(count=cython.Py_ssize_t, hidden=cython.Py_ssize_t, position=cython.Py_ssize_t,
+                   index=cython.Py_ssize_t, first=Entry, last=Entry)
+    cdef Py_ssize_t _expand(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t i,
+                            Py_ssize_t n) except -3
+    cdef tuple _chain(self, Entry first, Entry last, Entry entry)
+    @cython.locals(said=cython.int, n=cython.Py_ssize_t)
+    cdef Py_ssize_t _push(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    cdef Py_ssize_t _forward_one(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _second_line(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t, head=Entry, frame=bytes, expected=cython.bint)
+    cdef Py_ssize_t _confirm(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _uninvited(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    cdef _read_error(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
+    cdef _deliver(self, Creditor creditor, bytes chunk)
+    @cython.locals(local=Entry)
+    cdef _settle(self, Entry entry, Py_ssize_t done, bint whole=*)
+    cdef _paid(self, Creditor creditor, Py_ssize_t done)
+    @cython.locals(dirty=list, calls=list, creditor=Creditor)
+    cdef _end_round(self)
+    @cython.locals(entry=Entry, following=Entry, losers=list)
+    cpdef list abandon(self)

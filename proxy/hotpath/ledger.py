@@ -1,0 +1,517 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""What is owed: the queue that gives each reply of an upstream to the client that asked for it.
+
+Redis answers in order, so one queue of entries is all there is to reply handling. An entry names its creditor, how
+many frames are due, and their fate:
+
+    FORWARD   to the creditor, as they are; neighbouring entries of one creditor are one entry with a larger count
+    HIDE      dropped: the reply to a command that the proxy added
+    LOCAL     no frame at all: ``payload`` leaves in this place. Never at the head between calls: it is flushed when
+              it is queued and after every entry that ends, hidden ones too
+    REPLACE   the frame is dropped and ``payload`` leaves in its place (a refusal inside MULTI)
+    EDIT      the whole frame is handed to ``payload(frame)``, and what that returns is sent
+    PEEK      the first line is shown to ``payload(line)``; then as FORWARD
+    MEMBERS   EXEC's array: ``payload`` maps positions to entries for these members; the rest is forwarded
+    CONFIRM   SUBSCRIBE and its kin: ``payload`` is (verb, count); count() gives the number of confirmations where the
+              command did not name it
+
+    head        reply frame                         error frame            push frame (``>``)          end of stream
+    (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
+    FORWARD     to the creditor, one less due       same                   to the owner                close creditors
+    HIDE        dropped, one less due               same, and counted      to the owner                close creditors
+    CONFIRM     one less due if it confirms         ends the whole entry   counts if it confirms       close creditors
+
+Out of step means closing both sides. A reply is never guessed at.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from proxy.wire.reply import ReplyScanner
+
+# Under two names each: C integers in here, Python's for everybody else.
+_FORWARD = 0
+_HIDE = 1
+_LOCAL = 2
+_REPLACE = 3
+_EDIT = 4
+_PEEK = 5
+_MEMBERS = 6
+_CONFIRM = 7
+FORWARD = _FORWARD
+HIDE = _HIDE
+LOCAL = _LOCAL
+REPLACE = _REPLACE
+EDIT = _EDIT
+PEEK = _PEEK
+MEMBERS = _MEMBERS
+CONFIRM = _CONFIRM
+
+_MINUS = 45
+_STAR = 42
+_PUSH = 62
+
+# What a listener says of a frame in subscribed state.
+_MESSAGE = 0
+_CONFIRMATION = 1
+_REPLY = 2
+MESSAGE = _MESSAGE
+CONFIRMATION = _CONFIRMATION
+REPLY = _REPLY
+
+
+class Creditor:
+    """One to whom replies are owed: a client. ``write`` takes bytes for it."""
+
+    def __init__(self) -> None:
+        self.owed = 0
+        self.gone = False
+        self.full = False
+        self.attentive = False
+        self.stalled = False
+        self.low_water = 0
+        self.out: list[bytes] = []
+        self.write: Callable[[bytes], object] | None = None
+
+    def flush(self) -> None:
+        """Send what this round has brought, in one write."""
+        out = self.out
+        if out:
+            data = out[0] if len(out) == 1 else b"".join(out)
+            out.clear()
+            if not self.gone and self.write is not None:
+                self.write(data)
+
+    def settled(self) -> None:
+        """Nothing is owed any more; called only while ``attentive``."""
+
+    def relieved(self) -> None:
+        """At most ``low_water`` replies are owed; called only while ``stalled``."""
+
+
+class Entry:
+    """So many frames for one creditor, and their fate."""
+
+    def __init__(self, creditor: Creditor, due: int, fate: int, payload: Any) -> None:
+        self.creditor = creditor
+        self.due = due
+        self.fate = fate
+        self.payload = payload
+        self.next: Entry | None = None
+
+
+class Ledger:
+    """One upstream connection: what was sent, and what is owed for it.
+
+    ``owner`` is the only client of a private upstream, and None for a shared one. ``usable`` says that clients may
+    submit; whoever runs the connection sets it, and ``write`` and ``schedule`` (which arranges a call of ``flush``).
+    ``listener`` follows the subscriptions of the owner; ``arrays`` says that they speak RESP2.
+    """
+
+    def __init__(self) -> None:
+        self.head: Entry | None = None
+        self.tail: Entry | None = None
+        self.scanner = ReplyScanner()
+        self.rest = b""
+        self.destination: Creditor | None = None
+        self.counts = False
+        self.outgoing: list[bytes] = []
+        self.scheduled = False
+        self.usable = False
+        self.closed = False
+        self.relay = False
+        self.retiring = False
+        self.owner: Creditor | None = None
+        self.listener: Any = None
+        self.arrays = False
+        self.write: Callable[[bytes], object] | None = None
+        self.schedule: Callable[[], object] | None = None
+        self.commands = 0
+        self.hidden_errors = 0
+        self.strays = 0
+        self.large = 1 << 20
+        self.dirty: list[Creditor] = []
+        self.calls: list[Creditor] = []
+
+    # Towards Redis
+
+    def submit(self, creditor: Creditor, chunk: bytes, count: int) -> None:
+        """Send a run of ``count`` commands whose replies go to ``creditor`` as they are."""
+        self.send(chunk)
+        self.commands += count
+        creditor.owed += count
+        tail = self.tail
+        if tail is not None and tail.creditor is creditor and tail.fate == _FORWARD:
+            tail.due += count
+            return
+        self._push_entry(Entry(creditor, count, _FORWARD, None))
+
+    def owe(self, creditor: Creditor, due: int, fate: int, payload: Any) -> None:
+        """Queue an entry for a command that was sent by ``send``, or for a LOCAL answer."""
+        if fate == _LOCAL and self.head is None:
+            creditor.out.append(payload)
+            creditor.flush()
+            return
+        creditor.owed += due if due > 0 else 1
+        self._push_entry(Entry(creditor, due, fate, payload))
+
+    def send(self, chunk: bytes) -> None:
+        """Put bytes behind what leaves at the next ``flush``."""
+        self.outgoing.append(chunk)
+        if not self.scheduled:
+            self.scheduled = True
+            self.schedule()
+
+    def flush(self) -> None:
+        """Write what has gathered, as one piece."""
+        self.scheduled = False
+        outgoing = self.outgoing
+        if outgoing:
+            data = outgoing[0] if len(outgoing) == 1 else b"".join(outgoing)
+            outgoing.clear()
+            if not self.closed:
+                self.write(data)
+
+    def _push_entry(self, entry: Entry) -> None:
+        if self.tail is None:
+            self.head = entry
+        else:
+            self.tail.next = entry
+        self.tail = entry
+
+    # From Redis
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from Redis and hand each reply to whom it is owed."""
+        if self.closed:
+            return
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
+        position = self._distribute(data, data, len(data))
+        if position >= 0 and position < len(data) and not self.closed:
+            self.rest = data[position:]
+        self._end_round()
+        if position < 0 and not self.closed:
+            self.out_of_step()
+
+    def _distribute(self, data: bytes, p: bytes, size: int) -> int:
+        # The offset of the first byte that must wait for more, or -1 when out of step.
+        i = 0
+        while i < size and not self.closed:
+            if self.scanner.elements > 0:
+                n = self._continue(data, p, i, size)
+            elif self.relay:
+                n = self._stream(data, p, i, size, self.owner, False)
+            elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):
+                n = self._push(data, p, i, size)
+            elif self.head is None:
+                n = self._uninvited(data, p, i, size)
+            elif self.head.fate == _FORWARD:
+                n = self._forward(self.head, data, p, i, size)
+            else:
+                n = self._special(self.head, data, p, i, size)
+            if n == -2:
+                return i
+            if n < 0:
+                return -1
+            i = n
+        return i
+
+    def _continue(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self.scanner.walk(p, i, size)
+        if n < 0:
+            return -1
+        if n == i:
+            return -2
+        if self.destination is not None:
+            self._deliver(self.destination, data[i:n])
+        if self.scanner.elements == 0 and self.counts:
+            self._settle(self.head, 1)
+        return n
+
+    def _forward(self, entry: Entry, data: bytes, p: bytes, start: int, size: int) -> int:
+        scanner = self.scanner
+        i = start
+        done = 0
+        due = entry.due
+        while True:
+            if p[i] == _MINUS and not self.retiring:
+                self._read_error(p, i, size)
+            n = scanner.walk(p, i, size)
+            if n < 0:
+                return -1
+            if n == i:
+                break
+            i = n
+            if scanner.elements > 0:
+                break
+            done += 1
+            if done == due or i >= size or p[i] == _PUSH:
+                break
+        if i == start:
+            return -2
+        creditor = entry.creditor
+        self._deliver(creditor, data if start == 0 and i == size else data[start:i])
+        if scanner.elements > 0:
+            self.destination = creditor
+            self.counts = True
+            if scanner.bulk > self.large:
+                self.heavy(creditor)
+        if done > 0:
+            self._settle(entry, done)
+        return i
+
+    def _stream(self, data: bytes, p: bytes, i: int, size: int, creditor: Creditor | None, counts: bool) -> int:
+        # One frame to a creditor, or to nobody, in as many pieces as it comes.
+        n = self.scanner.walk(p, i, size)
+        if n < 0:
+            return -1
+        if n == i:
+            return -2
+        if creditor is not None:
+            self._deliver(creditor, data[i:n])
+        if self.scanner.elements > 0:
+            self.destination = creditor
+            self.counts = counts
+        elif counts:
+            self._settle(self.head, 1)
+        return n
+
+    def _whole(self, p: bytes, i: int, size: int) -> int:
+        # The end of a frame that is wanted whole; -2 until all of it is here.
+        n = self.scanner.walk(p, i, size)
+        if n < 0:
+            return -1
+        if self.scanner.elements > 0 or n == i:
+            self.scanner.elements = 0
+            self.scanner.bulk = 0
+            return -2
+        return n
+
+    def _line_end(self, p: bytes, i: int, size: int) -> int:
+        while i < size:
+            if p[i] == 10:
+                return i + 1
+            i += 1
+        return -2
+
+    def _special(self, entry: Entry, data: bytes, p: bytes, i: int, size: int) -> int:
+        fate = entry.fate
+        if fate == _HIDE:
+            if p[i] == _MINUS:
+                self.hidden_errors += 1
+            return self._stream(data, p, i, size, None, True)
+        if fate == _PEEK or fate == _MEMBERS:
+            n = self._line_end(p, i, size)
+            if n < 0:
+                return n
+            if fate == _PEEK:
+                entry.fate = _FORWARD
+                entry.payload(data[i:n])
+                return i
+            return self._expand(entry, data, p, i, n)
+        n = self._whole(p, i, size)
+        if n < 0:
+            return n
+        if fate == _REPLACE:
+            self._deliver(entry.creditor, entry.payload)
+        elif fate == _EDIT:
+            self._deliver(entry.creditor, entry.payload(data[i:n]))
+        elif p[i] == _MINUS:  # _CONFIRM: one error for the whole command
+            self._deliver(entry.creditor, data[i:n])
+            self._settle(entry, entry.due if entry.due > 0 else 1, True)
+            return n
+        else:
+            return -1
+        self._settle(entry, 1)
+        return n
+
+    def _expand(self, entry: Entry, data: bytes, p: bytes, i: int, n: int) -> int:
+        # EXEC's array becomes its members, each an entry at the head. A null or an error passes as it is.
+        count = int(data[i + 1 : n - 2]) if p[i] == _STAR else -1
+        if count <= 0:
+            entry.fate = _FORWARD
+            return i
+        fates = entry.payload
+        hidden = 0
+        first = None
+        last = None
+        position = 0
+        for index in sorted(fates):
+            fate, payload = fates[index]
+            if index >= count:
+                return -1
+            if index > position:
+                first, last = self._chain(first, last, Entry(entry.creditor, index - position, _FORWARD, None))
+            first, last = self._chain(first, last, Entry(entry.creditor, 1, fate, payload))
+            if fate == _HIDE:
+                hidden += 1
+            position = index + 1
+        if position < count:
+            first, last = self._chain(first, last, Entry(entry.creditor, count - position, _FORWARD, None))
+        self._deliver(entry.creditor, b"*%d\r\n" % (count - hidden))
+        entry.creditor.owed += count - 1
+        last.next = entry.next
+        if self.tail is entry:
+            self.tail = last
+        self.head = first
+        return n
+
+    def _chain(self, first: Entry | None, last: Entry | None, entry: Entry) -> tuple[Entry, Entry]:
+        if last is None:
+            return entry, entry
+        last.next = entry
+        return first, entry
+
+    def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        # A push frame, or an array in subscribed state, where RESP2 sends messages and confirmations as arrays.
+        said = _MESSAGE
+        if self.listener is not None:
+            n = self._second_line(p, i, size)
+            if n == -2:
+                return -2
+            said = self.listener.hears(data[i:n]) if n > 0 else _REPLY
+        if said == _MESSAGE:
+            if self.owner is None:
+                self.strays += 1
+            return self._stream(data, p, i, size, self.owner, False)
+        if said == _CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.fate == _CONFIRM)):
+            return self._confirm(data, p, i, size)
+        if self.head is None:
+            return self._uninvited(data, p, i, size)
+        if self.head.fate == _FORWARD:
+            return self._forward_one(data, p, i, size)
+        return self._special(self.head, data, p, i, size)
+
+    def _forward_one(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        return self._stream(data, p, i, size, self.head.creditor, True)
+
+    def _second_line(self, p: bytes, i: int, size: int) -> int:
+        # The end of the frame's first element when that is a short string; 0 when it is not.
+        n = self._line_end(p, i, size)
+        if n < 0 or n >= size:
+            return -2
+        if p[n] != 36:
+            return 0
+        n = self._line_end(p, n, size)
+        if n < 0:
+            return -2
+        n = self._line_end(p, n, size)
+        if n < 0:
+            return 0 if size - i > 64 else -2
+        return n
+
+    def _confirm(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self._whole(p, i, size)
+        if n < 0:
+            return n
+        head = self.head
+        frame = data[i:n]
+        expected = head is not None and head.fate == _CONFIRM and self.listener.confirms(frame, head.payload[0])
+        if expected and head.due < 0:
+            head.due = head.payload[1]()
+            head.creditor.owed += head.due - 1
+        self.listener.confirm(frame)
+        if self.owner is not None:
+            self._deliver(self.owner, frame)
+        if expected:
+            self._settle(head, 1)
+        return n
+
+    def _uninvited(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self._whole(p, i, size)
+        if n >= 0:
+            self.uninvited(data[i:n])
+        return n
+
+    def _read_error(self, p: bytes, i: int, size: int) -> None:
+        # -READONLY: the server behind this connection is no longer the primary.
+        if size - i > 9 and p[i + 1] == 82 and p[i + 2] == 69 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 79:
+            self.retiring = True
+
+    def _deliver(self, creditor: Creditor, chunk: bytes) -> None:
+        if creditor.gone or not chunk:
+            return
+        if not creditor.out:
+            self.dirty.append(creditor)
+        creditor.out.append(chunk)
+
+    def _settle(self, entry: Entry, done: int, whole: bool = False) -> None:
+        entry.due -= done
+        self._paid(entry.creditor, done)
+        if entry.due > 0 and not whole:
+            return
+        self.head = entry.next
+        while self.head is not None and self.head.fate == _LOCAL:
+            local = self.head
+            self._deliver(local.creditor, local.payload)
+            self._paid(local.creditor, 1)
+            self.head = local.next
+        if self.head is None:
+            self.tail = None
+
+    def _paid(self, creditor: Creditor, done: int) -> None:
+        creditor.owed -= done
+        if creditor.owed == 0:
+            if creditor.attentive or creditor.stalled:
+                self.calls.append(creditor)
+        elif creditor.stalled and creditor.owed <= creditor.low_water:
+            self.calls.append(creditor)
+
+    def _end_round(self) -> None:
+        dirty = self.dirty
+        if dirty:
+            self.dirty = []
+            for creditor in dirty:
+                creditor.flush()
+                if creditor.full:
+                    self.overflowing(creditor)
+        while self.calls:
+            calls = self.calls
+            self.calls = []
+            for creditor in calls:
+                if creditor.stalled:
+                    creditor.relieved()
+                if creditor.attentive and creditor.owed == 0:
+                    creditor.settled()
+        if self.retiring and self.usable:
+            self.retire()
+
+    def abandon(self) -> list[Creditor]:
+        """The connection is lost: who is still owed a reply of Redis. LOCAL answers of others are sent."""
+        self.closed = True
+        self.usable = False
+        losers: list[Creditor] = []
+        entry = self.head
+        while entry is not None:
+            if entry.fate != _LOCAL and entry.creditor not in losers:
+                losers.append(entry.creditor)
+            elif entry.fate == _LOCAL and entry.creditor not in losers:
+                self._deliver(entry.creditor, entry.payload)
+                self._paid(entry.creditor, 1)
+            following = entry.next
+            entry.next = None
+            entry = following
+        self.head = None
+        self.tail = None
+        self.outgoing.clear()
+        self._end_round()
+        return losers
+
+    # What the connection's keeper does about it
+
+    def out_of_step(self) -> None:
+        """These bytes can't be the reply that is due: both sides must be closed."""
+
+    def uninvited(self, frame: bytes) -> None:
+        """A whole frame that nobody asked for."""
+
+    def heavy(self, creditor: Creditor) -> None:
+        """A bulk string of more than ``large`` bytes has begun on its way to ``creditor``."""
+
+    def overflowing(self, creditor: Creditor) -> None:
+        """``creditor`` was sent more although it does not take what it has."""
+
+    def retire(self) -> None:
+        """The server said READONLY: this connection should take no more work."""

@@ -1,0 +1,205 @@
+"""One client's connection: a session with a transport.
+
+Reading is paused for two reasons, apart from each other: bytes wait in the session (``hold``), or the client's private
+upstream is congested. A client that is blocked in Redis is read all the same, up to a cap: while reading is paused its
+leaving would not be seen, and something would be popped for nobody.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from proxy.hotpath.intake import Intake
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.gate import Gate, PoolKey
+from proxy.session.session import Session
+from proxy.wire.request import Limits
+
+_HIGH_WATER = 1 << 20
+_LOW_WATER = 1 << 18
+_UNREAD_WHILE_BLOCKED = 1 << 20
+
+_BYTES_WAIT = 1
+_UPSTREAM_CONGESTED = 2
+
+_log = logging.getLogger("keyrail.client")
+
+
+class ClientGate(Gate):
+    """The route, as its client connections see it."""
+
+    query_limit: int
+
+    def connected(self, client: "ClientConnection") -> None:
+        """A client has come."""
+
+    def departed(self, client: "ClientConnection", cause: str) -> None:
+        """A client has gone; ``cause`` is the label that metrics show."""
+
+
+class ClientConnection(Session, asyncio.Protocol):
+    """A client's TCP, TLS or unix socket connection."""
+
+    __slots__ = ("address", "cause", "held_upstream", "leaving", "paused", "transport")
+
+    gate: ClientGate
+
+    def __init__(self, gate: ClientGate, home: PoolKey, limits: Limits) -> None:
+        super().__init__(gate, home, limits)
+        self.transport: asyncio.Transport | None = None
+        self.address = ""
+        self.cause = "client"
+        self.paused = 0
+        self.leaving = False
+        self.held_upstream: UpstreamConnection | None = None
+
+    data_received = Intake.receive
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wire the session to the transport."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
+        self.write = self.transport.write
+        peer = self.transport.get_extra_info("peername")
+        self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "unix"
+        self.gate.connected(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has left, or was closed."""
+        if not self.gone:
+            self.depart()
+        self._release_upstream()
+        self.gate.departed(self, self.cause)
+
+    def eof_received(self) -> bool:
+        """A half-close: what was asked is answered, then the connection is closed. A blocked client has left."""
+        if self.blocked or self.keeps_pin() or self.stream is not None:
+            return False
+        self.leaving = True
+        if self._done():
+            return False
+        self.attentive = True
+        return True
+
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent: nothing more is forwarded for it."""
+        self.full = True
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self.full = False
+        self._release_upstream()
+        self._guarded(self.resume)
+
+    def waiting(self) -> int:
+        """Bytes that the client has been sent and has not taken."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def hold_upstream(self, upstream: UpstreamConnection) -> None:
+        """Resume the upstream when the client has caught up."""
+        self.held_upstream = upstream
+
+    def _release_upstream(self) -> None:
+        upstream = self.held_upstream
+        if upstream is not None:
+            self.held_upstream = None
+            upstream.resume()
+
+    # What the session asks for
+
+    def settled(self) -> None:
+        """Nothing is owed."""
+        self._guarded(super().settled)
+        self._close_if_done()
+
+    def relieved(self) -> None:
+        """Few enough replies are owed."""
+        self._guarded(super().relieved)
+
+    def arrived(self) -> None:
+        """What the session waited for may be there."""
+        self._guarded(super().arrived)
+        self._close_if_done()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        # A fault in one client's session must not reach the upstream or the client that set it off.
+        try:
+            step()
+        except Exception:
+            _log.exception("a client's session failed; the client is closed")
+            self.close("internal_error")
+
+    def hold(self) -> None:
+        """Bytes wait: read no more, except from a client that is blocked in Redis."""
+        if not self.blocked or self.unread() > _UNREAD_WHILE_BLOCKED:
+            self._pause(_BYTES_WAIT)
+
+    def drained(self) -> None:
+        """No bytes wait any more."""
+        self._unpause(_BYTES_WAIT)
+
+    def pause_source(self) -> None:
+        """The private upstream takes no more."""
+        self._pause(_UPSTREAM_CONGESTED)
+
+    def resume_source(self) -> None:
+        """The private upstream takes more again."""
+        self._unpause(_UPSTREAM_CONGESTED)
+
+    def _pause(self, reason: int) -> None:
+        if self.paused == 0 and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+        self.paused |= reason
+
+    def _unpause(self, reason: int) -> None:
+        if self.paused == 0:
+            return
+        self.paused &= ~reason
+        if self.paused == 0 and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def assembling(self, size: int) -> None:
+        """An unfinished command grows."""
+        if size > self.gate.query_limit:
+            self.close("query_limit")
+
+    # Closing
+
+    def _done(self) -> bool:
+        return self.owed == 0 and not self.halted and not self.stalled and not (self.full and self.pending)
+
+    def _close_if_done(self) -> None:
+        if not self.leaving or self.gone:
+            return
+        if self._done():
+            self._finish()
+        else:
+            self.attentive = True
+
+    def close_when_paid(self, cause: str) -> None:
+        """Read no more, and close when nothing is owed."""
+        self.cause = cause
+        self.leaving = True
+        self.ended = True
+        self.halted = False
+        self.pending = None
+        self._close_if_done()
+
+    def close(self, cause: str) -> None:
+        """Close now; what was written before still leaves, except to a client that does not read."""
+        if self.gone:
+            return
+        self.cause = cause
+        self.depart()
+        if self.transport is not None:
+            if self.full:
+                self.transport.abort()
+            else:
+                self.transport.close()
+
+    def _finish(self) -> None:
+        if self.transport is not None:
+            self.flush()
+            self.depart()
+            self.transport.close()

@@ -1,0 +1,84 @@
+"""Opening a connection to Redis: transport, login, database, and what HELLO says about the engine."""
+
+import asyncio
+from dataclasses import dataclass
+
+import hiredis
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.engine import Engine, described_by
+from proxy.net.tls import FollowedContext
+from proxy.net.upstream import Keeper, UpstreamConnection, read_reply
+from proxy.session.gate import PoolKey
+
+
+class UpstreamRefusedError(Exception):
+    """Redis was reached and said no; the text is its own."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A connection that is logged in and set to its pool's database and protocol.
+
+    ``stranger`` says that Redis asks for a password that Keyrail was not given, so clients must log in themselves.
+    """
+
+    upstream: UpstreamConnection
+    engine: Engine | None
+    stranger: bool
+
+
+async def open_upstream(
+    address: UpstreamAddress,
+    tls: FollowedContext | None,
+    keeper: Keeper,
+    key: PoolKey,
+    loop: asyncio.AbstractEventLoop,
+) -> Opened:
+    """Connect and log in. Raises OSError where Redis can't be reached, UpstreamRefusedError where it says no."""
+    upstream = UpstreamConnection(keeper, key, loop)
+    if address.path is not None:
+        await loop.create_unix_connection(lambda: upstream, str(address.path))
+    else:
+        await loop.create_connection(
+            lambda: upstream,
+            address.host,
+            address.port,
+            ssl=None if tls is None else tls.current(),
+            server_hostname=address.host if tls is not None else None,
+        )
+    try:
+        opened = await _log_in(upstream, address, key)
+        if key.database:
+            await _must(upstream, ["SELECT", key.database])
+    except BaseException:
+        upstream.abort()
+        raise
+    upstream.usable = True
+    return opened
+
+
+async def _log_in(upstream: UpstreamConnection, address: UpstreamAddress, key: PoolKey) -> Opened:
+    hello: list[str | int] = ["HELLO", key.protocol]
+    login: list[str | int] = []
+    if address.password is not None:
+        login = [address.username or "default", address.password.read()]
+        hello += ["AUTH", *login]
+    frame = await upstream.ask(hello)
+    if not frame.startswith(b"-"):
+        return Opened(upstream, described_by(read_reply(frame)), False)
+    text = frame[1:].decode("utf-8", "replace").strip()
+    if text.startswith("NOAUTH") and key.protocol == 2:
+        return Opened(upstream, None, True)
+    if "unknown command" in text.lower() and key.protocol == 2:
+        # A service that hides HELLO: RESP2 is what a connection speaks without it.
+        if login:
+            await _must(upstream, ["AUTH", *(login if address.username else login[1:])])
+        return Opened(upstream, Engine(), False)
+    raise UpstreamRefusedError(text)
+
+
+async def _must(upstream: UpstreamConnection, argv: list[str | int]) -> None:
+    reply = read_reply(await upstream.ask(argv))
+    if isinstance(reply, hiredis.ReplyError):
+        raise UpstreamRefusedError(f"{argv[0]}: {reply}")

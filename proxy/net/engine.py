@@ -1,0 +1,88 @@
+"""What is known of the Redis behind a route: what it is, what it can do, and what it has refused to tell.
+
+Managed services block COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL. Nothing here is needed to serve: what can't be
+learnt is listed in ``features_off`` with the reason.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import hiredis
+
+from proxy.commands.table import STANDARD, Table
+from proxy.net.upstream import UpstreamConnection, read_reply
+
+_LIBRARY_NAMES_SINCE = (7, 2)
+
+
+@dataclass(slots=True)
+class Engine:
+    """The engine as its connections have described it."""
+
+    name: str = "redis"
+    version: tuple[int, ...] | None = None
+    version_text: str = ""
+    cluster: bool = False
+    table: Table = STANDARD
+    features_off: list[str] = field(default_factory=list)
+
+    def names_libraries(self) -> bool:
+        """Whether CLIENT SETINFO exists: since Redis 7.2, and in every Valkey."""
+        return self.name == "valkey" or (self.version is not None and self.version >= _LIBRARY_NAMES_SINCE)
+
+
+def described_by(hello: Any) -> Engine | None:
+    """The engine as HELLO's reply describes it; None when that is no such reply."""
+    if isinstance(hello, list) and len(hello) % 2 == 0:
+        hello = dict(zip(hello[::2], hello[1::2], strict=True))
+    if not isinstance(hello, dict):
+        return None
+    text = _text(hello.get(b"version", b""))
+    return Engine(
+        name=_text(hello.get(b"server", b"redis")),
+        version=read_version(text),
+        version_text=text,
+        cluster=hello.get(b"mode") == b"cluster",
+    )
+
+
+def read_version(text: str) -> tuple[int, ...] | None:
+    """``7.0.15`` as (7, 0, 15); None where it can't be read."""
+    parts = text.split(".")
+    if not all(part.isdigit() for part in parts):
+        return None
+    return tuple(int(part) for part in parts)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
+    """Add the commands of the engine's own COMMAND that the table lacks, where the engine allows it."""
+    reply = read_reply(await upstream.ask(["COMMAND"]))
+    if isinstance(reply, hiredis.ReplyError):
+        engine.features_off.append(f"module commands known by their keys (COMMAND: {reply})")
+        return
+    engine.table = STANDARD.completed_by(reply)
+
+
+async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> frozenset[str]:
+    """Which of the commands that rewrites need this connection's user may run; none of them is run to find out.
+
+    Inside MULTI a command is checked for its existence and its permission and queued; DISCARD forgets it.
+    """
+    able = set()
+    for name in sorted(needs):
+        arguments = _PROBES.get(name, ("keyrail",))
+        upstream.ask(["MULTI"])
+        queued = upstream.ask([name, *arguments])
+        upstream.ask(["DISCARD"])
+        reply = await queued
+        # A user may be confined to keys that the probe doesn't name: that is no word on the command.
+        if reply.startswith(b"+QUEUED") or (reply.startswith(b"-NOPERM") and b"key" in reply.lower().split(b"'")[0]):
+            able.add(name)
+    return frozenset(able)
+
+
+_PROBES = {"SET": ("keyrail", "")}

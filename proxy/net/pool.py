@@ -1,0 +1,119 @@
+"""The upstream connections of a route, by pool: shared ones on two lanes, idle ones for single clients, and who waits.
+
+A pool is a (user, database, protocol). Its clients' runs meet on one shared connection for as long as that takes them;
+more are opened, up to a limit, while it is burdened or congested. Commands that can hold Redis up for long go on
+connections of a second lane.
+
+Pools of the route's own login open connections as they need them. Pools of a user that clients have logged in as
+consist only of connections on which some client's AUTH succeeded, for Keyrail keeps no password: every such login
+leaves its connection here, so there are as many as clients, and a connection of another database or protocol of the
+same user is set right by a hidden SELECT or HELLO. When a user's last connection is lost, its clients are closed.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from proxy.commands.table import Lane
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.gate import PoolKey, Seeker
+
+_IDLE_SECONDS = 60.0
+
+
+class Pool:
+    """The connections of one (user, database, protocol)."""
+
+    def __init__(self, key: PoolKey) -> None:
+        self.key = key
+        self.lanes: dict[Lane, list[UpstreamConnection]] = {Lane.FAST: [], Lane.SLOW: []}
+        self.idle: list[UpstreamConnection] = []
+        self.opening: dict[Lane | None, int] = {Lane.FAST: 0, Lane.SLOW: 0, None: 0}
+        self.waiting_shared: dict[Lane, deque[Seeker]] = {Lane.FAST: deque(), Lane.SLOW: deque()}
+        self.waiting_private: deque[Seeker] = deque()
+
+    def shared(self, lane: Lane) -> UpstreamConnection | None:
+        """A shared connection of the lane that takes work now."""
+        for upstream in self.lanes[lane]:
+            if upstream.usable:
+                return upstream
+        return None
+
+    def alive(self, lane: Lane) -> bool:
+        """Whether the lane has any connection, busy as it may be."""
+        return bool(self.lanes[lane])
+
+    def take_idle(self) -> UpstreamConnection | None:
+        """An idle private connection, the one used last."""
+        while self.idle:
+            upstream = self.idle.pop()
+            if not upstream.closed and not upstream.retiring and upstream.head is None:
+                return upstream
+            upstream.close()
+        return None
+
+    def keep(self, upstream: UpstreamConnection, now: float, most: int) -> None:
+        """Put a private connection by; it is closed when there are ``most`` already."""
+        if len(self.idle) >= most:
+            upstream.close()
+            return
+        upstream.idle_since = now
+        self.idle.append(upstream)
+
+    def forget(self, upstream: UpstreamConnection) -> bool:
+        """Remove a connection; whether it was a shared one."""
+        for members in self.lanes.values():
+            if upstream in members:
+                members.remove(upstream)
+                return True
+        if upstream in self.idle:
+            self.idle.remove(upstream)
+        return False
+
+    def reap(self, now: float) -> None:
+        """Close connections that have been idle for a minute."""
+        for upstream in [idle for idle in self.idle if now - idle.idle_since > _IDLE_SECONDS]:
+            self.idle.remove(upstream)
+            upstream.close()
+
+    def wake(self, queue: deque[Seeker], most: int | None = None) -> None:
+        """Let those who wait try again; those who find nothing queue up anew."""
+        for _ in range(len(queue) if most is None else min(most, len(queue))):
+            seeker = queue.popleft()
+            if not seeker.gone:
+                seeker.arrived()
+
+    def drop_waiting(self, seeker: Seeker) -> bool:
+        """Forget one who waited; whether it did."""
+        for queue in (*self.waiting_shared.values(), self.waiting_private):
+            if seeker in queue:
+                queue.remove(seeker)
+                return True
+        return False
+
+    def connections(self) -> list[UpstreamConnection]:
+        """All that are not in the hands of a client."""
+        return [*self.lanes[Lane.FAST], *self.lanes[Lane.SLOW], *self.idle]
+
+    def in_use(self) -> bool:
+        """Whether anything is here or expected."""
+        return bool(self.connections() or any(self.opening.values()) or self.waiting_private) or any(
+            self.waiting_shared.values()
+        )
+
+
+class Backoff:
+    """Seconds to wait before the next attempt: doubling from 50 ms to 2 s, with jitter, reset by success."""
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        self._random = random
+        self._failures = 0
+
+    def failed(self) -> float:
+        """One more failure: how long to wait now."""
+        self._failures += 1
+        return min(2.0, 0.05 * 2.0 ** min(self._failures - 1, 10)) * (0.5 + self._random())
+
+    def succeeded(self) -> None:
+        """Start anew."""
+        self._failures = 0
+

@@ -1,0 +1,255 @@
+"""One connection to Redis: bytes to and from its ledger, and the questions that Keyrail itself asks on it.
+
+``Keeper`` is who owns connections (the pools): it hears when one is lost, out of step, or able to take work again.
+
+A shared connection can be *burdened*: a reply too large to wait for, or a client that does not take what it is sent,
+stands at its head. It then takes no new work until everything on it is paid, and the client has a second to catch up
+if others are waiting behind it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Protocol, cast
+
+import hiredis
+
+from proxy.commands.table import Lane
+from proxy.hotpath.ledger import EDIT, LOCAL, Creditor, Ledger
+from proxy.session.gate import PoolKey, PrivateLedger
+from proxy.wire.encode import encode_command
+
+_HIGH_WATER = 1 << 20
+_PATIENCE = 1.0
+
+
+class Reader(Protocol):
+    """A client connection, as the upstream that feeds it sees it."""
+
+    def waiting(self) -> int:
+        """Bytes that it has been sent and has not taken."""
+
+    def hold_upstream(self, upstream: "UpstreamConnection") -> None:
+        """Resume the upstream when the client has caught up."""
+
+    def close(self, cause: str) -> None:
+        """Close it."""
+
+    def pause_source(self) -> None:
+        """Its upstream takes no more: stop reading from it."""
+
+    def resume_source(self) -> None:
+        """Its upstream takes more again."""
+
+
+class Keeper(Protocol):
+    """Who owns upstream connections."""
+
+    output_limit: int
+
+    def lost(self, upstream: "UpstreamConnection") -> None:
+        """The connection is gone."""
+
+    def relieved(self, upstream: "UpstreamConnection") -> None:
+        """The connection takes work again."""
+
+    def retired(self, upstream: "UpstreamConnection") -> None:
+        """The connection should take no more work, and close when it is paid."""
+
+    def count(self, event: str) -> None:
+        """Count an event for the metrics."""
+
+
+class Steward(Creditor):
+    """Keyrail itself, where it is owed replies: whatever is delivered to it is dropped."""
+
+
+class UpstreamConnection(PrivateLedger, asyncio.Protocol):
+    """A connection to Redis; shared by the clients of its pool, or private to ``owner``."""
+
+    def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.keeper = keeper
+        self.key = key
+        self.loop = loop
+        self.identity = (b"", b"", b"")
+        self.lane = Lane.FAST
+        self.shared = False
+        self.burdened = False
+        self.congested = False
+        self.reading = True
+        self.idle_since = 0.0
+        self.transport: asyncio.Transport | None = None
+        self.steward = Steward()
+        self._questions: set[asyncio.Future[bytes]] = set()
+        self._held_timer: asyncio.TimerHandle | None = None
+
+    data_received = Ledger.receive
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wire the ledger to the transport."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self.write = self.transport.write
+        self.schedule = partial(self.loop.call_soon, self.flush)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whoever is owed something has lost it."""
+        self.usable = False
+        for question in self._questions:
+            if not question.done():
+                question.set_exception(ConnectionResetError("the connection was lost"))
+        if self._held_timer is not None:
+            self._held_timer.cancel()
+        self.keeper.lost(self)
+
+    def pause_writing(self) -> None:
+        """Redis does not take what it is sent: nobody may submit, and a sole client is held back."""
+        self.congested = True
+        if self.shared:
+            self.usable = False
+        elif self.owner is not None:
+            cast(Reader, self.owner).pause_source()
+
+    def resume_writing(self) -> None:
+        """Redis takes more again."""
+        self.congested = False
+        if self.shared:
+            self._reopen()
+        elif self.owner is not None:
+            cast(Reader, self.owner).resume_source()
+
+    def open_to_all(self, lane: Lane) -> None:
+        """Become a shared connection of the lane."""
+        self.shared = True
+        self.lane = lane
+        self.owner = None
+        self.usable = True
+
+    def _reopen(self) -> None:
+        if self.shared and not (self.congested or self.burdened or self.retiring or self.closed):
+            self.usable = True
+            self.keeper.relieved(self)
+
+    # Questions of the proxy's own
+
+    def ask(self, argv: Sequence[bytes | str | int]) -> "asyncio.Future[bytes]":
+        """Send a command of the proxy's own; the result is its reply frame, whole."""
+        words = [word if isinstance(word, bytes) else str(word).encode() for word in argv]
+        question: asyncio.Future[bytes] = self.loop.create_future()
+        self._questions.add(question)
+        question.add_done_callback(self._questions.discard)
+
+        def answered(frame: bytes) -> bytes:
+            if not question.done():
+                question.set_result(frame)
+            return b""
+
+        self.send(encode_command(words))
+        self.owe(self.steward, 1, EDIT, answered)
+        return question
+
+    def when_paid(self, act: Any) -> None:
+        """Call ``act`` when everything that is owed now has been paid."""
+        marker = Creditor()
+        marker.write = lambda _: act()
+        self.owe(marker, 1, LOCAL, b" ")
+
+    # What the ledger finds
+
+    def out_of_step(self) -> None:
+        """Close both sides: a reply is never guessed at."""
+        self.keeper.count("out_of_step")
+        self.abort()
+
+    def uninvited(self, frame: bytes) -> None:
+        """Redis speaks without being asked: maxclients, an idle timeout; a sole client is told."""
+        self.keeper.count("uninvited")
+        owner = self.owner
+        if owner is not None and frame.startswith(b"-"):
+            owner.out.append(frame)
+            owner.flush()
+        self.abort()
+
+    def heavy(self, creditor: Creditor) -> None:
+        """A large reply has begun: nobody else may queue behind it."""
+        if self.shared and not self.burdened:
+            self.burdened = True
+            self.usable = False
+            self.when_paid(self._unburden)
+
+    def overflowing(self, creditor: Creditor) -> None:
+        """A client does not take what it is sent: hold its replies back where they are."""
+        if not self.reading or not isinstance(creditor, asyncio.BaseProtocol) or creditor.gone:
+            return
+        reader = cast(Reader, creditor)
+        if self.shared:
+            if reader.waiting() <= self.keeper.output_limit:
+                return
+            if self._others_wait(creditor):
+                self._held_timer = self.loop.call_later(_PATIENCE, self._give_up, creditor)
+            self.heavy(creditor)
+        self.hold()
+        reader.hold_upstream(self)
+
+    def hold(self) -> None:
+        """Stop reading from Redis."""
+        if self.reading and self.transport is not None and not self.transport.is_closing():
+            self.reading = False
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read from Redis again."""
+        if self._held_timer is not None:
+            self._held_timer.cancel()
+            self._held_timer = None
+        if not self.reading and self.transport is not None and not self.transport.is_closing():
+            self.reading = True
+            self.transport.resume_reading()
+
+    def retire(self) -> None:
+        """The server is a replica now: new work goes to new connections, which resolve the name again."""
+        if self.shared:
+            self.usable = False
+            self.keeper.retired(self)
+            self.when_paid(self.close)
+
+    def _give_up(self, creditor: Creditor) -> None:
+        self._held_timer = None
+        cast(Reader, creditor).close("slow_reader")
+        self.resume()
+
+    def _others_wait(self, creditor: Creditor) -> bool:
+        entry = self.head
+        while entry is not None:
+            if entry.creditor is not creditor and entry.creditor.write is not None:
+                return True
+            entry = entry.next
+        return False
+
+    def _unburden(self) -> None:
+        self.burdened = False
+        self._reopen()
+
+    # Closing
+
+    def close(self) -> None:
+        """Close after what is buffered has been written."""
+        self.usable = False
+        if self.transport is not None and not self.transport.is_closing():
+            self.flush()
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.usable = False
+        self.closed = True
+        if self.transport is not None:
+            self.transport.abort()
+
+
+def read_reply(frame: bytes) -> Any:
+    """A reply frame as Python values; an error becomes hiredis.ReplyError as a value."""
+    reader = hiredis.Reader(replyError=hiredis.ReplyError)
+    reader.feed(frame)
+    return reader.gets()

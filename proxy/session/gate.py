@@ -1,0 +1,123 @@
+"""What a session asks of the network side, and the values that both speak in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from proxy.commands.command import Command
+from proxy.commands.table import Lane, Table
+from proxy.hotpath.intake import Terms
+from proxy.hotpath.ledger import Ledger
+from proxy.policy.compile import CompiledPolicy, Hit
+from proxy.wire.request import Limits
+
+
+class PoolKey(NamedTuple):
+    """What the connections of a pool have in common.
+
+    ``user`` is None for the login that the route itself is configured with; a name for connections on which some
+    client's own AUTH as that user succeeded (Keyrail keeps no password, so it can't open more of those).
+    """
+
+    user: str | None
+    database: int
+    protocol: int
+
+
+@dataclass(slots=True)
+class Regime:
+    """A policy generation as it is in force for one pool: compiled for what that pool's user may run."""
+
+    terms: Terms
+    policy: CompiledPolicy
+    table: Table
+    generation: int
+
+
+class PrivateLedger(Ledger):
+    """An upstream that can be handed to one client; ``key`` is what it is logged in and set to."""
+
+    key: PoolKey
+    identity: tuple[bytes, bytes, bytes]
+
+
+class Seeker(Protocol):
+    """A session, as the network side sees it while the session waits for an upstream."""
+
+    gone: bool
+
+    def arrived(self) -> None:
+        """What was waited for may be there: try again."""
+
+    def close(self, cause: str) -> None:
+        """Nothing will come: the client is closed."""
+
+
+class Gate(Protocol):
+    """One route, as its sessions see it; without ``pooling`` every client has an upstream of its own."""
+
+    pooling: bool
+
+    def regime(self, key: PoolKey) -> Regime:
+        """The policy in force for clients of this pool."""
+
+    def limits(self, authenticated: bool) -> Limits:
+        """What a client may announce; a stranger less, where the engine asks for a password."""
+
+    def shared(self, key: PoolKey, lane: Lane) -> Ledger | None:
+        """A shared upstream that takes commands now."""
+
+    def has_pool(self, key: PoolKey) -> bool:
+        """Whether such a pool has, or can open, connections."""
+
+    def await_shared(self, seeker: Seeker, key: PoolKey, lane: Lane) -> None:
+        """Call ``arrived`` when ``shared`` may answer, or ``close`` when it will not in time."""
+
+    def private(self, key: PoolKey) -> PrivateLedger | None:
+        """An idle upstream for one client alone."""
+
+    def await_private(self, seeker: Seeker, key: PoolKey) -> None:
+        """Call ``arrived`` when ``private`` may answer, or ``close`` when it will not in time."""
+
+    def release(self, ledger: PrivateLedger) -> None:
+        """Take back a private upstream that has no state of its client left."""
+
+    def linger(self, session: "Lingerer") -> None:
+        """Call ``linger_over`` in a moment: a login is rarely followed by nothing."""
+
+    def discard(self, ledger: Ledger) -> None:
+        """Close an upstream whose state is not known or not wanted."""
+
+    def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+        """Count what the rules said of a command, and log what is to be logged."""
+
+    def lacks(self, name: bytes) -> bool:
+        """Whether the engine has said that it does not know this command."""
+
+    def probing(self, name: bytes) -> bool:
+        """Whether some session is asking the engine about this command now."""
+
+    def await_probe(self, seeker: Seeker, name: bytes) -> None:
+        """Call ``arrived`` when that session knows."""
+
+    def begin_probe(self, name: bytes) -> None:
+        """This session asks."""
+
+    def end_probe(self, name: bytes, lacking: bool) -> None:
+        """The engine has answered, or the session has ended without an answer."""
+
+    def names_libraries(self) -> bool:
+        """Whether the engine knows CLIENT SETINFO."""
+
+    def protocol_error(self, code: int, byte: int) -> bytes:
+        """The engine's own words for a protocol error, as a reply."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+
+class Lingerer(Seeker, Protocol):
+    """A session that keeps its private upstream a moment longer."""
+
+    def linger_over(self) -> None:
+        """The moment is over."""

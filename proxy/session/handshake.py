@@ -1,0 +1,242 @@
+"""How a client introduces itself: HELLO, AUTH, SELECT, RESET, QUIT, and CLIENT SETNAME, GETNAME, SETINFO.
+
+These choose the pool. Nothing here believes a client: it moves to another pool only when Redis has answered its own
+command with success. AUTH runs on a private upstream, never on a shared one; SELECT and HELLO without AUTH run on a
+connection of the pool that they ask for, where they change nothing, or on a private one where there is no such pool.
+
+Names are kept here and not on a shared connection. Where a name would be refused, or the engine does not know the
+command, the command goes to Redis, which then says so in its own words and changes nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from proxy.commands.table import Lane, State
+from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.ledger import EDIT
+from proxy.session.gate import PoolKey, PrivateLedger
+from proxy.wire.encode import OK, encode_bulk, encode_command, encode_null
+
+if TYPE_CHECKING:
+    from proxy.session.session import Item, Session
+
+_RESET_REPLY = b"+RESET\r\n"
+_PRINTABLE = frozenset(range(0x21, 0x7F))
+
+
+def introduce(session: "Session", ledger: PrivateLedger) -> Iterator[list[bytes]]:
+    """The commands that give a private upstream the names of its client, where it has others."""
+    had = ledger.identity
+    ledger.identity = (session.name, session.library, session.library_version)
+    if had[0] != session.name:
+        yield [b"CLIENT", b"SETNAME", session.name]
+    if had[1] != session.library:
+        yield [b"CLIENT", b"SETINFO", b"LIB-NAME", session.library]
+    if had[2] != session.library_version:
+        yield [b"CLIENT", b"SETINFO", b"LIB-VER", session.library_version]
+
+
+def move(session: "Session", key: PoolKey) -> None:
+    """Redis has accepted: from now on this client belongs to another pool."""
+    session.key = key
+    if session.pinned is not None:
+        session.pinned.key = key
+    else:
+        session.ledger = None
+        session.direct = False
+    session.adopt()
+
+
+def _succeeded(frame: bytes) -> bool:
+    return not frame.startswith(b"-")
+
+
+def _ask(session: "Session", raw: bytes, accepted: Callable[[], None]) -> int:
+    # Send a command that changes the connection, and read no further until Redis has answered it.
+    def answered(frame: bytes) -> bytes:
+        if _succeeded(frame):
+            accepted()
+        return frame
+
+    session.forwarded += 1
+    session.owe(raw, EDIT, answered)
+    session.wait_until_settled()
+    return TAKEN
+
+
+def _select(session: "Session", item: "Item") -> int:
+    argv = item.command.argv
+    database = int(argv[1]) if len(argv) == 2 and argv[1].isdigit() and len(argv[1]) < 10 else None
+    if database is None:
+        return session.forward(item)
+    target = session.key._replace(database=database)
+    if session.pinned is None and session.gate.has_pool(target):
+        return _ask_in_pool(session, target, item.raw, lambda: move(session, target))
+    if session.to_private() is None:
+        return WAIT
+    _linger(session)
+    return _ask(session, item.raw, lambda: move(session, target))
+
+
+def _ask_in_pool(session: "Session", target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
+    # On a connection that is already what is asked for, the command changes nothing there.
+    if session.owed > 0:
+        session.wait_until_settled()
+        return WAIT
+    ledger = session.gate.shared(target, Lane.FAST)
+    if ledger is None:
+        session.halted = True
+        session.gate.await_shared(session, target, Lane.FAST)
+        return WAIT
+    session.ledger = ledger
+    session.direct = False
+
+    def keep() -> None:
+        accepted()
+        session.ledger = None
+
+    _ask(session, raw, keep)
+    return TAKEN
+
+
+def _linger(session: "Session") -> None:
+    if not session.keeps_pin():
+        session.lingering = True
+        session.gate.linger(session)
+
+
+def _auth(session: "Session", item: "Item") -> int:
+    argv = item.command.argv
+    if session.to_private() is None:
+        return WAIT
+    _linger(session)
+    user = argv[1].decode("utf-8", "replace") if len(argv) == 3 else "default"
+
+    def accepted() -> None:
+        move(session, session.key._replace(user=user))
+        session.log_in()
+
+    return _ask(session, item.raw, accepted)
+
+
+def _hello(session: "Session", item: "Item") -> int:
+    said = _read_hello(item.command.argv)
+    if said is None:
+        # No version, or a form that Redis will refuse: nothing changes, so any connection will do.
+        return session.forward(item)
+    protocol, user, name = said
+    plain = user is None and (name is None or _valid_name(name))
+    target = session.key._replace(protocol=protocol)
+
+    def accepted() -> None:
+        move(session, target if user is None else target._replace(user=user))
+        if name is not None:
+            session.name = name
+        if user is not None:
+            session.log_in()
+
+    if session.pinned is None and plain and session.gate.has_pool(target):
+        raw = encode_command([b"HELLO", b"%d" % protocol])
+        return _ask_in_pool(session, target, raw, accepted)
+    if session.to_private() is None:
+        return WAIT
+    _linger(session)
+    return _ask(session, item.raw, accepted)
+
+
+def _read_hello(argv: list[bytes]) -> tuple[int, str | None, bytes | None] | None:
+    # (protocol, user, name) of a HELLO that may succeed.
+    if len(argv) < 2 or argv[1] not in (b"2", b"3"):
+        return None
+    user: str | None = None
+    name: bytes | None = None
+    rest = argv[2:]
+    while rest:
+        word = rest[0].upper()
+        if word == b"AUTH" and len(rest) >= 3:
+            user = rest[1].decode("utf-8", "replace")
+            rest = rest[3:]
+        elif word == b"SETNAME" and len(rest) >= 2:
+            name = rest[1]
+            rest = rest[2:]
+        else:
+            return None
+    return int(argv[1]), user, name
+
+
+def _reset(session: "Session", item: "Item") -> int:
+    if session.owed > 0:
+        session.wait_until_settled()
+        return WAIT
+    if len(item.command.argv) != 1:
+        return session.forward(item)
+    if session.pinned is not None:
+        session.gate.discard(session.pinned)
+        session.pinned.owner = None
+        session.pinned = None
+    session.transaction = None
+    session.subscriptions = None
+    session.watching = False
+    session.permanent = False
+    session.lingering = False
+    session.replies = 0
+    session.name = b""
+    session.log_out()
+    session.key = session.home
+    session.ledger = None
+    session.direct = False
+    session.adopt()
+    session.answer(_RESET_REPLY)
+    return TAKEN
+
+
+def _quit(session: "Session", item: "Item") -> int:
+    session.answer(OK)
+    session.close_when_paid("quit")
+    return ENDED
+
+
+def _name(session: "Session", item: "Item") -> int:
+    argv = item.command.argv
+    word = argv[1].upper()
+    if session.permanent:
+        if word == b"SETNAME" and len(argv) == 3 and _valid_name(argv[2]):
+            session.name = argv[2]
+        return session.forward(item)
+    if word == b"GETNAME" and len(argv) == 2:
+        session.answer(encode_bulk(session.name) if session.name else encode_null(session.key.protocol))
+        return TAKEN
+    if word == b"SETNAME" and len(argv) == 3 and _valid_name(argv[2]):
+        session.name = argv[2]
+        return _noted(session)
+    if word == b"SETINFO" and len(argv) == 4 and _valid_name(argv[3]) and session.gate.names_libraries():
+        attribute = argv[2].upper()
+        if attribute == b"LIB-NAME":
+            session.library = argv[3]
+            return _noted(session)
+        if attribute == b"LIB-VER":
+            session.library_version = argv[3]
+            return _noted(session)
+    return session.forward(item)
+
+
+def _noted(session: "Session") -> int:
+    if session.pinned is not None:
+        for command in introduce(session, session.pinned):
+            session.hide(encode_command(command))
+    session.answer(OK)
+    return TAKEN
+
+
+def _valid_name(name: bytes) -> bool:
+    return _PRINTABLE.issuperset(name)
+
+
+HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {
+    State.SELECT: _select,
+    State.AUTH: _auth,
+    State.HELLO: _hello,
+    State.RESET: _reset,
+    State.QUIT: _quit,
+    State.NAME: _name,
+}

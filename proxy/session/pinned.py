@@ -1,0 +1,138 @@
+"""Commands that need an upstream of their client's own.
+
+Some give it back with their reply (BLPOP and its kin, WAIT, a command that turns out not to exist), the others hold it
+for the rest of the session: what they set, only Redis knows.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from proxy.commands.table import State
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.ledger import HIDE, PEEK
+from proxy.wire.encode import encode_command, encode_error
+from proxy.wire.request import Request
+
+if TYPE_CHECKING:
+    from proxy.session.session import Item, Session
+
+_REPLICATION_REFUSED = encode_error(
+    "DENIED keyrail: a replication link would pass every rule by; connect the replica to Redis itself"
+)
+_PING = encode_command([b"PING"])
+
+
+def _blocking(session: "Session", item: "Item") -> int:
+    command = item.command
+    if not session.regime.table.keys.blocks(command.spec.id, Request.from_argv(command.argv)):
+        return session.forward(item)
+    if session.to_private() is None:
+        return WAIT
+    session.blocked = True
+    session.attentive = True
+    session.submit(item.raw, item.edit)
+    return TAKEN
+
+
+def _wait(session: "Session", item: "Item") -> int:
+    # WAIT speaks of the writes of its own connection. Any command moves a connection's offset up to what the server
+    # has written so far, which covers all writes of this client that have been answered.
+    ledger = session.to_private()
+    if ledger is None:
+        return WAIT
+    ledger.send(_PING)
+    ledger.owe(session, 1, HIDE, None)
+    session.blocked = True
+    session.attentive = True
+    session.submit(item.raw)
+    return TAKEN
+
+
+def _pin(session: "Session", item: "Item") -> int:
+    if session.to_private() is None:
+        return WAIT
+    session.permanent = True
+    session.submit(item.raw, item.edit)
+    return TAKEN
+
+
+def _monitor(session: "Session", item: "Item") -> int:
+    # Its lines look like replies, so nothing may be owed when they begin, and nothing is counted afterwards.
+    ledger = session.to_private()
+    if ledger is None:
+        return WAIT
+    if session.owed > 0:
+        session.wait_until_settled()
+        return WAIT
+    session.permanent = True
+    session.relay()
+    session.submit(item.raw)
+    return TAKEN
+
+
+def _reply(session: "Session", item: "Item") -> int:
+    if session.to_private() is None:
+        return WAIT
+    session.permanent = True
+    argv = item.command.argv
+    session.set_replies(argv[2].upper() if len(argv) == 3 else b"", item.raw)
+    return TAKEN
+
+
+def _unknown(session: "Session", item: "Item") -> int:
+    # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
+    # connection; if not, it may hold anything.
+    argv = item.command.argv
+    name = b" ".join(argv[:2] if item.command.spec.container else argv[:1]).upper()[:256]
+    if session.permanent or session.gate.lacks(name):
+        return session.forward(item)
+    if session.gate.probing(name):
+        session.halted = True
+        session.gate.await_probe(session, name)
+        return WAIT
+    if session.to_private() is None:
+        return WAIT
+    session.probe = name
+    session.gate.begin_probe(name)
+
+    def answered(line: bytes) -> None:
+        said = line.lower()
+        lacking = said.startswith(b"-") and (b"unknown command" in said or b"unknown subcommand" in said)
+        session.permanent = session.permanent or not lacking
+        session.probe = None
+        session.gate.end_probe(name, lacking)
+
+    session.attentive = True
+    session.forwarded += 1
+    if session.replies == 0:
+        session.owe(item.raw, PEEK, answered)
+    else:
+        session.permanent = True
+        session.submit(item.raw)
+    return TAKEN
+
+
+def _idle(session: "Session", item: "Item") -> int:
+    # SCRIPT KILL behind the script that it is to end would wait for it.
+    if session.to_private() is None:
+        return WAIT
+    session.attentive = True
+    session.submit(item.raw, item.edit)
+    return TAKEN
+
+
+def _refused(session: "Session", item: "Item") -> int:
+    session.answer(_REPLICATION_REFUSED)
+    return TAKEN
+
+
+HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {
+    State.BLOCKING: _blocking,
+    State.WAIT: _wait,
+    State.PIN: _pin,
+    State.MONITOR: _monitor,
+    State.REPLY: _reply,
+    State.UNKNOWN: _unknown,
+    State.IDLE: _idle,
+    State.REFUSED: _refused,
+}

@@ -1,0 +1,194 @@
+"""A request with a bulk string too large to collect: it passes through in pieces, on a private upstream.
+
+Where the large string is the last argument, everything that a rule may ask is known before its first byte, so the
+command is judged, and rewritten, before anything is sent; a refused one is read to its end and answered. Where
+arguments follow, the pieces are sent as they come with the very last byte withheld: the command is judged when all of
+it has passed, and a refusal closes that upstream, so that Redis never runs it.
+
+Commands that change the connection, and those that are not known, are collected instead: none of them is meant to
+carry megabytes.
+"""
+
+from typing import TYPE_CHECKING
+
+from proxy.commands.command import Command
+from proxy.commands.table import State
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
+from proxy.session import transaction
+from proxy.wire.encode import encode_error
+from proxy.wire.request import LARGE, MALFORMED, Request
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_STREAMED_STATES = frozenset({State.POOL, State.BLOCKING})
+
+_CANNOT_REWRITE = encode_error(
+    "DENIED keyrail: the policy rewrites this command, which is not possible once a value this large is on its way; "
+    "send the large value as its last argument"
+)
+
+
+def begin(session: "Session", data: bytes, request: Request) -> int:
+    """Take over the unfinished request at ``request.start``; its arguments so far are in ``request``."""
+    argv = request.arguments()
+    table = session.regime.table
+    spec = table.spec_of(argv) if argv else table.specs[0]
+    if spec.state not in _STREAMED_STATES:
+        session.collect(data[request.start :])
+        return TAKEN
+    if session.to_private() is None:
+        return WAIT
+    assert session.ledger is not None
+    stream = _Stream(session, argv, request.expected, request.bulk)
+    head = data[request.start : request.position]
+    body = data[request.position :]
+    if len(argv) == request.expected - 1:
+        stream.judge_first(head)
+    else:
+        stream.emit(head)
+    session.stream = stream
+    stream.receive(body)
+    return TAKEN
+
+
+class _Stream:
+    """One request on its way: what has been seen of it, and what still has to come."""
+
+    def __init__(self, session: "Session", argv: list[bytes], expected: int, length: int) -> None:
+        self.session = session
+        self.argv = [*argv, b""]
+        self.streamed = len(argv)
+        self.length = length
+        self.expected = expected
+        self.left = length + 2
+        self.rest = b""
+        self.withheld = b""
+        self.judged: Command | None = None
+        self.refusal: bytes | None = None
+        self.edit: ReplyEdit | None = None
+        self.tail = b""
+
+    def judge_first(self, head: bytes) -> None:
+        """Everything but the last argument's bytes is known: judge, and send what goes before them."""
+        command = self._command()
+        self.judged = command
+        verdict = self.session.judge(command).verdict
+        if isinstance(verdict, Refuse):
+            self.refusal = verdict.error
+        elif isinstance(verdict, Rewrite):
+            head, self.tail = _around(verdict.argv, self.streamed, self.length)
+            self.edit = verdict.edit
+            self.judged = Command(self.session.regime.table, verdict.argv)
+        self.emit(head)
+
+    def _command(self) -> Command:
+        command = Command(self.session.regime.table, self.argv)
+        command.streamed = self.streamed
+        command.streamed_length = self.length
+        return command
+
+    def emit(self, chunk: bytes) -> None:
+        """Send on what may be sent: all of it when it has been judged, all but the last byte when not."""
+        if not chunk or self.refusal is not None:
+            return
+        ledger = self.session.ledger
+        assert ledger is not None
+        if self.judged is not None:
+            ledger.send(chunk)
+            return
+        ledger.send(self.withheld + chunk[:-1])
+        self.withheld = chunk[-1:]
+
+    def receive(self, data: bytes) -> None:
+        """Take more bytes of the client."""
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
+        position = 0
+        while True:
+            taken = min(self.left, len(data) - position)
+            self.emit(data[position : position + taken])
+            self.left -= taken
+            position += taken
+            if self.left:
+                return
+            if len(self.argv) == self.expected:
+                self._finish(data[position:])
+                return
+            position = self._read_arguments(data, position)
+            if not self.left and len(self.argv) < self.expected:
+                self.rest = data[position:]
+                return
+
+    def _read_arguments(self, data: bytes, position: int) -> int:
+        # Take the arguments that are whole from ``position``, up to another large one.
+        walker = Request()
+        walker.expected = self.expected - len(self.argv)
+        walker.position = position
+        code = walker.resume(data, self.session.limits)
+        if code == MALFORMED:
+            self.session.malformed(walker)
+            self.argv = [b""] * self.expected
+            self.refusal = b""
+            self.left = 1 << 62
+            return position
+        end = walker.ends[walker.argc - 1] + 2 if walker.argc else position
+        self.argv += walker.arguments()
+        if code == LARGE:
+            self.argv.append(b"")
+            self.left = walker.bulk + 2
+            end = walker.position
+        self.emit(data[position:end])
+        return int(end)
+
+    def _finish(self, following: bytes) -> None:
+        session = self.session
+        session.stream = None
+        if self.judged is None:
+            self._judge_last()
+        if session.gone or session.ended:
+            return
+        if self.refusal is None:
+            assert self.judged is not None
+            session.count_keys(self.judged)
+            _submit(session, self.judged, self.tail, self.edit)
+        elif session.pinned is not None:
+            session.refuse(self.refusal)
+            session.settle_pin()
+        else:
+            session.answer(self.refusal)
+        session.read_on(following)
+
+    def _judge_last(self) -> None:
+        session = self.session
+        command = self._command()
+        verdict = session.judge(command).verdict
+        if isinstance(verdict, Refuse | Rewrite):
+            # Redis has all but the last byte: without that upstream, it has nothing.
+            self.refusal = verdict.error if isinstance(verdict, Refuse) else _CANNOT_REWRITE
+            session.cut(self.refusal)
+            return
+        self.judged = command
+        self.tail = self.withheld
+
+
+def _submit(session: "Session", command: Command, tail: bytes, edit: ReplyEdit | None) -> None:
+    if session.transaction is not None:
+        transaction.queue_bytes(session, tail, edit)
+        return
+    session.attentive = True
+    session.submit(tail, edit)
+
+
+def _around(argv: list[bytes], streamed: int, length: int) -> tuple[bytes, bytes]:
+    # The bytes of a rewritten command before the streamed argument, and behind the line end that follows it.
+    before = bytearray(b"*%d\r\n" % len(argv))
+    for argument in argv[:streamed]:
+        before += b"$%d\r\n%b\r\n" % (len(argument), argument)
+    before += b"$%d\r\n" % length
+    behind = bytearray()
+    for argument in argv[streamed + 1 :]:
+        behind += b"$%d\r\n%b\r\n" % (len(argument), argument)
+    return bytes(before), bytes(behind)

@@ -1,0 +1,159 @@
+"""MULTI … EXEC: whole on a shared upstream, or piece by piece on a private one.
+
+redis-py's default pipeline is MULTI … EXEC, so this is the common case: a transaction that has arrived whole, and holds
+only commands that need no connection state, travels on a shared upstream as one unbroken slice. Any other pins its
+client from MULTI to the reply to EXEC.
+
+What is counted is what was *sent*: a command's position in EXEC's array is how many were queued before it. A refused
+command becomes one that Redis itself refuses at queue time, so Redis aborts the transaction; the client gets the
+rule's error in its place and EXECABORT at EXEC, and no shadow of the transaction is kept. A reply that a rewrite needs
+mapped back is mapped inside EXEC's array.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from proxy.commands.table import Lane, State
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.ledger import EDIT, MEMBERS
+from proxy.rules.verdict import ReplyEdit
+from proxy.wire.encode import encode_error
+from proxy.wire.request import COMPLETE, Request
+
+if TYPE_CHECKING:
+    from proxy.session.session import Item, Session
+
+ENDS_OR_LEAVES = frozenset({State.MULTI, State.EXEC, State.DISCARD, State.WATCH, State.RESET, State.QUIT})
+
+# They change how many replies come, or what later ones mean, in ways that EXEC's array cannot show.
+_IMPOSSIBLE = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.REFUSED})
+_PLAIN = frozenset({State.POOL, State.BLOCKING, State.WAIT, State.IDLE, State.UNWATCH})
+
+_QUEUED = b"+QUEUED\r\n"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What has been queued: ``first`` is the client's command count at MULTI; edits by position."""
+
+    first: int
+    edits: dict[int, tuple[int, ReplyEdit]] = field(default_factory=dict)
+
+
+def multi(session: "Session", item: "Item", data: bytes, end: int) -> int:
+    """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
+    if session.transaction is not None:
+        return _within(session, item)
+    whole = session.pinned is None and _arrived_whole(session, data, end)
+    ledger = session.to_shared(Lane.FAST) if whole else session.to_private()
+    if ledger is None:
+        return WAIT
+    session.submit(item.raw)
+    session.transaction = Transaction(session.forwarded)
+    return TAKEN
+
+
+def _within(session: "Session", item: "Item") -> int:
+    # A nested MULTI or WATCH is answered at once, and not queued: later positions don't count it.
+    session.submit(item.raw)
+    if session.transaction is not None:
+        session.transaction.first += 1
+    return TAKEN
+
+
+def _arrived_whole(session: "Session", data: bytes, end: int) -> bool:
+    request = Request()
+    terms = session.terms
+    most = terms.window - session.owed - 2
+    count = 0
+    while count < most and request.scan(data, end, session.limits) == COMPLETE:
+        command_id = terms.lookup.find(request)
+        state = session.regime.table.specs[command_id].state
+        if state is State.EXEC or state is State.DISCARD:
+            return True
+        if terms.pooled[command_id] == 0:
+            return False
+        end = request.end
+        count += 1
+    return False
+
+
+def queue(session: "Session", item: "Item") -> int:
+    """A command between MULTI and EXEC."""
+    state = item.command.spec.state
+    if state in _IMPOSSIBLE:
+        session.refuse(
+            encode_error(
+                f"ERR Keyrail: {item.command.name} inside MULTI is not supported, since its replies cannot be told "
+                "apart; send it outside of the transaction"
+            )
+        )
+        return TAKEN
+    if state not in _PLAIN:
+        # It acts at EXEC and changes the connection in a way that only Redis knows by then.
+        session.permanent = True
+    queue_bytes(session, item.raw, item.edit)
+    return TAKEN
+
+
+def queue_bytes(session: "Session", raw: bytes, edit: ReplyEdit | None) -> None:
+    """Send a command that Redis will queue, and remember what is to be done to its member of EXEC's array."""
+    running = session.transaction
+    assert running is not None
+    if edit is None:
+        session.submit(raw)
+        return
+    running.edits[session.forwarded - running.first] = (EDIT, edit)
+    session.submit(raw, _unless_queued(edit))
+
+
+def _unless_queued(edit: ReplyEdit) -> ReplyEdit:
+    # Where Redis refused the MULTI itself, the command runs at once and its own reply comes here.
+    return lambda frame: frame if frame == _QUEUED else edit(frame)
+
+
+def _end(session: "Session", item: "Item") -> int:
+    running = session.transaction
+    if running is None:
+        # Redis answers an error, and forgets what was watched only after a real EXEC.
+        return session.forward(item)
+    edits = running.edits if item.command.spec.state is State.EXEC else {}
+    if edits and session.replies == 0:
+        session.forwarded += 1
+        session.owe(item.raw, MEMBERS, edits)
+    else:
+        session.submit(item.raw)
+    session.transaction = None
+    session.watching = False
+    session.attentive = session.pinned is not None
+    if session.stale:
+        session.adopt()
+    return TAKEN
+
+
+def _watch(session: "Session", item: "Item") -> int:
+    if session.transaction is not None:
+        return _within(session, item)
+    if session.to_private() is None:
+        return WAIT
+    session.watching = True
+    session.submit(item.raw)
+    return TAKEN
+
+
+def _unwatch(session: "Session", item: "Item") -> int:
+    if session.pinned is None:
+        return session.forward(item)
+    session.watching = False
+    session.attentive = True
+    session.submit(item.raw)
+    return TAKEN
+
+
+HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {
+    State.EXEC: _end,
+    State.DISCARD: _end,
+    State.WATCH: _watch,
+    State.UNWATCH: _unwatch,
+}

@@ -1,0 +1,53 @@
+"""What a client may announce, and what the engines say when it announces more.
+
+Facts about engines, recorded from running ones: Redis 6.2 takes 1,048,576 arguments, Redis 7.0 and later as many as
+fit an int; a bulk string may have 512 MB (``proto-max-bulk-len``'s default). All of them answer a protocol error with
+one of the texts below and close the connection.
+"""
+
+from proxy.wire.encode import encode_error
+from proxy.wire.request import (
+    EXPECTED_CRLF,
+    EXPECTED_DOLLAR,
+    INVALID_BULK_LENGTH,
+    INVALID_MULTIBULK_LENGTH,
+    TOO_BIG_BULK_COUNT,
+    TOO_BIG_INLINE,
+    TOO_BIG_MULTIBULK_COUNT,
+    UNAUTHENTICATED_BULK_LENGTH,
+    UNAUTHENTICATED_MULTIBULK_LENGTH,
+    UNBALANCED_QUOTES,
+    Limits,
+)
+
+LARGE = 1 << 20
+"""Bytes of a bulk string from which it is streamed instead of collected."""
+
+MAX_BULK = 512 * 1024 * 1024
+_MAX_ARGUMENTS = (1 << 31) - 1
+_MAX_ARGUMENTS_BEFORE_7 = 1024 * 1024
+
+_TEXTS = {
+    INVALID_MULTIBULK_LENGTH: "invalid multibulk length",
+    UNAUTHENTICATED_MULTIBULK_LENGTH: "unauthenticated multibulk length",
+    TOO_BIG_MULTIBULK_COUNT: "too big mbulk count string",
+    INVALID_BULK_LENGTH: "invalid bulk length",
+    UNAUTHENTICATED_BULK_LENGTH: "unauthenticated bulk length",
+    TOO_BIG_BULK_COUNT: "too big bulk count string",
+    TOO_BIG_INLINE: "too big inline request",
+    EXPECTED_CRLF: "expected CRLF",
+    UNBALANCED_QUOTES: "unbalanced quotes in request",
+}
+
+
+def limits_of(version: tuple[int, ...] | None, authenticated: bool) -> Limits:
+    """The limits of an engine version (None: not known yet, so the wider ones hold and the engine itself decides)."""
+    old = version is not None and version < (7,)
+    return Limits(_MAX_ARGUMENTS_BEFORE_7 if old else _MAX_ARGUMENTS, MAX_BULK, LARGE, authenticated)
+
+
+def protocol_error(code: int, byte: int) -> bytes:
+    """The reply to a protocol error; ``byte`` is what stood where a ``$`` belongs."""
+    if code == EXPECTED_DOLLAR:
+        return encode_error(f"ERR Protocol error: expected '$', got '{chr(byte)}'")
+    return encode_error(f"ERR Protocol error: {_TEXTS[code]}")
