@@ -3,19 +3,19 @@
 import argparse
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from proxy.cli.line import LineParser
 from proxy.cli.tour import tour_text
-from proxy.net.settings import Settings
+from proxy.net.address import ListenAddress
+from proxy.net.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
 from proxy.server.notices import notice
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
-from proxy.server.supervisor import USAGE, StartError, Supervisor
 
 Verb = Callable[[argparse.Namespace], int]
 
-INTERRUPTED = 130
+USAGE, INTERRUPTED = 2, 130
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
@@ -54,23 +54,22 @@ def run(parsed: argparse.Namespace) -> int:
     flags = {name: texts for name in names if (texts := getattr(parsed, name)) is not None}
     try:
         settings = load_settings(flags, os.environ)
-        return asyncio.run(_serve(settings))
     except ConfigError as error:
         return _complain(error.problems, USAGE)
+    # Everything with aiohttp in it, which takes longer to import than a mistake takes to find.
+    from proxy.server.supervisor import StartError, run_supervisor  # noqa: PLC0415
+
+    try:
+        return asyncio.run(run_supervisor(settings, _show_tour))
     except StartError as error:
         return _complain(error.problems, error.status)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-async def _serve(settings: Settings) -> int:
-    return await Supervisor(settings, _show_tour).run()
-
-
-def _show_tour(supervisor: Supervisor) -> None:
-    for index, route in enumerate(supervisor.settings.routes):
-        if route.embedded:
-            print(tour_text(supervisor.listeners.addresses(index)[0], str(route.policy)), flush=True)
+def _show_tour(route: RouteSettings, addresses: Sequence[ListenAddress]) -> None:
+    if route.embedded:
+        print(tour_text(addresses[0], str(route.policy)), flush=True)
 
 
 def _complain(problems: tuple[str, ...], status: int) -> int:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from proxy.form import FORM
-from proxy.net.address import UpstreamAddress
+from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.net.embedded import EmbeddedEngine, EmbeddedError
 from proxy.net.settings import RouteSettings, Settings
 from proxy.net.tls import TlsError, listener_context, upstream_context
@@ -42,15 +42,25 @@ class StartError(Exception):
         self.status = status
 
 
+OnReady = Callable[[RouteSettings, Sequence[ListenAddress]], None]
+
+
+async def run_supervisor(settings: Settings, on_ready: OnReady) -> int:
+    """Serve until a signal says stop; return the exit status. Raises StartError.
+
+    ``on_ready`` is called once for each route, after the ready line, with the addresses where it really listens.
+    """
+    return await Supervisor(settings, on_ready).run()
+
+
 class Supervisor:
     """One run of Keyrail."""
 
-    def __init__(self, settings: Settings, on_ready: Callable[["Supervisor"], None]) -> None:
-        """Make a run; ``on_ready`` is called once, after the ready line."""
+    def __init__(self, settings: Settings, on_ready: OnReady) -> None:
+        self._settings = settings
         self._on_ready = on_ready
-        self.listeners = Listeners()
-        self.settings = settings
-        self.admin: AdminServer | None = None
+        self._listeners = Listeners()
+        self._admin: AdminServer | None = None
         self._crew: Crew | None = None
         self._engines: list[EmbeddedEngine] = []
         self._stop = asyncio.Event()
@@ -79,29 +89,32 @@ class Supervisor:
         if self._crew is None:
             return ["starting"]
         reasons = []
-        missing = self.settings.workers - self._crew.living
+        missing = self._settings.workers - self._crew.living
         if missing:
-            reasons.append(f"{missing} of {self.settings.workers} workers are not serving")
+            reasons.append(f"{missing} of {self._settings.workers} workers are not serving")
         reasons += [f"route {f.name}: {f.reason or 'not ready'}" for f in self._crew.figures() if not f.ready]
         return reasons
 
     async def _start(self) -> Reloader:
-        policies = _check(self.settings)
+        policies = _check(self._settings)
         try:
-            self.listeners.open(self.settings.routes, self.settings.workers)
-            if self.settings.admin is not None:
-                self.admin = AdminServer(self.settings.admin)
-            self.settings = replace(self.settings, routes=tuple([await self._embed(r) for r in self.settings.routes]))
-            self._crew = Crew(self.settings, self.listeners, policies)
-            reloader = Reloader(self.settings.routes, self._crew)
-            if self.admin is not None:
+            self._listeners.open(self._settings.routes, self._settings.workers)
+            if self._settings.admin is not None:
+                self._admin = AdminServer(self._settings.admin)
+            self._settings = replace(
+                self._settings, routes=tuple([await self._embed(r) for r in self._settings.routes])
+            )
+            self._crew = Crew(self._settings, self._listeners, policies)
+            reloader = Reloader(self._settings.routes, self._crew)
+            if self._admin is not None:
                 registry = registry_of(GroupCollector(self._crew, reloader))
-                await self.admin.start(AdminState(self.settings, self._crew, registry, self.reasons))
+                await self._admin.start(AdminState(self._settings, self._crew, registry, self.reasons))
             await self._crew.start()
         except (ListenError, AdminError, EmbeddedError, CrewError) as error:
             raise StartError([str(error)], FAILURE) from None
         self._announce(self._crew)
-        self._on_ready(self)
+        for index, route in enumerate(self._settings.routes):
+            self._on_ready(route, self._listeners.addresses(index))
         return reloader
 
     async def _embed(self, route: RouteSettings) -> RouteSettings:
@@ -115,13 +128,13 @@ class Supervisor:
     def _announce(self, crew: Crew) -> None:
         figures = crew.figures()
         shown = []
-        for index, (route, its) in enumerate(zip(self.settings.routes, figures, strict=True)):
-            listeners = ", ".join(str(address) for address in self.listeners.addresses(index))
+        for index, (route, its) in enumerate(zip(self._settings.routes, figures, strict=True)):
+            listeners = ", ".join(str(address) for address in self._listeners.addresses(index))
             upstream = f"embedded Valkey ({route.upstream})" if route.embedded else str(route.upstream)
             down = "" if its.ready else f" (down, {its.reason or 'no answer'})"
             shown.append(f"{listeners} -> {upstream}{down} policy {route.policy} generation {crew.generation}")
             self._ready[route.name] = its.ready
-        admin = f"; admin {self.admin.url}" if self.admin is not None else ""
+        admin = f"; admin {self._admin.url}" if self._admin is not None else ""
         workers = f"{crew.living} worker{'s' if crew.living > 1 else ''}"
         notice(f"ready on {'; '.join(shown)}; {workers}, {FORM}{admin}")
         for its in figures:
@@ -155,7 +168,7 @@ class Supervisor:
             notice("the embedded Valkey has ended: stopping")
             status = FAILURE
             self._stop.set()
-        await self._first(self._spawn(self._crew.drain(self.settings.drain)), self._spawn(self._now.wait()))
+        await self._first(self._spawn(self._crew.drain(self._settings.drain)), self._spawn(self._now.wait()))
         return status
 
     async def _shut(self) -> None:
@@ -165,11 +178,11 @@ class Supervisor:
         if self._crew is not None:
             self._crew.kill()
             await self._crew.drain(0.0)
-        if self.admin is not None:
-            await self.admin.stop()
+        if self._admin is not None:
+            await self._admin.stop()
         for engine in self._engines:
             await engine.stop()
-        self.listeners.close()
+        self._listeners.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

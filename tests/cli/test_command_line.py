@@ -1,0 +1,119 @@
+"""The command line: what cannot work is one clear line and an exit status, 2 for a mistake and 1 for a circumstance."""
+
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from proxy.cli import main
+from proxy.form import FORM
+from tests.keyrail_process import command_line, environment
+from tests.server.running import refused, serve
+
+NOWHERE = "redis://127.0.0.1:1"
+
+
+def keyrail(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*command_line()[:-1], *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=30, check=False)
+
+
+def test_version_says_the_form() -> None:
+    answer = keyrail("--version")
+    assert answer.returncode == 0
+    assert re.fullmatch(rf"keyrail \d+\.\d+\.\d+ \({FORM}\)\n", answer.stdout)
+
+
+@pytest.mark.parametrize("arguments", [(), ("dance",), ("serve", "--poling", "on"), ("serve", "--work", "2")])
+def test_what_argparse_refuses_is_one_line(arguments: tuple[str, ...]) -> None:
+    answer = keyrail(*arguments)
+    assert answer.returncode == 2
+    assert re.fullmatch(r"keyrail: .* \(see keyrail.* --help\)\n", answer.stderr)
+
+
+def test_help_names_every_option() -> None:
+    answer = keyrail("serve", "--help")
+    assert answer.returncode == 0
+    for option in ("--listen", "--upstream", "--embedded", "--policy", "--admin", "--workers", "--pooling", "--config"):
+        assert option in answer.stdout
+
+
+def refused_here(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    """What `refused` does, without a process of its own."""
+    status = main(["serve", "--upstream", NOWHERE, "--listen", "127.0.0.1:0", "--admin", "off", *arguments])
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("keyrail: ") for line in lines)
+    return status, lines
+
+
+def test_mistakes_have_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy, certificate = tmp_path / "bad.yaml", tmp_path / "no.pem"
+    policy.write_text("keyrail: 1\nrules:\n  a: {refuse: KEYS}\n  b: {refuse: [KEYS], mode: maybe}\n")
+    tls = f"rediss://127.0.0.1:0?certificate={certificate}&key={certificate}"
+    for arguments, expected in (
+        (["--upstream", "http://x"], ["--upstream: bad URL 'http://x': expected redis://"]),
+        (["--workers", "0", "--drain", "x"], ["--workers: expected", "--drain: expected"]),
+        (["--policy", str(policy)], [f"{policy}:3: ", f"{policy}:4: "]),
+        (["--policy", str(tmp_path / "none.yaml")], ["none.yaml"]),
+        (["--listen", tls], [f"cannot read certificate {certificate}: No such file or directory"]),
+        (["--upstream", f"redis://h?password_file={certificate}"], ["cannot read the password of redis://h:6379"]),
+        (["--config", str(tmp_path / "none.yaml")], ["none.yaml"]),
+    ):
+        status, lines = refused_here(arguments, capsys)
+        assert status == 2
+        assert len(lines) == len(expected)
+        for line, part in zip(lines, expected, strict=True):
+            assert part in line
+
+
+def test_a_mistake_is_no_traceback(tmp_path: Path) -> None:
+    status, lines = refused(["--policy", str(tmp_path)])
+    assert (status, len(lines)) == (2, 1)
+
+
+def test_all_that_is_wrong_with_the_files_is_said_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = tmp_path / "bad.yaml"
+    policy.write_text("keyrail: 2\nrules: {}\n")
+    tls = f"rediss://127.0.0.1:0?cert={tmp_path}/no.pem"
+    status, lines = refused_here(["--policy", str(policy), "--listen", tls], capsys)
+    assert (status, len(lines)) == (2, 2)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_taken_port_has_status_1(workers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with serve("--upstream", NOWHERE, "--policy", "none", "--workers", workers) as first:
+        (port,) = first.ready().ports()
+        taken = ["--listen", f"127.0.0.1:{port}", "--workers"]
+        status, lines = refused_here([*taken, "2"], capsys)
+        assert (status, lines) == (1, [f"keyrail: cannot listen on redis://127.0.0.1:{port}: already in use"])
+        assert refused_here([*taken, "1"], capsys)[0] == 1
+        assert first.stop() == 0
+
+
+def test_a_taken_admin_port_has_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        admin = f"127.0.0.1:{taken.getsockname()[1]}"
+        status, lines = refused_here(["--admin", admin], capsys)
+    assert (status, lines) == (1, [f"keyrail: cannot listen on the admin port {admin}: already in use"])
+
+
+def test_unix_listeners_that_cannot_be_had(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("x")
+    with socket.socket(socket.AF_UNIX) as taken:
+        taken.bind(str(tmp_path / "taken"))
+        taken.listen()
+        for name, reason in (
+            ("file", "the file exists and is no socket"),
+            ("taken", "already in use"),
+            ("no/folder", "no such file or directory"),
+            ("x" * 200, "af_unix path too long"),
+        ):
+            status, lines = refused_here(["--listen", f"unix://{tmp_path}/{name}"], capsys)
+            assert (status, lines) == (1, [f"keyrail: cannot listen on unix://{tmp_path}/{name}: {reason}"])
+
+
+def test_an_unknown_host(capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = refused_here(["--listen", "no-such-host.invalid:1"], capsys)
+    assert (status, lines) == (1, ["keyrail: cannot listen on redis://no-such-host.invalid:1: unknown host"])

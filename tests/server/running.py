@@ -1,0 +1,168 @@
+"""`keyrail serve` as a process, with whatever arguments, environment and files a test wants."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from tests.keyrail_process import command_line, environment
+from tests.resp import Address, Wire
+
+READY = r"^keyrail: ready on (.*)$"
+
+
+class Running:
+    """A started `serve`. Leaving the `with` block kills whatever is left of it."""
+
+    def __init__(self, *arguments: str, variables: dict[str, str] | None = None, folder: Path | None = None) -> None:
+        self.process = subprocess.Popen(
+            [*command_line(), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment() | (variables or {}),
+            cwd=folder,
+        )
+        self._output = {"stdout": "", "stderr": ""}
+        self._threads = [
+            threading.Thread(target=self._collect, args=(name, getattr(self.process, name))) for name in self._output
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            for pid in [*self.workers(), self.process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        for thread in self._threads:
+            thread.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _collect(self, name: str, stream: Any) -> None:
+        for line in stream:
+            self._output[name] += line
+
+    @property
+    def stderr(self) -> str:
+        return self._output["stderr"]
+
+    @property
+    def stdout(self) -> str:
+        return self._output["stdout"]
+
+    def await_line(self, pattern: str, seconds: float = 20.0) -> str:
+        """Wait for a line on stderr."""
+        for _ in ticks(seconds):
+            found = re.search(pattern, self.stderr, re.MULTILINE)
+            if found is not None:
+                return found[0]
+            if self.process.poll() is not None:
+                break
+        raise AssertionError(f"no line like {pattern!r} in:\n{self.stderr}")
+
+    def ready(self) -> Self:
+        self.await_line(READY)
+        return self
+
+    def exit(self, seconds: float = 20.0) -> tuple[int, str]:
+        """Wait for the end; return the exit status and stderr."""
+        status = self.process.wait(seconds)
+        for thread in self._threads:
+            thread.join()
+        assert "Traceback" not in self.stderr
+        return status, self.stderr
+
+    def stop(self, seconds: float = 20.0) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.exit(seconds)[0]
+
+    def ports(self) -> list[int]:
+        """The ports of its TCP listeners, in the order of the ready line."""
+        return [int(port) for port in re.findall(r"rediss?://127\.0\.0\.1:(\d+)(?=[, ])[^>]*?->", self.ready_line())]
+
+    def ready_line(self) -> str:
+        return self.await_line(READY)
+
+    def wire(self, port: int | None = None) -> Wire:
+        return Wire(Address(port=port or self.ports()[0]), timeout=10.0)
+
+    def http(self, path: str) -> tuple[int, str]:
+        """Status and body of the admin port's answer."""
+        found = re.search(r"admin (http://\S+)", self.stderr)
+        assert found is not None
+        try:
+            with urllib.request.urlopen(found[1] + path, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def json(self, path: str) -> Any:
+        return json.loads(self.http(path)[1])
+
+    def metric(self, sample: str) -> float:
+        """The value of a sample, written as Prometheus does; -1 if there is none."""
+        for line in self.http("/metrics")[1].splitlines():
+            if line.startswith(sample + " "):
+                return float(line.rpartition(" ")[2])
+        return -1.0
+
+    def await_metric(self, sample: str, value: float, seconds: float = 10.0) -> None:
+        seen = -1.0
+        for _ in ticks(seconds):
+            seen = self.metric(sample)
+            if seen == value:
+                return
+        raise AssertionError(f"{sample} is {seen}, not {value}")
+
+    def workers(self) -> list[int]:
+        """The pids of the worker processes."""
+        found = []
+        for task in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            for child in task.read_text().split():
+                with contextlib.suppress(FileNotFoundError):
+                    if b"proxy.server.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                        found.append(int(child))
+        return found
+
+
+def serve(*arguments: str, variables: dict[str, str] | None = None, folder: Path | None = None) -> Running:
+    """Start `serve` on free ports unless the arguments say otherwise."""
+    listen = () if "--listen" in arguments or "--config" in arguments else ("--listen", "127.0.0.1:0")
+    admin = () if "--admin" in arguments or "--config" in arguments else ("--admin", "127.0.0.1:0")
+    return Running(*listen, *admin, *arguments, variables=variables, folder=folder)
+
+
+def refused(arguments: Sequence[str], **options: Any) -> tuple[int, list[str]]:
+    """Start `serve` that must not come up; return its exit status and its lines."""
+    with serve(*arguments, **options) as running:
+        status, text = running.exit()
+    lines = text.splitlines()
+    assert lines
+    assert all(line.startswith("keyrail: ") for line in lines)
+    return status, lines
+
+
+def ticks(seconds: float) -> Iterator[None]:
+    """Turn often, until the time is over."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.03)
