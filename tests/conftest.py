@@ -29,10 +29,11 @@ class Fleet:
         self._engines: dict[tuple[str, str], Engine] = {}
         self._keyrails: dict[tuple[str, str, str, bool], Keyrail] = {}
 
-    def engine(self, name: str, role: str = "subject") -> Engine:
+    def engine(self, name: str, role: str = "subject", options: dict[str, str] | None = None) -> Engine:
+        """The engine of this name and role; `options` are those of a role's first use."""
         key = (name, role)
         if key not in self._engines:
-            self._engines[key] = Engine(kind_named(name))
+            self._engines[key] = Engine(kind_named(name), options)
         return self._engines[key]
 
     def keyrail(

@@ -1,6 +1,6 @@
 """Private Redis-compatible servers for tests: Valkey 9.1, Redis 6.2, and Redis 7.0 where it is installed.
 
-Each runs in a folder of its own with a port of its own and nothing on disk, and dies with the test process. The first
+Each runs in a folder of its own, on a port of its own, with nothing on disk. The first
 two come as wheels of the test extra, so they are there wherever the suite can run; the third is what the machine's
 `redis-server` is.
 """
@@ -114,7 +114,16 @@ class Engine:
         return self.process.pid
 
     def start(self) -> None:
-        """Start it, or start it again on the same port after `stop` or `kill`, with nothing in it."""
+        """Start it, or start it again on the same port after `kill`, and wait until it answers."""
+        self.launch()
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} did not start:\n{(self.folder / 'log').read_text()}")
+            time.sleep(0.01)
+
+    def launch(self) -> None:
+        """Start it and wait for nothing, so that it can be met while it loads."""
         options = {
             "port": str(self.port),
             "bind": "127.0.0.1",
@@ -132,11 +141,6 @@ class Engine:
         config.write_text("\n".join(lines) + "\n")
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen([self.kind.binary, str(config)], stdout=log, stderr=log)
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{self.name} did not start:\n{(self.folder / 'log').read_text()}")
-            time.sleep(0.01)
 
     def _answers(self) -> bool:
         try:
