@@ -199,3 +199,13 @@ def listening(port: int) -> bool:
     """Somebody accepts connections there."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def packaged_policy(name: str) -> Path:
+    """A policy that comes with the program, wherever it lives: in the wheel, or beside the source."""
+    spec = importlib.util.find_spec("proxy")
+    if spec is None or spec.origin is None:
+        raise AssertionError("the program under test cannot be found")
+    package = Path(spec.origin).parent
+    found = [path for path in (package / "policy/packaged" / name, package.parent / "policies" / name) if path.exists()]
+    return found[0]

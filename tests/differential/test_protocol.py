@@ -25,7 +25,7 @@ HARMLESS = {
     "no arguments": b"*0\r\n" + PING + b"*-1\r\n*-5\r\n" + PING,
     "inline": b"PING\r\nping\nPiNg hello\r\nSET k v\r\nGET k\r\n",
     "inline with spaces": b"   SET    k    v   \r\n\tGET\tk\r\n",
-    "inline with quotes": b"SET k \"a b\\x41\\n\\\"q\\\"\"\r\nGET k\r\nSET 'k 2' 'it\\'s'\r\nGET \"k 2\"\r\nECHO \"\"\r\n",
+    "inline with quotes": b'SET k "a b\\x41\\n\\"q\\""\r\nGET k\r\nSET \'k 2\' \'it\\\'s\'\r\nGET "k 2"\r\nECHO ""\r\n',
     "inline with a NUL": b"SET k a\0b\r\nGET k\r\n",
     "a status line is an inline command": b"+GET a\r\n:5\r\n",
     "between inline and not": b"PING\r\n" + PING + b"PING\r\n\r\n" + PING,
@@ -164,7 +164,10 @@ BEFORE_AUTH = {
     "too long an argument": pack("SET", "k", "x" * 16385)[:-16387],
     "a long argument": pack("SET", "k", "x" * 16384),
     "the right password": pack("AUTH", "sesame") + pack("SET", "k", "v" * 20000) + pack("DEL", *(["x"] * 20)),
-    "wrong, then right": pack("AUTH", "no") + pack("AUTH", "default", "sesame") + pack("SET", "k", "v") + pack("GET", "k"),
+    "wrong, then right": pack("AUTH", "no")
+    + pack("AUTH", "default", "sesame")
+    + pack("SET", "k", "v")
+    + pack("GET", "k"),
 }
 
 

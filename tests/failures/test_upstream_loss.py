@@ -1,8 +1,9 @@
 """When Redis goes away: who is closed, who stays, and what is never done.
 
-Proves: clients with replies owed and clients with state on an upstream of their own are closed; idle pooled clients stay and work again
-when Redis is back; nothing is ever sent twice; an upstream that is down at start is no error, and Keyrail becomes ready by itself; a
-command that finds no upstream waits for the attempt under way and no longer; errors that nobody asked for reach nobody.
+Proves: clients with replies owed and clients with state on an upstream of their own are closed; idle pooled clients
+stay and work again when Redis is back; nothing is ever sent twice; an upstream that is down at start is no error, and
+Keyrail becomes ready by itself; a command that finds no upstream waits for the attempt under way and no longer;
+errors that nobody asked for reach nobody.
 """
 
 from __future__ import annotations

@@ -1,0 +1,192 @@
+"""Upstreams that forbid, hide or are not what one hopes for.
+
+Proves: Keyrail starts and works where COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL are blocked; where it must log
+in itself; with users of their own per client, who never meet on one upstream; an upstream in cluster mode is refused
+with the reason; WAIT speaks about the client's own writes; READONLY errors of a replica are passed on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.engines import Engine
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import Closed, pack
+
+NewEngine = Callable[..., Engine]
+NewKeyrail = Callable[..., Keyrail]
+BLOCKED = ("COMMAND", "CONFIG", "CLIENT", "OBJECT", "MONITOR", "ACL")
+LATER = pytest.mark.skipif(DIRECT, reason="Keyrail's own doing")
+
+
+@pytest.mark.parametrize("policy", ["none", None], ids=["transparent", "default-policy"])
+def test_managed_services(new_engine: NewEngine, new_keyrail: NewKeyrail, engine_name: str, policy: str | None) -> None:
+    """All of them gone at once, as a provider would do it: renamed to nothing."""
+    engine = new_engine(engine_name, {f"rename-command {name}": '""' for name in BLOCKED})
+    keyrail = new_keyrail(engine.url, policy=policy)
+    with keyrail.wire() as wire, keyrail.wire(protocol=3) as modern, engine.wire() as direct:
+        for command in ("SET k v", "GET k", "INCR n", "EVAL return(1) 0", *(f"{name} GET x" for name in BLOCKED[:1])):
+            assert wire.ask(*command.split())[:1] == direct.ask(*command.split())[:1]
+        assert wire.ask("WATCH", "k") == b"+OK\r\n"
+        wire.send(pack("MULTI") + pack("GET", "k") + pack("EXEC"))
+        assert wire.frames(3)[-1] == b"*1\r\n$1\r\nv\r\n"
+        assert modern.ask("HGETALL", "none") == b"%0\r\n"
+        assert modern.ask("SUBSCRIBE", "x").startswith(b">3")
+        assert modern.ask("GET", "k") == b"$1\r\nv\r\n"
+
+
+@pytest.mark.parametrize("blocked", [*BLOCKED, "INFO", "HELLO", "PING", "EVAL", "SELECT"])
+@LATER
+def test_one_command_blocked(new_engine: NewEngine, new_keyrail: NewKeyrail, blocked: str) -> None:
+    engine = new_engine("redis-6.2", {f"rename-command {blocked}": '""'})
+    keyrail = new_keyrail(engine.url)
+    with keyrail.wire() as wire, engine.wire() as direct:
+        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
+        assert wire.ask("GET", "k") == b"$1\r\nv\r\n"
+        assert wire.ask(blocked, "0") == direct.ask(blocked, "0")
+        assert wire.ask("GET", "k") == b"$1\r\nv\r\n"
+
+
+@LATER
+def test_keyrail_logs_in_itself(
+    new_engine: NewEngine, new_keyrail: NewKeyrail, engine_name: str, pooling: bool
+) -> None:
+    """With a user and password and a database in its URL, its clients need none."""
+    engine = new_engine(engine_name, {"user app": "on >pw ~* &* +@all"} if engine_name != "redis-6.2" else None)
+    if engine_name == "redis-6.2":
+        engine.do("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")
+    keyrail = new_keyrail(f"redis://app:pw@127.0.0.1:{engine.port}/2", pooling=pooling)
+    with keyrail.wire() as wire, engine.wire() as direct:
+        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
+        assert wire.ask("ACL", "WHOAMI") == b"$3\r\napp\r\n"
+        assert direct.ask("GET", "k") == b"$-1\r\n"
+        direct.ask("SELECT", "2")
+        assert direct.ask("GET", "k") == b"$1\r\nv\r\n"
+        assert wire.ask("SELECT", "0") == b"+OK\r\n"
+        assert wire.ask("GET", "k") == b"$-1\r\n"
+        assert wire.ask("RESET") == b"+RESET\r\n"
+        assert wire.ask("GET", "k") == b"$1\r\nv\r\n"
+
+
+def test_users_never_share_an_upstream(new_engine: NewEngine, new_keyrail: NewKeyrail, pooling: bool) -> None:
+    """Each command runs with its own client's rights, however they are mixed."""
+    engine = new_engine()
+    for user in ("red", "blue"):
+        engine.do("ACL", "SETUSER", user, "on", f">{user}-pw", f"~{user}:*", "+@all")
+    keyrail = new_keyrail(engine.url, pooling=pooling)
+    wires = {user: [keyrail.wire(protocol) for protocol in (2, 3, 2)] for user in ("red", "blue", "default")}
+    for user, clients in wires.items():
+        for wire in clients:
+            if user != "default":
+                assert wire.ask("AUTH", user, f"{user}-pw") == b"+OK\r\n"
+    for round_ in range(50):
+        for user, clients in wires.items():
+            for wire in clients:
+                wire.send(pack("ACL", "WHOAMI") + pack("SET", f"red:{round_}", user) + pack("GET", f"blue:{round_}"))
+        for user, clients in wires.items():
+            for wire in clients:
+                who, red, blue = wire.frames(3)
+                assert who == b"$%d\r\n%s\r\n" % (len(user), user.encode())
+                assert red.startswith(b"-NOPERM") == (user == "blue")
+                assert blue.startswith(b"-NOPERM") == (user == "red")
+    for clients in wires.values():
+        for wire in clients:
+            wire.close()
+
+
+@LATER
+def test_a_changed_password_does_not_leave_doors_open(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
+    """When the last connection on which a client's own login succeeded is lost, its clients are closed and log in again."""
+    engine = new_engine()
+    engine.do("ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")
+    keyrail = new_keyrail(engine.url)
+    wires = [keyrail.wire() for _ in range(3)]
+    for wire in wires:
+        assert wire.ask("AUTH", "app", "old") == b"+OK\r\n"
+        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
+    engine.do("ACL", "SETUSER", "app", "resetpass", ">new")
+    engine.do("CLIENT", "KILL", "USER", "app")
+    for wire in wires:
+        assert wire.remaining() == []
+    with keyrail.wire() as wire:
+        assert wire.ask("AUTH", "app", "old").startswith(b"-WRONGPASS")
+        assert wire.ask("AUTH", "app", "new") == b"+OK\r\n"
+
+
+@LATER
+def test_cluster_mode_is_refused(new_engine: NewEngine, engine_name: str) -> None:
+    """Clients that learn the nodes' addresses would walk around the guard."""
+    engine = new_engine(engine_name, {"cluster-enabled": "yes"})
+    keyrail = Keyrail(engine.url, await_ready=False)
+    try:
+        assert keyrail.process.wait(15) == 1
+        keyrail.close()
+        lines = [line for line in keyrail.stderr.splitlines() if "cluster" in line]
+        assert lines, keyrail.stderr
+        assert "Traceback" not in keyrail.stderr
+    finally:
+        keyrail.close()
+
+
+@pytest.fixture
+def pair(new_engine: NewEngine, engine_name: str) -> tuple[Engine, Engine]:
+    """A primary and its replica, in step."""
+    primary = new_engine(engine_name, {"repl-diskless-sync": "yes", "repl-diskless-sync-delay": "0"})
+    replica = new_engine(engine_name, {"replicaof": f"127.0.0.1 {primary.port}"})
+    replica.await_info("replication", "master_link_status", "up", seconds=15)
+    primary.await_info("replication", "connected_slaves", "1", seconds=15)
+    return primary, replica
+
+
+def test_wait_speaks_about_ones_own_writes(pair: tuple[Engine, Engine], new_keyrail: NewKeyrail, pooling: bool) -> None:
+    """A frozen replica has acknowledged nothing: a WAIT on a fresh connection would claim that it had."""
+    primary, replica = pair
+    keyrail = new_keyrail(primary.url, pooling=pooling)
+    with keyrail.wire() as wire, keyrail.wire() as noise:
+        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
+        assert wire.ask("WAIT", "1", "2000") == b":1\r\n"
+        replica.freeze()
+        try:
+            for round_ in range(5):
+                assert noise.ask("GET", "k")[:1] == b"$"
+                assert wire.ask("SET", "k", round_) == b"+OK\r\n"
+                assert wire.ask("WAIT", "1", "30") == b":0\r\n"
+            wire.send(pack("SET", "k", "pipelined") + pack("WAIT", "1", "30"))
+            assert wire.frames(2) == [b"+OK\r\n", b":0\r\n"]
+        finally:
+            replica.thaw()
+        assert wire.ask("WAIT", "1", "2000") == b":1\r\n"
+
+
+def test_a_replica_says_so(pair: tuple[Engine, Engine], new_keyrail: NewKeyrail, pooling: bool) -> None:
+    _, replica = pair
+    keyrail = new_keyrail(replica.url, pooling=pooling)
+    with keyrail.wire() as wire:
+        for _ in range(5):
+            try:
+                assert wire.ask("SET", "k", "v").startswith(b"-READONLY")
+                assert wire.ask("GET", "k") == b"$-1\r\n"
+            except Closed:
+                pytest.fail("READONLY is a reply, not a reason to close")
+
+
+@LATER
+def test_a_former_primary_is_left_for_good(pair: tuple[Engine, Engine], new_keyrail: NewKeyrail) -> None:
+    """After a failover behind the same address, connections to what is now a replica are given up once drained."""
+    primary, replica = pair
+    keyrail = new_keyrail(primary.url)
+    with keyrail.wire() as wire:
+        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
+        before = int(primary.info("stats")["total_connections_received"])
+        primary.do("REPLICAOF", "127.0.0.1", replica.port)
+        assert wire.ask("SET", "k", "w").startswith(b"-READONLY")
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            wire.ask("SET", "k", "w")
+            if int(primary.info("stats")["total_connections_received"]) > before + 5:
+                break
+        reconnected = int(primary.info("stats")["total_connections_received"]) - before
+        assert reconnected >= 2
