@@ -1,0 +1,303 @@
+"""`serve` as its operator sees it: ready or not, routes, sockets, figures, reloads, workers that die, the end."""
+
+import os
+import re
+import signal
+import ssl
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from proxy.form import FORM
+from tests.conftest import Fleet
+from tests.engines import Engine, free_port
+from tests.net.certificates import authority, issue
+from tests.resp import Address, Closed, Wire
+from tests.server.running import refused, serve, ticks
+
+REFUSE_KEYS = """
+keyrail: 1
+rules:
+  no-keys: {refuse: [KEYS], because: it is slow, instead: use SCAN, mode: enforce}
+"""
+
+
+@pytest.fixture
+def upstream(fleet: Fleet) -> str:
+    return fleet.engine("valkey-9.1", "server").url
+
+
+def test_the_ready_line_names_everything(upstream: str) -> None:
+    with serve("--upstream", upstream, "--workers", "2") as running:
+        line = running.ready().ready_line()
+        assert re.fullmatch(
+            rf"keyrail: ready on redis://127\.0\.0\.1:\d+ -> {upstream} policy default generation 1; "
+            rf"2 workers, {FORM}; admin http://127\.0\.0\.1:\d+",
+            line,
+        )
+        assert running.http("/healthz") == (200, "ok\n")
+        assert running.http("/readyz") == (200, "ready\n")
+        assert running.http("/nothing")[0] == 404
+        assert running.metric(f'keyrail_build_info{{form="{FORM}",version="0.1.0"}}') == 1
+        assert running.metric("keyrail_workers") == 2
+        assert running.stop() == 0
+
+
+def test_admin_off(upstream: str) -> None:
+    with serve("--upstream", upstream, "--admin", "off") as running:
+        assert "admin" not in running.ready().ready_line()
+        assert running.stop() == 0
+
+
+def test_an_upstream_that_is_down_is_no_error(new_engine: Callable[..., Engine]) -> None:
+    engine = new_engine()
+    engine.kill()
+    with serve("--upstream", engine.url, "--policy", "none") as running:
+        assert f"-> {engine.url} (down, " in running.ready().ready_line()
+        status, body = running.http("/readyz")
+        assert (status, body.startswith(f"route default: {engine.url}")) == (503, True)
+        assert running.http("/healthz")[0] == 200
+        assert running.metric('keyrail_route_ready{route="default"}') == 0
+        engine.start()
+        running.await_line(r"^keyrail: route default: the upstream answers \(valkey 9\.1")
+        assert running.http("/readyz")[0] == 200
+        with running.wire() as wire:
+            assert wire.ask("PING") == b"+PONG\r\n"
+        engine.kill()
+        running.await_line(r"^keyrail: route default: not ready: ")
+        assert running.http("/readyz")[0] == 503
+
+
+def test_a_cluster_is_refused_unless_asked_for(new_engine: Callable[..., Engine]) -> None:
+    engine = new_engine("valkey-9.1", {"cluster-enabled": "yes"})
+    status, lines = refused(["--upstream", engine.url])
+    assert status == 1
+    (line,) = lines
+    assert "is in cluster mode" in line
+    with serve("--upstream", engine.url, "--allow-cluster") as running:
+        running.ready()
+        assert running.http("/readyz")[0] == 200
+
+
+def test_routes_have_their_own_listeners_and_policies(upstream: str, tmp_path: Path) -> None:
+    strict, socket_file = tmp_path / "strict.yaml", tmp_path / "second.sock"
+    strict.write_text(REFUSE_KEYS)
+    (tmp_path / "keyrail.yaml").write_text(
+        f"admin: 127.0.0.1:0\nroutes:\n"
+        f"  - {{name: strict, listen: '127.0.0.1:0', upstream: '{upstream}', policy: strict.yaml}}\n"
+        f"  - {{name: open, listen: ['127.0.0.1:0', 'unix://{socket_file}?mode=600'], upstream: '{upstream}',"
+        f" policy: none}}\n"
+    )
+    with serve("--config", str(tmp_path / "keyrail.yaml")) as running:
+        first, second = running.ready().ports()
+        with running.wire(first) as wire:
+            assert wire.ask("KEYS", "x").startswith(b"-DENIED keyrail/no-keys: ")
+            assert wire.ask("SET", "a", "1") == b"+OK\r\n"
+        with running.wire(second) as wire:
+            assert wire.ask("KEYS", "x") == b"*0\r\n"
+        with Wire(Address(path=str(socket_file))) as wire:
+            assert wire.ask("GET", "a") == b"$1\r\n1\r\n"
+        assert stat.S_IMODE(socket_file.stat().st_mode) == 0o600
+        sample = 'keyrail_verdicts_total{mode="enforce",route="strict",rule="no-keys",what="refused"}'
+        running.await_metric(sample, 1)
+        assert running.json("/hotkeys?route=strict")["keys"][0]["key"] == "a"
+        assert running.json("/hotkeys?route=open")["keys"] == []
+        assert running.http("/hotkeys") == (400, '{"error": "route: expected one of strict, open"}')
+        assert running.stop() == 0
+        assert not socket_file.exists()
+
+
+def test_a_stale_unix_socket_is_replaced(upstream: str, tmp_path: Path) -> None:
+    file = tmp_path / "keyrail.sock"
+    arguments = ["--listen", f"unix://{file}", "--upstream", upstream, "--policy", "none"]
+    with serve(*arguments) as running:
+        running.ready()
+    assert file.is_socket()
+    with serve(*arguments, "--workers", "2") as running:
+        running.ready()
+        for _ in range(4):
+            with Wire(Address(path=str(file))) as wire:
+                assert wire.ask("PING") == b"+PONG\r\n"
+        assert running.stop() == 0
+    assert not file.exists()
+
+
+def test_tls_in_front_and_behind(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
+    ca = authority(tmp_path, "ca")
+    pair, client = issue(tmp_path, "server", ca), issue(tmp_path, "client", ca)
+    tls_port = free_port()
+    options = {
+        "tls-port": str(tls_port),
+        "tls-cert-file": str(pair.certificate),
+        "tls-key-file": str(pair.key),
+        "tls-ca-cert-file": str(ca.certificate),
+        "tls-auth-clients": "no",
+    }
+    try:
+        new_engine("redis-7.0", options)
+    except RuntimeError:
+        pytest.skip("this Redis has no TLS")
+    upstream = f"rediss://127.0.0.1:{tls_port}?ssl_ca_certs={ca.certificate}"
+    tls = f"?certificate={pair.certificate}&key={pair.key}&client_ca={ca.certificate}"
+    with serve("--listen", f"rediss://127.0.0.1:0{tls}", "--upstream", upstream) as running:
+        (port,) = running.ready().ports()
+        assert running.http("/readyz")[0] == 200
+        context = ssl.create_default_context(cafile=str(ca.certificate))
+        context.load_cert_chain(client.certificate, client.key)
+        with Wire(Address(port=port), tls=context) as wire:
+            assert wire.ask("PING") == b"+PONG\r\n"
+
+
+def test_figures_of_the_busiest_keys(upstream: str) -> None:
+    with serve("--upstream", upstream, "--workers", "2") as running:
+        running.ready()
+        for turn in range(10):
+            with running.wire() as wire:
+                wire.ask("SET", "busy", "1")
+                wire.ask("GET", "busy")
+                wire.ask("GET", f"calm:{turn}")
+        answer = running.json("/hotkeys?count=1&window=10")
+        assert answer["window"] == 10
+        assert answer["age"] <= 1
+        assert answer["keys"] == [
+            {"key": "busy", "count": 20, "error": 0, "share": pytest.approx(2 / 3, abs=1e-5), "reads": 10, "writes": 10}
+        ]
+        for query, expected in (
+            ("count=0", "count: expected a whole number from 1 to 1000, got '0'"),
+            ("window=61", "window: expected a whole number from 1 to 60, got '61'"),
+            ("route=x", "route: expected one of default"),
+            ("cuont=1", "unknown parameter 'cuont', expected count, window or route"),
+        ):
+            assert running.http(f"/hotkeys?{query}")[0] == 400
+            assert running.json(f"/hotkeys?{query}") == {"error": expected}
+
+
+def test_sighup_reloads_in_all_workers_or_none(upstream: str, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("keyrail: 1\nrules: {}\n")
+    with serve("--upstream", upstream, "--policy", str(policy), "--workers", "2") as running:
+        running.ready()
+        wires = [running.wire() for _ in range(8)]
+        assert all(wire.ask("KEYS", "x") == b"*0\r\n" for wire in wires)
+        policy.write_text(REFUSE_KEYS)
+        running.process.send_signal(signal.SIGHUP)
+        running.await_line("^keyrail: policies reloaded: generation 2$")
+        assert all(wire.ask("KEYS", "x").startswith(b"-DENIED keyrail/no-keys") for wire in wires)
+        assert running.metric("keyrail_policy_generation") == 2
+        policy.write_text("keyrail: 1\nrules: {a: {refuse: KEYS}}\n")
+        running.process.send_signal(signal.SIGHUP)
+        running.await_line("^keyrail: policies not reloaded: generation 2 stays$")
+        assert f"keyrail: {policy}:2: " in running.stderr
+        assert all(wire.ask("KEYS", "x").startswith(b"-DENIED") for wire in wires)
+        assert running.metric("keyrail_policy_generation") == 2
+        assert running.metric("keyrail_policy_reload_failures_total") == 1
+        os.kill(running.workers()[0], signal.SIGKILL)
+        running.await_metric("keyrail_worker_restarts_total", 1)
+        running.await_metric("keyrail_workers", 2)
+        for _ in range(8):
+            with running.wire() as wire:
+                assert wire.ask("KEYS", "x").startswith(b"-DENIED")
+        for wire in wires:
+            wire.close()
+        assert running.stop() == 0
+
+
+def test_a_worker_that_dies_is_replaced_and_nothing_it_counted_is_lost(upstream: str) -> None:
+    with serve("--upstream", upstream, "--policy", "none") as running:
+        (victim,) = running.ready().workers()
+        pooled = 'keyrail_commands_total{path="pooled",route="default"}'
+        with running.wire() as wire:
+            for _ in range(5):
+                wire.ask("GET", "k")
+            running.await_metric(pooled, 5)
+            os.kill(victim, signal.SIGKILL)
+            with pytest.raises((Closed, ConnectionError)):
+                wire.ask("GET", "k")
+        # The listening socket stays open meanwhile: this connection waits instead of being refused.
+        with running.wire() as wire:
+            assert wire.ask("GET", "k") == b"$-1\r\n"
+        assert running.workers() != [victim]
+        assert re.search(rf"keyrail: worker 0 \(pid {victim}\) ended by signal 9; replacing it", running.stderr)
+        running.await_metric(pooled, 6)
+        assert running.http("/readyz")[0] == 200
+        assert running.stop() == 0
+
+
+def test_no_worker_outlives_its_supervisor(upstream: str) -> None:
+    with serve("--upstream", upstream, "--policy", "none", "--workers", "2") as running:
+        workers = running.ready().workers()
+        assert len(workers) == 2
+        running.process.kill()
+        for _ in ticks(5):
+            if not any(Path(f"/proc/{pid}").exists() for pid in workers):
+                break
+        assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_sigterm_lets_clients_have_what_they_are_owed(upstream: str) -> None:
+    with serve("--upstream", upstream, "--policy", "none", "--drain", "5") as running:
+        (port,) = running.ready().ports()
+        with running.wire() as blocked, running.wire() as idle:
+            assert idle.ask("PING") == b"+PONG\r\n"
+            blocked.say("BLPOP", "nothing:here", "1")
+            time.sleep(0.2)
+            running.process.send_signal(signal.SIGTERM)
+            assert blocked.frame() == b"*-1\r\n"
+            with pytest.raises(Closed):
+                idle.frame()
+        status, _ = running.exit()
+        assert status == 0
+        with pytest.raises(OSError, match="refused"):
+            Wire(Address(port=port))
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_drain_has_an_end_and_a_second_signal_is_at_once(upstream: str, how: signal.Signals) -> None:
+    began = time.monotonic()
+    with serve("--upstream", upstream, "--policy", "none", "--drain", "60") as running:
+        running.ready()
+        with running.wire() as blocked:
+            blocked.say("BLPOP", "nothing:here", "0")
+            time.sleep(0.2)
+            running.process.send_signal(how)
+            time.sleep(0.5)
+            assert running.process.poll() is None
+            assert running.http("/readyz") == (503, "stopping\n")
+            running.process.send_signal(how)
+            assert running.exit()[0] == 0
+    assert time.monotonic() - began < 30
+
+
+def test_the_drain_time_is_the_limit(upstream: str) -> None:
+    with serve("--upstream", upstream, "--policy", "none", "--drain", "300ms") as running:
+        running.ready()
+        with running.wire() as blocked:
+            blocked.say("BLPOP", "nothing:here", "0")
+            time.sleep(0.2)
+            began = time.monotonic()
+            assert running.stop() == 0
+            assert 0.3 <= time.monotonic() - began < 4
+            with pytest.raises(Closed):
+                blocked.frame()
+
+
+def test_the_environment_configures_it_too(upstream: str) -> None:
+    variables = {"KEYRAIL_UPSTREAM": upstream, "KEYRAIL_POLICY": "none", "KEYRAIL_WORKERS": "2"}
+    with serve(variables=variables) as running:
+        assert f"-> {upstream} policy none generation 1; 2 workers" in running.ready().ready_line()
+
+
+def test_a_password_file_is_read_anew(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
+    engine = new_engine("valkey-9.1", {"requirepass": "right"})
+    secret = tmp_path / "password"
+    secret.write_text("wrong\n")
+    with serve("--upstream", f"{engine.url}?password_file={secret}", "--policy", "none") as running:
+        assert "(down, " in running.ready().ready_line()
+        assert "wrong" not in running.stderr.lower().replace("wrongpass", "")
+        secret.write_text("right\n")
+        running.await_line("^keyrail: route default: the upstream answers")
+        with running.wire() as wire:
+            assert wire.ask("SET", "k", "v") == b"+OK\r\n"
