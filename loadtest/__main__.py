@@ -1,0 +1,88 @@
+"""The command line of the load tests."""
+
+import argparse
+import datetime as dt
+import platform
+import shlex
+import signal
+import sys
+
+from loadtest import benchmark, kernel, memory, quick, report, targets
+from loadtest.benchmark import RunError
+from loadtest.processes import StartError
+
+_RESULTS = targets.REPOSITORY / "loadtest" / "results"
+
+
+def main() -> int:
+    """Run what was asked for; 0 when it was measured, 1 when it could not be."""
+    parser = argparse.ArgumentParser(prog="python -m loadtest", description="How fast Keyrail is.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name, about in (
+        ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
+        ("memory", "idle connections and large values"),
+    ):
+        verb = verbs.add_parser(name, help=about)
+        verb.add_argument("--keyrail", help="program to measure (default: the installed one, else this source tree)")
+        verb.add_argument("--redis", default="redis-server", help="Redis to put behind it (default: %(default)s)")
+        if name == "quick":
+            verb.add_argument("--rounds", type=int, default=7, help="rounds (default: %(default)s)")
+            verb.add_argument("--scale", type=float, default=1.0, help="length of each run (default: %(default)s)")
+        else:
+            verb.add_argument("--connections", type=int, default=5000, help="(default: %(default)s)")
+    chosen = parser.parse_args()
+    # Whoever ends this program in the usual way also ends what it has started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    program = shlex.split(chosen.keyrail) if chosen.keyrail else targets.keyrail_program()
+    try:
+        if chosen.verb == "quick":
+            _quick(program, chosen.redis, chosen.rounds, chosen.scale)
+        else:
+            _memory(program, chosen.redis, chosen.connections)
+    except (RunError, StartError) as error:
+        print(f"loadtest: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _quick(program: list[str], redis_program: str, rounds: int, scale: float) -> None:
+    tool = "redis-benchmark" if benchmark.available() else "a small asyncio generator (redis-benchmark is missing)"
+    print(f"load from {tool}; mixes from a small asyncio generator", file=sys.stderr)
+    with quick.all_targets(redis_program, program) as (redis, ways):
+        samples = list(quick.rounds(redis, ways, rounds, scale, lambda line: print(line, file=sys.stderr)))
+        form = next(way.about for way in ways if way.name == targets.KEYRAIL_BENCH)
+        about = {
+            "Keyrail": f"{form}, one worker",
+            "beside it": ", ".join(way.about for way in ways if way.name in {targets.DIRECT, targets.NUTCRACKER}),
+            **_machine(),
+            "load": f"{tool} (mixes: our own generator), {quick.CLIENTS} clients, 64-byte values, {rounds} rounds",
+            "SET": "with EX 300, but bare to Keyrail under bench.yaml, which adds it",
+            "again": f"python -m loadtest quick --rounds {rounds} --scale {scale:g}",
+        }
+    page = report.markdown(samples, about)
+    report.write(_RESULTS, f"quick-{form}", page, about, samples)
+    print(page)
+
+
+def _memory(program: list[str], redis_program: str, connections: int) -> None:
+    form, findings = memory.findings(program, redis_program, connections)
+    about = {
+        "Keyrail": f"{form}, one worker, supervisor included, under bench.yaml",
+        **_machine(),
+        "again": f"python -m loadtest memory --connections {connections}",
+    }
+    page = report.memory_markdown(findings, about)
+    report.write(_RESULTS, f"memory-{form}", page, about, findings)
+    print(page)
+
+
+def _machine() -> dict[str, str]:
+    return {
+        "machine": f"{kernel.machine()}, shared by Redis, the proxy and the load; {platform.platform()}",
+        "Python": platform.python_version(),
+        "when": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""What the kernel knows about a program: CPU time and memory, summed over its threads and child processes."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def process_tree(pid: int) -> list[int]:
+    """The process and all its descendants that are alive."""
+    tree = [pid]
+    for parent in tree:
+        for task in (_PROC / str(parent) / "task").glob("*"):
+            try:
+                tree += [int(child) for child in (task / "children").read_text().split()]
+            except OSError:
+                continue
+    return tree
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that the tree has used so far, from the scheduler's own nanoseconds."""
+    nanoseconds = 0
+    for member in process_tree(pid):
+        for task in (_PROC / str(member) / "task").glob("*"):
+            try:
+                nanoseconds += int((task / "schedstat").read_text().split()[0])
+            except OSError:
+                continue
+    return nanoseconds / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that a tree occupies now, shared pages counted in part (``pss``), and the sum of its peaks (``peak``)."""
+
+    pss: int
+    peak: int
+
+
+def memory(pid: int) -> Memory:
+    """The memory of the tree."""
+    pss = peak = 0
+    for member in process_tree(pid):
+        pss += _field(member, "smaps_rollup", "Pss")
+        peak += _field(member, "status", "VmHWM")
+    return Memory(pss, peak)
+
+
+def resident(pid: int) -> int:
+    """Resident bytes of the tree."""
+    return sum(_field(member, "status", "VmRSS") for member in process_tree(pid))
+
+
+def forget_peak(pid: int) -> None:
+    """Let the peaks of the tree start again at what is resident now."""
+    for member in process_tree(pid):
+        (_PROC / str(member) / "clear_refs").write_text("5")
+
+
+def _field(pid: int, file: str, name: str) -> int:
+    try:
+        found = re.search(rf"^{name}:\s+(\d+) kB", (_PROC / str(pid) / file).read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) * 1024 if found else 0
+
+
+def machine() -> str:
+    """The processor and how many of them, for the report."""
+    found = re.search(r"^model name\s*:\s*(.+)$", (_PROC / "cpuinfo").read_text(), re.MULTILINE)
+    processors = len(re.findall(r"^processor\s*:", (_PROC / "cpuinfo").read_text(), re.MULTILINE))
+    return f"{processors} × {found[1] if found else 'unknown processor'}"

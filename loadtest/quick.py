@@ -1,0 +1,173 @@
+"""``quick``: every target, every workload, in interleaved rounds."""
+
+import contextlib
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis as redis_py
+
+from loadtest import benchmark, generator, targets, workloads
+from loadtest.benchmark import Measured, RunError
+from loadtest.kernel import cpu_seconds
+from loadtest.targets import KEYRAIL_BENCH, KEYRAIL_NONE, Redis, Target
+from loadtest.workloads import Probe
+
+CLIENTS = 50
+_DISTINCT = 6_400
+_SEED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is sent to whom. ``commands`` counts one run, before scaling; ``only`` limits the targets."""
+
+    name: str
+    pipeline: int
+    commands: int
+    only: frozenset[str] | None = None
+
+    def suits(self, target: Target) -> bool:
+        """Whether this target gets this workload."""
+        return self.only is None or target.name in self.only
+
+
+_MIX_TARGETS = frozenset({targets.DIRECT, KEYRAIL_BENCH})
+WORKLOADS = [
+    Workload("GET", 1, 60_000),
+    Workload("SET", 1, 60_000),
+    Workload("GET", 16, 400_000),
+    Workload("SET", 16, 400_000),
+    Workload("GET", 64, 800_000),
+    Workload("SET", 64, 800_000),
+    Workload("GET (own generator)", 16, 200_000, _MIX_TARGETS),
+    Workload("mix", 16, 200_000, _MIX_TARGETS),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run of one workload on one target; CPU in microseconds per command that was sent."""
+
+    workload: str
+    pipeline: int
+    target: str
+    round: int
+    rate: float
+    p50: float
+    p99: float
+    proxy_cpu: float
+    redis_cpu: float
+
+
+@contextlib.contextmanager
+def all_targets(redis_program: str, keyrail_program: list[str]) -> Iterator[tuple[Redis, list[Target]]]:
+    """A Redis and every way to it, started and preloaded, ended with the block."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
+        redis = stack.enter_context(targets.redis_server(folder, redis_program))
+        with redis_py.Redis(port=redis.port, protocol=2) as connection:
+            workloads.preload(connection)
+        found = [targets.direct(redis), stack.enter_context(targets.nutcracker(folder, redis))]
+        for name, policy in ((KEYRAIL_NONE, "none"), (KEYRAIL_BENCH, str(targets.BENCH_POLICY))):
+            found.append(stack.enter_context(targets.keyrail(name, keyrail_program, redis, policy)))
+        yield redis, [target for target in found if target is not None]
+
+
+def rounds(
+    redis: Redis, ways: Sequence[Target], count: int, scale: float, say: Callable[[str], None]
+) -> Iterator[Sample]:
+    """``count`` rounds; in each every workload runs on every target, which take turns in being first."""
+    for target in ways:
+        check(redis, target)
+    for number in range(count):
+        for workload in WORKLOADS:
+            suited = [target for target in ways if workload.suits(target)]
+            turn = number % len(suited)
+            for target in suited[turn:] + suited[:turn]:
+                sample = measure(redis, target, workload, number, scale)
+                say(
+                    f"round {number + 1}/{count}  {workload.name} P={workload.pipeline}  {target.name}: "
+                    f"{sample.rate:,.0f}/s, {sample.proxy_cpu:.2f} + {sample.redis_cpu:.2f} µs"
+                )
+                yield sample
+    for target in ways:
+        check(redis, target)
+
+
+def check(redis: Redis, target: Target) -> None:
+    """That the target really does what its name says; raises RunError if not."""
+    key = b"%bcheck" % workloads.SET_PREFIX.encode()
+    known = b"%b%012d" % (workloads.GET_PREFIX.encode(), 7)
+    probes = [
+        Probe((b"SET", key, workloads.VALUE), lambda reply: reply == b"OK"),
+        Probe((b"GET", known), lambda reply: reply == workloads.VALUE),
+    ]
+    if target.name == KEYRAIL_BENCH:
+        probes.append(Probe((b"KEYS", b"nothing:like:this"), workloads.refused))
+    if target.name == KEYRAIL_NONE:
+        probes.append(Probe((b"KEYS", b"nothing:like:this"), lambda reply: reply == []))
+    generator.rehearse(target.port, probes, len(probes))
+    with redis_py.Redis(port=redis.port, protocol=2) as connection:
+        lifetime = int(str(connection.ttl(key)))
+    if target.stamps_lifetimes != (0 < lifetime <= workloads.LIFETIME * 1.1):
+        raise RunError(f"{target.name}: a bare SET left a TTL of {lifetime} s")
+
+
+def measure(redis: Redis, target: Target, workload: Workload, number: int, scale: float) -> Sample:
+    """One run, with the CPU time that it took, and with proof that Redis did the work."""
+    commands = max(CLIENTS * workload.pipeline, int(workload.commands * scale))
+    with redis_py.Redis(port=redis.port, protocol=2) as connection:
+        send = _sender(connection, target, workload, commands)
+        before = connection.info("stats")
+        redis_before = cpu_seconds(redis.pid)
+        proxy_before = cpu_seconds(target.pid) if target.pid else 0.0
+        measured = send()
+        proxy_after = cpu_seconds(target.pid) if target.pid else 0.0
+        redis_after = cpu_seconds(redis.pid)
+        after = connection.info("stats")
+    arrived = after["total_commands_processed"] - before["total_commands_processed"]
+    if arrived < commands * 0.9:
+        raise RunError(f"{target.name}: only {arrived} of {commands} commands reached Redis")
+    if workload.name.startswith("GET") and after["keyspace_misses"] != before["keyspace_misses"]:
+        raise RunError(f"{target.name}: some keys were not found")
+    return Sample(
+        workload=workload.name,
+        pipeline=workload.pipeline,
+        target=target.name,
+        round=number,
+        rate=measured.rate,
+        p50=measured.p50,
+        p99=measured.p99,
+        proxy_cpu=(proxy_after - proxy_before) / commands * 1e6,
+        redis_cpu=(redis_after - redis_before) / commands * 1e6,
+    )
+
+
+def _sender(connection: redis_py.Redis, target: Target, workload: Workload, commands: int) -> Callable[[], Measured]:
+    if workload.only is None and benchmark.available():
+        argv = ["GET", f"{workloads.GET_PREFIX}__rand_int__"]
+        if workload.name == "SET":
+            argv = ["SET", f"{workloads.SET_PREFIX}__rand_int__", workloads.VALUE.decode()]
+            if not target.stamps_lifetimes:
+                argv += ["EX", str(workloads.LIFETIME)]
+        return lambda: benchmark.run(
+            target.port,
+            argv,
+            clients=CLIENTS,
+            pipeline=workload.pipeline,
+            commands=commands,
+            keyspace=workloads.KEYSPACE,
+        )
+    chance = random.Random(_SEED)
+    if workload.name == "mix":
+        workloads.preload_mixed(connection)
+        probes = workloads.mixed_probes(chance, _DISTINCT, refusals=target.name == KEYRAIL_BENCH)
+    elif workload.name == "SET":
+        probes = workloads.set_probes(chance, _DISTINCT, lifetime=not target.stamps_lifetimes)
+    else:
+        probes = workloads.get_probes(chance, _DISTINCT)
+    batches = generator.rehearse(target.port, probes, workload.pipeline)
+    return lambda: generator.run(target.port, batches, clients=CLIENTS, pipeline=workload.pipeline, commands=commands)

@@ -1,0 +1,164 @@
+"""From samples to a page: medians with their spread, and each goal beside what was measured.
+
+A ratio between two targets is taken within each round, where both had the same machine, and its median is reported.
+"""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from loadtest.memory import Finding
+from loadtest.quick import Sample
+from loadtest.targets import DIRECT, KEYRAIL_BENCH, KEYRAIL_NONE, NUTCRACKER
+
+Figure = Callable[[Sample], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median of several rounds between the smallest and the largest."""
+
+    least: float
+    median: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A ratio that one target (or workload) has to keep to another."""
+
+    what: str
+    figure: Figure
+    of: tuple[str, int, str]
+    to: tuple[str, int, str]
+    bound: float
+    at_most: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A goal, and what the rounds say about it."""
+
+    goal: Goal
+    ratio: Spread
+
+    @property
+    def met(self) -> bool:
+        """Whether the median keeps the bound."""
+        if self.goal.at_most:
+            return self.ratio.median <= self.goal.bound
+        return self.ratio.median >= self.goal.bound
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Median and extremes."""
+    return Spread(min(values), statistics.median(values), max(values))
+
+
+def _rate(sample: Sample) -> float:
+    return sample.rate
+
+
+def _proxy_cpu(sample: Sample) -> float:
+    return sample.proxy_cpu
+
+
+def _whole_cpu(sample: Sample) -> float:
+    return sample.proxy_cpu + sample.redis_cpu
+
+
+def goals() -> list[Goal]:
+    """What Keyrail under bench.yaml promises, compiled."""
+    promised = []
+    for verb in ("GET", "SET"):
+        alone = (verb, 1, KEYRAIL_BENCH), (verb, 1, NUTCRACKER)
+        promised += [
+            Goal(f"{verb} P=1: CPU of proxy and Redis, of nutcracker's", _whole_cpu, *alone, 1.0, True),
+            Goal(f"{verb} P=1: throughput, of nutcracker's", _rate, *alone, 0.97, False),
+        ]
+        for pipeline in (16, 64):
+            deep = (verb, pipeline, KEYRAIL_BENCH), (verb, pipeline, NUTCRACKER)
+            promised += [
+                Goal(f"{verb} P={pipeline}: throughput, of nutcracker's", _rate, *deep, 1.5, False),
+                Goal(f"{verb} P={pipeline}: proxy CPU, of nutcracker's", _proxy_cpu, *deep, 0.6, True),
+            ]
+    for pipeline in (1, 16, 64):
+        own = ("GET", pipeline, KEYRAIL_BENCH), ("GET", pipeline, KEYRAIL_NONE)
+        promised.append(Goal(f"GET P={pipeline}: throughput, of the one without policy", _rate, *own, 0.9, False))
+    mixed = ("mix", 16, KEYRAIL_BENCH), ("GET (own generator)", 16, KEYRAIL_BENCH)
+    promised.append(Goal("mix P=16: throughput, of GET's", _rate, *mixed, 0.7, False))
+    return promised
+
+
+def judge(samples: Sequence[Sample]) -> list[Outcome]:
+    """The outcome of every goal whose two sides were measured."""
+    by_case: dict[tuple[str, int, str], dict[int, Sample]] = {}
+    for sample in samples:
+        case = (sample.workload, sample.pipeline, sample.target)
+        by_case.setdefault(case, {})[sample.round] = sample
+    outcomes = []
+    for goal in goals():
+        ours, theirs = by_case.get(goal.of, {}), by_case.get(goal.to, {})
+        ratios = [goal.figure(ours[n]) / goal.figure(theirs[n]) for n in ours if n in theirs]
+        if ratios:
+            outcomes.append(Outcome(goal, spread(ratios)))
+    return outcomes
+
+
+def markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+    """The whole report."""
+    lines = ["# Keyrail under load", ""]
+    lines += [f"- {name}: {text}" for name, text in about.items()]
+    lines += ["", "Medians of the rounds, with the least and the most of them.", ""]
+    cases = dict.fromkeys((sample.workload, sample.pipeline) for sample in samples)
+    for workload, pipeline in cases:
+        lines += [f"## {workload}, P={pipeline}", ""]
+        lines += ["| | commands/s | p50 ms | p99 ms | proxy µs | Redis µs | both µs |"]
+        lines += ["|---|---|---|---|---|---|---|"]
+        for target in (DIRECT, NUTCRACKER, KEYRAIL_NONE, KEYRAIL_BENCH):
+            rows = [s for s in samples if (s.workload, s.pipeline, s.target) == (workload, pipeline, target)]
+            if rows:
+                lines.append(_row(target, rows))
+        lines.append("")
+    outcomes = judge(samples)
+    lines += ["## Goals", "", "Ratios within a round.", "", "| | goal | measured | |", "|---|---|---|---|"]
+    for outcome in outcomes:
+        goal, ratio = outcome.goal, outcome.ratio
+        sign = "≤" if goal.at_most else "≥"
+        lines.append(
+            f"| {goal.what} | {sign} {goal.bound:g} | {ratio.median:.2f} ({ratio.least:.2f}–{ratio.most:.2f}) "
+            f"| {'met' if outcome.met else 'MISSED'} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _row(target: str, rows: Sequence[Sample]) -> str:
+    rates = spread([row.rate for row in rows])
+    cells = [f"{rates.median:,.0f} ({rates.least:,.0f}–{rates.most:,.0f})"]
+    for figure in (lambda s: s.p50, lambda s: s.p99, _proxy_cpu, lambda s: s.redis_cpu, _whole_cpu):
+        found = spread([figure(row) for row in rows])
+        cells.append(f"{found.median:.2f} ({found.least:.2f}–{found.most:.2f})")
+    if target == DIRECT:
+        cells[3] = "–"
+    return f"| {target} | {' | '.join(cells)} |"
+
+
+def memory_markdown(findings: Sequence[Finding], about: Mapping[str, str]) -> str:
+    """The report on memory."""
+    lines = ["# Keyrail's memory", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    lines += ["| | measured | goal | |", "|---|---|---|---|"]
+    for finding in findings:
+        goal = "stated" if finding.bound is None else f"≤ {finding.bound:,g} {finding.unit}"
+        verdict = "" if finding.bound is None else "met" if finding.met else "MISSED"
+        lines.append(f"| {finding.what} | {finding.value:,.1f} {finding.unit} | {goal} | {verdict} |")
+    return "\n".join([*lines, ""])
+
+
+def write(folder: Path, name: str, page: str, about: Mapping[str, str], results: Sequence[Sample | Finding]) -> None:
+    """The page and, beside it, every sample."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(page)
+    data = {"about": dict(about), "results": [asdict(result) for result in results]}
+    (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")

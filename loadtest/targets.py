@@ -1,0 +1,102 @@
+"""What is measured: the same private Redis, reached directly, through nutcracker, and through Keyrail."""
+
+import contextlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadtest.processes import StartError, free_port, running
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+BENCH_POLICY = REPOSITORY / "policies" / "bench.yaml"
+
+DIRECT = "direct"
+NUTCRACKER = "nutcracker"
+KEYRAIL_NONE = "keyrail none"
+KEYRAIL_BENCH = "keyrail bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One way to Redis. ``pid`` is the proxy's (None for direct), ``about`` what the report says of it."""
+
+    name: str
+    port: int
+    pid: int | None
+    about: str
+
+    @property
+    def stamps_lifetimes(self) -> bool:
+        """A SET without a lifetime gets one on the way."""
+        return self.name == KEYRAIL_BENCH
+
+
+@dataclass(frozen=True, slots=True)
+class Redis:
+    """The server behind all targets."""
+
+    port: int
+    pid: int
+    version: str
+
+
+@contextlib.contextmanager
+def redis_server(folder: Path, program: str) -> Iterator[Redis]:
+    """A Redis without persistence on a port of its own."""
+    port = free_port()
+    argv = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    argv += ["--dir", str(folder), "--maxclients", "20000"]
+    with running(argv) as server:
+        server.wait_for_port(port)
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+        yield Redis(port, server.pid, " ".join(said.split()[:3]))
+
+
+def direct(redis: Redis) -> Target:
+    """Redis without a proxy."""
+    return Target(DIRECT, redis.port, None, redis.version)
+
+
+@contextlib.contextmanager
+def nutcracker(folder: Path, redis: Redis) -> Iterator[Target | None]:
+    """Twemproxy with one connection to Redis, its default; None where it is not installed."""
+    program = shutil.which("nutcracker") or shutil.which("nutcracker", path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        yield None
+        return
+    port = free_port()
+    config = folder / "nutcracker.yml"
+    config.write_text(
+        f"bench:\n  listen: 127.0.0.1:{port}\n  redis: true\n  hash: fnv1a_64\n  distribution: ketama\n"
+        f"  preconnect: true\n  auto_eject_hosts: false\n  servers:\n   - 127.0.0.1:{redis.port}:1\n"
+    )
+    argv = [program, "-c", str(config), "-s", str(free_port()), "-a", "127.0.0.1", "-v", "4"]
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    with running(argv) as proxy:
+        proxy.wait_for_port(port)
+        yield Target(NUTCRACKER, port, proxy.pid, (said.stdout + said.stderr).splitlines()[0])
+
+
+def keyrail_program() -> list[str]:
+    """The ``keyrail`` installed beside this interpreter, else this source tree."""
+    installed = Path(sys.executable).parent / "keyrail"
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "proxy"]
+
+
+@contextlib.contextmanager
+def keyrail(name: str, program: list[str], redis: Redis, policy: str, *extra: str) -> Iterator[Target]:
+    """Keyrail with one worker under ``policy`` (a file, or "none")."""
+    port = free_port()
+    argv = [*program, "serve", "--listen", f"redis://127.0.0.1:{port}"]
+    argv += ["--upstream", f"redis://127.0.0.1:{redis.port}", "--policy", policy]
+    argv += ["--admin", "off", "--workers", "1", *extra]
+    with running(argv, cwd=REPOSITORY) as proxy:
+        ready = proxy.wait_for_line("ready on")
+        proxy.wait_for_port(port)
+        form = next((form for form in ("compiled", "plain") if form in ready), None)
+        if form is None:
+            raise StartError(f"{name}: the ready line names neither compiled nor plain: {ready}")
+        yield Target(name, port, proxy.pid, form)
