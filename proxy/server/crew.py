@@ -42,6 +42,9 @@ FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
 PREPARE_SECONDS = 15.0
 ANSWER_SECONDS = 1.0
 
+SILENT_SECONDS = 5.0
+"""Workers report every second; one that has not for so long is stuck."""
+
 
 class CrewError(Exception):
     """The crew cannot start; the text is one line."""
@@ -56,6 +59,7 @@ class _Member:
     channel: Channel
     serving: bool = False
     report: Report | None = None
+    heard: float = field(default_factory=time.monotonic)
     prepared: asyncio.Future[Prepared] | None = None
     answers: dict[int, asyncio.Future[Answer]] = field(default_factory=dict)
 
@@ -97,6 +101,12 @@ class Crew:
     def living(self) -> int:
         """Workers that serve."""
         return sum(member.serving for member in self._members.values())
+
+    def silent(self) -> list[tuple[int, float]]:
+        """Return the workers that serve but have not reported for long, with the seconds since they did."""
+        now = time.monotonic()
+        ages = [(member.number, now - member.heard) for member in self._members.values() if member.serving]
+        return [(number, age) for number, age in ages if age > SILENT_SECONDS]
 
     def figures(self) -> list[RouteFigures]:
         """Return each route's figures over all workers."""
@@ -229,6 +239,7 @@ class Crew:
                 member.serving = True
             case Report():
                 member.report = message
+                member.heard = time.monotonic()
             case Told(question, answer):
                 waiting = member.answers.get(question)
                 if waiting is not None and not waiting.done():

@@ -11,6 +11,7 @@ SIGTERM and SIGINT stop it, a second one at once; SIGHUP reloads the policies.
 
 import asyncio
 import contextlib
+import resource
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -71,6 +72,7 @@ class Supervisor:
     async def run(self) -> int:
         """Serve until a signal says stop; return the exit status. Raises StartError."""
         self._heed_signals()
+        _allow_many_files()
         try:
             starting = self._spawn(self._start())
             await self._first(starting, self._spawn(self._stop.wait()))
@@ -92,6 +94,7 @@ class Supervisor:
         missing = self._settings.workers - self._crew.living
         if missing:
             reasons.append(f"{missing} of {self._settings.workers} workers are not serving")
+        reasons += [f"worker {number} has not reported for {age:.0f} s" for number, age in self._crew.silent()]
         reasons += [f"route {f.name}: {f.reason or 'not ready'}" for f in self._crew.figures() if not f.ready]
         return reasons
 
@@ -131,7 +134,8 @@ class Supervisor:
         for index, (route, its) in enumerate(zip(self._settings.routes, figures, strict=True)):
             listeners = ", ".join(str(address) for address in self._listeners.addresses(index))
             upstream = f"embedded Valkey ({route.upstream})" if route.embedded else str(route.upstream)
-            down = "" if its.ready else f" (down, {its.reason or 'no answer'})"
+            reason = its.reason.removeprefix(f"{route.upstream}: ") or "no answer"
+            down = "" if its.ready else f" (down, {reason})"
             shown.append(f"{listeners} -> {upstream}{down} policy {route.policy} generation {crew.generation}")
             self._ready[route.name] = its.ready
         admin = f"; admin {self._admin.url}" if self._admin is not None else ""
@@ -168,6 +172,8 @@ class Supervisor:
             notice("the embedded Valkey has ended: stopping")
             status = FAILURE
             self._stop.set()
+        # The workers close theirs; while one copy is open, the kernel would go on taking connections.
+        self._listeners.close()
         await self._first(self._spawn(self._crew.drain(self._settings.drain)), self._spawn(self._now.wait()))
         return status
 
@@ -232,6 +238,15 @@ def _check(settings: Settings) -> tuple[Policy, ...]:
     if problems:
         raise StartError(problems, USAGE)
     return policies
+
+
+def _allow_many_files() -> None:
+    """Raise the number of files that this process and its workers may open: each connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (OSError, ValueError):
+        notice("cannot raise the limit of open files: connections may be refused early")
 
 
 @contextlib.contextmanager

@@ -25,6 +25,16 @@ rules:
 """
 
 
+def await_refusal(port: int) -> None:
+    """Wait until nobody listens there any more."""
+    for _ in ticks(0.7):
+        try:
+            Wire(Address(port=port)).close()
+        except ConnectionRefusedError:
+            return
+    raise AssertionError("still accepting connections")
+
+
 @pytest.fixture
 def upstream(fleet: Fleet) -> str:
     return fleet.engine("valkey-9.1", "server").url
@@ -245,13 +255,29 @@ def test_sigterm_lets_clients_have_what_they_are_owed(upstream: str) -> None:
             blocked.say("BLPOP", "nothing:here", "1")
             time.sleep(0.2)
             running.process.send_signal(signal.SIGTERM)
+            await_refusal(port)
             assert blocked.frame() == b"*-1\r\n"
             with pytest.raises(Closed):
                 idle.frame()
         status, _ = running.exit()
         assert status == 0
-        with pytest.raises(OSError, match="refused"):
-            Wire(Address(port=port))
+
+
+def test_a_worker_that_is_stuck_is_not_ready(upstream: str) -> None:
+    with serve("--upstream", upstream, "--policy", "none") as running:
+        (worker,) = running.ready().workers()
+        os.kill(worker, signal.SIGSTOP)
+        status, body = 200, ""
+        for _ in ticks(10):
+            status, body = running.http("/readyz")
+            if status == 503:
+                break
+        assert re.fullmatch(r"worker 0 has not reported for \d s\n", body)
+        os.kill(worker, signal.SIGCONT)
+        for _ in ticks(5):
+            if running.http("/readyz")[0] == 200:
+                break
+        assert running.http("/readyz")[0] == 200
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
