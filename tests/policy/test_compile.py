@@ -80,6 +80,12 @@ def test_a_rewrite_is_seen_by_the_rules_after_it() -> None:
     assert decision.verdict.edit(b"0") == b"120"
 
 
+def test_a_rule_does_not_see_its_own_rewrite() -> None:
+    rules = ((_Fixed("echo", Rewrite([b"PING", b"x"])), Mode.ENFORCE), (_Once("once"), Mode.ENFORCE))
+    decision = CompiledPolicy(Policy("test"), STANDARD, rules).judge(command("PING"), context())
+    assert [hit.rule for hit in decision.hits] == ["echo", "once"]
+
+
 def test_a_rewritten_command_keeps_its_streamed_argument() -> None:
     decision = compiled(ALL % "enforce").judge(streamed([b"SETNX", b"a:1", b""], 2, 2**28), context())
     assert isinstance(decision.verdict, Rewrite)
@@ -166,6 +172,19 @@ class _Fixed:
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         lowering.judge()
+
+
+class _Once(_Fixed):
+    """A rule that must be asked once."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, Rewrite([b"PING", b"y"]))
+        self._asked = False
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        assert not self._asked
+        self._asked = True
+        return super().judge(command, context)
 
 
 class _Failing(_Fixed):
