@@ -26,6 +26,7 @@ from proxy.policy import Policy, PolicyError
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState
 from proxy.server.crew import Crew, CrewError
+from proxy.server.figures import RouteFigures
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
@@ -77,6 +78,8 @@ class Supervisor:
             starting = self._spawn(self._start())
             await self._first(starting, self._spawn(self._stop.wait()))
             if not starting.done():
+                starting.cancel()
+                await asyncio.wait([starting])
                 return 0
             reloader = starting.result()
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: self._spawn(reloader.reload()))
@@ -142,8 +145,7 @@ class Supervisor:
         workers = f"{crew.living} worker{'s' if crew.living > 1 else ''}"
         notice(f"ready on {'; '.join(shown)}; {workers}, {FORM}{admin}")
         for its in figures:
-            if its.features_off:
-                notice(f"route {its.name}: off, since the upstream does not allow it: {', '.join(its.features_off)}")
+            _notice_features(its)
         crew.on_change = self._notice_changes
 
     def _notice_changes(self) -> None:
@@ -156,6 +158,7 @@ class Supervisor:
                 if its.ready:
                     engine = f" ({its.engine['name']} {its.engine['version']})" if its.engine else ""
                     notice(f"route {its.name}: the upstream answers{engine}")
+                    _notice_features(its)
                 else:
                     notice(f"route {its.name}: not ready: {its.reason}")
 
@@ -238,6 +241,11 @@ def _check(settings: Settings) -> tuple[Policy, ...]:
     if problems:
         raise StartError(problems, USAGE)
     return policies
+
+
+def _notice_features(its: RouteFigures) -> None:
+    if its.features_off:
+        notice(f"route {its.name}: off, since the upstream does not allow it: {', '.join(its.features_off)}")
 
 
 def _allow_many_files() -> None:

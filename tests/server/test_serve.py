@@ -131,6 +131,11 @@ def test_a_stale_unix_socket_is_replaced(upstream: str, tmp_path: Path) -> None:
         for _ in range(4):
             with Wire(Address(path=str(file))) as wire:
                 assert wire.ask("PING") == b"+PONG\r\n"
+        # A worker that ends in good order leaves the file to the others.
+        os.kill(running.workers()[0], signal.SIGTERM)
+        running.await_metric("keyrail_worker_restarts_total", 1)
+        with Wire(Address(path=str(file))) as wire:
+            assert wire.ask("PING") == b"+PONG\r\n"
         assert running.stop() == 0
     assert not file.exists()
 
