@@ -45,6 +45,7 @@ cdef class Intake(Creditor):
     cpdef relieved(self)
     @cython.locals(size=cython.Py_ssize_t)
     cdef _keep(self, bytes data, Py_ssize_t position, bint partial)
+    @cython.locals(partial=Request, assembly=bytearray, code=cython.int)
     cdef _assemble(self)
     @cython.locals(position=cython.Py_ssize_t, end=cython.Py_ssize_t, outcome=cython.int, code=cython.int,
                    request=Request)

@@ -157,11 +157,14 @@ class Intake(Creditor):
         if self.halted or self.stalled or self.full or self.running:
             self.hold()
             return
-        code = self.partial.resume(self.assembly, self.limits)
-        if code == NEED_MORE or code == LARGE:
-            self.assembling(len(self.assembly))
+        partial, assembly = self.partial, self.assembly
+        if partial is None or assembly is None:
             return
-        data = bytes(self.assembly)
+        code = partial.resume(assembly, self.limits)
+        if code == NEED_MORE or code == LARGE:
+            self.assembling(len(assembly))
+            return
+        data = bytes(assembly)
         self.assembly = None
         self.partial = None
         self._advance(data)
@@ -216,7 +219,7 @@ class Intake(Creditor):
         budget = terms.window - self.owed
         start = position
         count = 0
-        pieces = None
+        pieces: list[bytes] | None = None
         while True:
             code = request.scan(data, position, self.limits)
             if code != COMPLETE:
@@ -242,7 +245,7 @@ class Intake(Creditor):
                     pieces.append(data[start : request.start])
                 self._rewrite(data, request, plan, decision, pieces)
                 start = position
-        if count > 0:
+        if count > 0 and ledger is not None:
             if pieces is None:
                 chunk = data if start == 0 and position == len(data) else data[start:position]
             else:

@@ -66,6 +66,8 @@ cdef class Ledger:
     cdef Py_ssize_t _distribute(self, bytes data, const unsigned char *p, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _continue(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(entry=Entry)
+    cdef _settle_head(self)
     @cython.locals(scanner=ReplyScanner, i=cython.Py_ssize_t, n=cython.Py_ssize_t, done=cython.Py_ssize_t,
                    due=cython.Py_ssize_t, creditor=Creditor)
     cdef Py_ssize_t _forward(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t start,
@@ -86,10 +88,9 @@ cdef class Ledger:
     cdef tuple _chain(self, Entry first, Entry last, Entry entry)
     @cython.locals(said=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _push(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
-    cdef Py_ssize_t _forward_one(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _second_line(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
-    @cython.locals(n=cython.Py_ssize_t, head=Entry, frame=bytes, expected=cython.bint)
+    @cython.locals(n=cython.Py_ssize_t, head=Entry, frame=bytes)
     cdef Py_ssize_t _confirm(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _uninvited(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3

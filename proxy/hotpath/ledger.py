@@ -158,7 +158,7 @@ class Ledger:
     def send(self, chunk: bytes) -> None:
         """Put bytes behind what leaves at the next ``flush``."""
         self.outgoing.append(chunk)
-        if not self.scheduled:
+        if not self.scheduled and self.schedule is not None:
             self.scheduled = True
             self.schedule()
 
@@ -169,7 +169,7 @@ class Ledger:
         if outgoing:
             data = outgoing[0] if len(outgoing) == 1 else b"".join(outgoing)
             outgoing.clear()
-            if not self.closed:
+            if not self.closed and self.write is not None:
                 self.write(data)
 
     def _push_entry(self, entry: Entry) -> None:
@@ -227,8 +227,13 @@ class Ledger:
         if self.destination is not None:
             self._deliver(self.destination, data[i:n])
         if self.scanner.elements == 0 and self.counts:
-            self._settle(self.head, 1)
+            self._settle_head()
         return n
+
+    def _settle_head(self) -> None:
+        entry = self.head
+        assert entry is not None, "a frame that counts was begun for the head"
+        self._settle(entry, 1)
 
     def _forward(self, entry: Entry, data: bytes, p: bytes, start: int, size: int) -> int:
         scanner = self.scanner
@@ -275,7 +280,7 @@ class Ledger:
             self.destination = creditor
             self.counts = counts
         elif counts:
-            self._settle(self.head, 1)
+            self._settle_head()
         return n
 
     def _whole(self, p: bytes, i: int, size: int) -> int:
@@ -352,6 +357,7 @@ class Ledger:
             first, last = self._chain(first, last, Entry(entry.creditor, count - position, _FORWARD, None))
         self._deliver(entry.creditor, b"*%d\r\n" % (count - hidden))
         entry.creditor.owed += count - 1
+        assert last is not None, "count is at least 1"
         last.next = entry.next
         if self.tail is entry:
             self.tail = last
@@ -359,7 +365,7 @@ class Ledger:
         return n
 
     def _chain(self, first: Entry | None, last: Entry | None, entry: Entry) -> tuple[Entry, Entry]:
-        if last is None:
+        if first is None or last is None:
             return entry, entry
         last.next = entry
         return first, entry
@@ -381,11 +387,8 @@ class Ledger:
         if self.head is None:
             return self._uninvited(data, p, i, size)
         if self.head.fate == _FORWARD:
-            return self._forward_one(data, p, i, size)
+            return self._stream(data, p, i, size, self.head.creditor, True)
         return self._special(self.head, data, p, i, size)
-
-    def _forward_one(self, data: bytes, p: bytes, i: int, size: int) -> int:
-        return self._stream(data, p, i, size, self.head.creditor, True)
 
     def _second_line(self, p: bytes, i: int, size: int) -> int:
         # The end of the frame's first element when that is a short string; 0 when it is not.
@@ -408,14 +411,15 @@ class Ledger:
             return n
         head = self.head
         frame = data[i:n]
-        expected = head is not None and head.fate == _CONFIRM and self.listener.confirms(frame, head.payload[0])
-        if expected and head.due < 0:
+        if head is not None and (head.fate != _CONFIRM or not self.listener.confirms(frame, head.payload[0])):
+            head = None
+        if head is not None and head.due < 0:
             head.due = head.payload[1]()
             head.creditor.owed += head.due - 1
         self.listener.confirm(frame)
         if self.owner is not None:
             self._deliver(self.owner, frame)
-        if expected:
+        if head is not None:
             self._settle(head, 1)
         return n
 

@@ -55,11 +55,11 @@ cdef class Plan:
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                      Counters counters) except -1
-    @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
-    cdef bint _names_pass(self, NameProgram program, Request request, const unsigned char *data, KeyFinder keys,
+    @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cdef bint _names_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                           Py_ssize_t found) except -1
-    @cython.locals(argc=cython.Py_ssize_t)
-    cdef int _append(self, Appending appending, Request request, const unsigned char *data) except -1
+    @cython.locals(appending=Appending, argc=cython.Py_ssize_t)
+    cdef int _append(self, int command_id, Request request, const unsigned char *data) except -1
     @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
                 Counters counters)

@@ -136,7 +136,7 @@ class Plan:
         self.operations = bytearray(commands)
         self.programs: list[NameProgram | None] = [None] * commands
         self.appendings: list[Appending | None] = [None] * commands
-        self.names: list[bytes | None] = [None] * commands
+        self.names = [b""] * commands
         self.known_programs: list[NameProgram] = []
         self.suffix = b""
         self.added = 0
@@ -162,7 +162,7 @@ class Plan:
         access: int,
         empty_segments: bool,
     ) -> int:
-        """A program for ``check_names``; lengths in bytes, ``separator`` -1 for none, ``access`` READS, WRITES or both."""
+        """A program for ``check_names``: lengths in bytes, no ``separator`` is -1, ``access`` READS, WRITES or both."""
         program = NameProgram(
             allowed, min_length, max_length, separator, min_segments, max_segments, access, empty_segments
         )
@@ -177,7 +177,7 @@ class Plan:
     def append(
         self, command_id: int, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]
     ) -> None:
-        """With ``argc`` arguments a suffix is appended; with more, and the next in ``satisfied_by``, they pass; else judge."""
+        """Append a suffix to ``argc`` arguments; more pass where the next is in ``satisfied_by``, else are judged."""
         self.operations[command_id] |= _OP_APPEND
         self.appendings[command_id] = Appending(argc, added, suffixes, satisfied_by)
 
@@ -187,7 +187,7 @@ class Plan:
         self.names[command_id] = name
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
-        """PASS, APPEND, SWAP or JUDGE; for APPEND and SWAP the attributes ``suffix``, ``added`` and ``name`` say what."""
+        """PASS, APPEND, SWAP or JUDGE; ``suffix``, ``added`` and ``name`` say what is appended or swapped in."""
         operation = self.operations[command_id]
         if operation == 0:
             return _PASS
@@ -196,11 +196,11 @@ class Plan:
         found = 0
         if operation & (_OP_COUNT | _OP_NAMES):
             found = keys.find(command_id, request)
-        if operation & _OP_NAMES and not self._names_pass(self.programs[command_id], request, data, keys, found):
+        if operation & _OP_NAMES and not self._names_pass(command_id, request, data, keys, found):
             return _JUDGE
         outcome = _PASS
         if operation & _OP_APPEND:
-            outcome = self._append(self.appendings[command_id], request, data)
+            outcome = self._append(command_id, request, data)
             if outcome == _JUDGE:
                 return _JUDGE
         elif operation & _OP_SWAP and request.argc > 1:
@@ -212,7 +212,9 @@ class Plan:
             self.count(request, data, keys, found, counters)
         return outcome
 
-    def _names_pass(self, program: NameProgram, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
+    def _names_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
+        program = self.programs[command_id]
+        assert program is not None
         i = 0
         while i < found:
             index = keys.indexes[i]
@@ -221,7 +223,9 @@ class Plan:
             i += 1
         return True
 
-    def _append(self, appending: Appending, request: Request, data: bytes) -> int:
+    def _append(self, command_id: int, request: Request, data: bytes) -> int:
+        appending = self.appendings[command_id]
+        assert appending is not None
         argc = appending.argc
         if request.argc == argc:
             self.suffix = appending.next_suffix()
@@ -236,5 +240,5 @@ class Plan:
         i = 0
         while i < found:
             index = keys.indexes[i]
-            counters.add(data, request.starts[index], request.ends[index], keys.access[i] & _WRITES)
+            counters.add(data, request.starts[index], request.ends[index], keys.access[i] == _WRITES)
             i += 1

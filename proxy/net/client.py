@@ -8,7 +8,7 @@ leaving would not be seen, and something would be popped for nobody.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 from proxy.hotpath.intake import Intake
 from proxy.net.upstream import UpstreamConnection
@@ -26,7 +26,7 @@ _UPSTREAM_CONGESTED = 2
 _log = logging.getLogger("keyrail.client")
 
 
-class ClientGate(Gate):
+class ClientGate(Gate, Protocol):
     """The route, as its client connections see it."""
 
     query_limit: int
@@ -58,7 +58,7 @@ class ClientConnection(Session, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wire the session to the transport."""
-        self.transport = cast(asyncio.Transport, transport)
+        self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
         self.write = self.transport.write
         peer = self.transport.get_extra_info("peername")
@@ -126,7 +126,7 @@ class ClientConnection(Session, asyncio.Protocol):
         # A fault in one client's session must not reach the upstream or the client that set it off.
         try:
             step()
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, it is this client's own
             _log.exception("a client's session failed; the client is closed")
             self.close("internal_error")
 

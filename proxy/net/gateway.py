@@ -5,6 +5,7 @@ needed, but for one that is always wanted: as long as it stands, the route is re
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import ssl
@@ -82,6 +83,7 @@ class Gateway:
         self._retrying = False
         self._closing = False
         self._attempted = asyncio.Event()
+        self._drained = asyncio.Event()
         self._available: dict[str | None, frozenset[str]] = {}
         self._regimes: dict[frozenset[str], Regime] = {}
         self._former: list[Regime] = []
@@ -134,9 +136,10 @@ class Gateway:
         """Read no more; give each client up to ``seconds`` to receive what it is owed, then close it."""
         for client in list(self.clients):
             client.close_when_paid("shutdown")
-        deadline = self.loop.time() + seconds
-        while self.clients and self.loop.time() < deadline:
-            await asyncio.sleep(0.01)
+        self._drained = asyncio.Event()
+        if self.clients:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), seconds)
         for client in list(self.clients):
             client.close("shutdown")
 
@@ -267,6 +270,8 @@ class Gateway:
         """A client has gone."""
         self.clients.discard(client)
         self._closed[cause] += 1
+        if not self.clients:
+            self._drained.set()
         self._local += client.local
 
     # What sessions ask for
@@ -508,7 +513,7 @@ class Gateway:
         self._attempted.set()
         self._events["connect_failures"] += 1
         if pool.key == self.home and not pool.alive(Lane.FAST):
-            text = str(error) or type(error).__name__
+            text = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
             self.reason = f"{self.route.upstream}: {text}"
         if (pool.key == self.home and lane is Lane.FAST) or any(pool.waiting_shared.values()):
             self._retry_later()

@@ -116,4 +116,3 @@ class Backoff:
     def succeeded(self) -> None:
         """Start anew."""
         self._failures = 0
-

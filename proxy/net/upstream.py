@@ -88,7 +88,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wire the ledger to the transport."""
-        self.transport = cast(asyncio.Transport, transport)
+        self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
         self.write = self.transport.write
         self.schedule = partial(self.loop.call_soon, self.flush)
@@ -109,7 +109,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         if self.shared:
             self.usable = False
         elif self.owner is not None:
-            cast(Reader, self.owner).pause_source()
+            cast("Reader", self.owner).pause_source()
 
     def resume_writing(self) -> None:
         """Redis takes more again."""
@@ -117,7 +117,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         if self.shared:
             self._reopen()
         elif self.owner is not None:
-            cast(Reader, self.owner).resume_source()
+            cast("Reader", self.owner).resume_source()
 
     def open_to_all(self, lane: Lane) -> None:
         """Become a shared connection of the lane."""
@@ -182,7 +182,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         """A client does not take what it is sent: hold its replies back where they are."""
         if not self.reading or not isinstance(creditor, asyncio.BaseProtocol) or creditor.gone:
             return
-        reader = cast(Reader, creditor)
+        reader = cast("Reader", creditor)
         if self.shared:
             if reader.waiting() <= self.keeper.output_limit:
                 return
@@ -216,7 +216,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def _give_up(self, creditor: Creditor) -> None:
         self._held_timer = None
-        cast(Reader, creditor).close("slow_reader")
+        cast("Reader", creditor).close("slow_reader")
         self.resume()
 
     def _others_wait(self, creditor: Creditor) -> bool:

@@ -175,11 +175,7 @@ class Session(Intake):
         if self.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
             return transaction.queue(self, item)
         # The transaction's look-ahead is the only handler that reads on.
-        outcome = (
-            transaction.multi(self, item, data, end)
-            if state is State.MULTI
-            else _HANDLERS[state](self, item)
-        )
+        outcome = transaction.multi(self, item, data, end) if state is State.MULTI else _HANDLERS[state](self, item)
         if outcome == WAIT:
             self.held = item
         return outcome
@@ -311,10 +307,10 @@ class Session(Intake):
                 return current
             self.unpin()
             current = None
-        if current is not None and current.usable and not current.closed:
-            # A client with debts on the slow lane stays there: it never has debts on two.
-            if self.direct == (lane is Lane.FAST) or (not self.direct and self.owed > 0):
-                return current
+        # A client with debts on the slow lane stays there: it never has debts on two.
+        stays = self.direct == (lane is Lane.FAST) or (not self.direct and self.owed > 0)
+        if stays and current is not None and current.usable and not current.closed:
+            return current
         if self.owed > 0:
             self.wait_until_settled()
             return None

@@ -17,7 +17,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
 from proxy.session import transaction
 from proxy.wire.encode import encode_error
-from proxy.wire.request import LARGE, MALFORMED, Request
+from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
@@ -117,23 +117,21 @@ class _Stream:
             if len(self.argv) == self.expected:
                 self._finish(data[position:])
                 return
-            position = self._read_arguments(data, position)
-            if not self.left and len(self.argv) < self.expected:
+            position, stopped = self._read_arguments(data, position)
+            if stopped:
                 self.rest = data[position:]
                 return
 
-    def _read_arguments(self, data: bytes, position: int) -> int:
-        # Take the arguments that are whole from ``position``, up to another large one.
+    def _read_arguments(self, data: bytes, position: int) -> tuple[int, bool]:
+        # Take the arguments that are whole from ``position``, up to another large one: the new position, and whether
+        # more bytes are needed to go on.
         walker = Request()
         walker.expected = self.expected - len(self.argv)
         walker.position = position
         code = walker.resume(data, self.session.limits)
         if code == MALFORMED:
             self.session.malformed(walker)
-            self.argv = [b""] * self.expected
-            self.refusal = b""
-            self.left = 1 << 62
-            return position
+            return position, True
         end = walker.ends[walker.argc - 1] + 2 if walker.argc else position
         self.argv += walker.arguments()
         if code == LARGE:
@@ -141,7 +139,7 @@ class _Stream:
             self.left = walker.bulk + 2
             end = walker.position
         self.emit(data[position:end])
-        return int(end)
+        return end, code not in (COMPLETE, LARGE)
 
     def _finish(self, following: bytes) -> None:
         session = self.session
@@ -153,7 +151,7 @@ class _Stream:
         if self.refusal is None:
             assert self.judged is not None
             session.count_keys(self.judged)
-            _submit(session, self.judged, self.tail, self.edit)
+            _submit(session, self.tail, self.edit)
         elif session.pinned is not None:
             session.refuse(self.refusal)
             session.settle_pin()
@@ -174,7 +172,7 @@ class _Stream:
         self.tail = self.withheld
 
 
-def _submit(session: "Session", command: Command, tail: bytes, edit: ReplyEdit | None) -> None:
+def _submit(session: "Session", tail: bytes, edit: ReplyEdit | None) -> None:
     if session.transaction is not None:
         transaction.queue_bytes(session, tail, edit)
         return

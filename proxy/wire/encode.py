@@ -5,15 +5,17 @@ Requests are packed by hiredis. Replies of the proxy's own use only the types th
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from hiredis import pack_command
 
-_ONE_LINE = {byte: " " for byte in [*range(0x20), 0x7F]}
+_ONE_LINE = dict.fromkeys([*range(32), 127], " ")
 
 
 def encode_command(argv: Sequence[bytes]) -> bytes:
     """A request as an array of bulk strings."""
-    packed: bytes = pack_command(tuple(argv))
+    words: Any = tuple(argv)  # hiredis types its argument as a tuple of exactly one
+    packed: bytes = pack_command(words)
     return packed
 
 

@@ -1,8 +1,8 @@
 """Inline commands: a line of words, as typed into a telnet session.
 
 The rules are those of Redis's ``sdssplitargs``: words are separated by white space; double quotes take the escapes
-``\\xHH \\n \\r \\t \\b \\a`` and a backslash before any other byte; single quotes take only ``\\'``; a closing quote must
-be followed by white space or the end of the line.
+``\\xHH \\n \\r \\t \\b \\a`` and a backslash before any other byte; single quotes take only ``\\'``; a closing quote
+must be followed by white space or the end of the line.
 """
 
 _SPACE = frozenset(b" \t\n\v\f\r\0")

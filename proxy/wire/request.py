@@ -148,7 +148,7 @@ class Request:
                 return code
         return self._walk_arguments(data, size, limits)
 
-    def _walk_header(self, p: bytes, size: int, limits: Limits) -> int:
+    def _walk_header(self, p: bytes | bytearray, size: int, limits: Limits) -> int:
         i = self.start
         if i >= size:
             return _NEED_MORE
@@ -181,7 +181,7 @@ class Request:
         self.position = i + 2
         return _COMPLETE
 
-    def _walk_arguments(self, p: bytes, size: int, limits: Limits) -> int:
+    def _walk_arguments(self, p: bytes | bytearray, size: int, limits: Limits) -> int:
         i = self.position
         argc = self.argc
         bulk = self.bulk
@@ -234,7 +234,7 @@ class Request:
         self.end = i
         return _COMPLETE
 
-    def _walk_inline(self, p: bytes, size: int) -> int:
+    def _walk_inline(self, p: bytes | bytearray, size: int) -> int:
         i = self.start
         while i < size and p[i] != 10:
             i += 1
@@ -245,7 +245,7 @@ class Request:
         self.end = i + 1
         return _INLINE
 
-    def _bad_line(self, p: bytes, size: int, code: int, too_long: int) -> int:
+    def _bad_line(self, p: bytes | bytearray, size: int, code: int, too_long: int) -> int:
         # Redis complains of a line only when it has seen its end, or 64 KB without one.
         i = self.position
         while i < size and p[i] != 13:
