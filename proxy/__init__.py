@@ -12,7 +12,8 @@ Package map; imports go in one direction only, from top to bottom:
     commands/   generated table and hand-written overlay, key extraction: ONE place for facts about commands
     wire/       RESP requests, replies, encoding, limits: the grammar, no command
 
-From ``wire`` to ``session`` nothing does I/O or reads a clock: bytes, ``now`` and randomness in, bytes and decisions out.
+From ``wire`` to ``session`` nothing does I/O or reads a clock: bytes, ``now`` and randomness in, bytes and decisions
+out.
 """
 
 __version__ = "0.1.0"

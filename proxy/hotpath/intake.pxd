@@ -41,6 +41,7 @@ cdef class Intake(Creditor):
 
     cpdef receive(self, data)
     cpdef resume(self)
+    cdef bint _held(self)
     cpdef collect(self, bytes data)
     cpdef relieved(self)
     @cython.locals(size=cython.Py_ssize_t)

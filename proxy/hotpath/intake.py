@@ -115,7 +115,7 @@ class Intake(Creditor):
 
     def resume(self) -> None:
         """Go on with the bytes that waited, when nothing holds them any more."""
-        if self.halted or self.stalled or self.full or self.running or self.ended or self.gone:
+        if self._held():
             return
         data = self.pending
         if data is not None:
@@ -123,8 +123,11 @@ class Intake(Creditor):
             self._advance(data)
         elif self.assembly is not None:
             self._assemble()
-        if self.pending is None and self.assembly is None and not self.ended:
-            self.drained()
+        if not self._held():
+            self.drained()  # what is left is the beginning of a command, which needs more bytes
+
+    def _held(self) -> bool:
+        return self.halted or self.stalled or self.full or self.running or self.ended or self.gone
 
     def collect(self, data: bytes) -> None:
         """Collect the unfinished command at the start of ``data`` whole, however large it is."""
@@ -267,7 +270,7 @@ class Intake(Creditor):
             pieces.append(data[request.ends[0] + 2 : request.end])
 
     def _inline(self, data: bytes, position: int, end: int) -> int:
-        words = split_inline(data[position : end - 1])
+        words = split_inline(data[position : end - 1], self.limits.mixed_quotes)
         if words is None:
             self.terms.request.error = UNBALANCED_QUOTES
             self.malformed(self.terms.request)
@@ -301,4 +304,4 @@ class Intake(Creditor):
         """Bytes wait: stop reading from this client until ``drained``."""
 
     def drained(self) -> None:
-        """No bytes wait any more."""
+        """No command waits any more."""

@@ -74,7 +74,7 @@ class ClientConnection(Session, asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """A half-close: what was asked is answered, then the connection is closed. A blocked client has left."""
-        if self.blocked or self.keeps_pin() or self.stream is not None:
+        if self.blocked:
             return False
         self.leaving = True
         if self._done():
@@ -136,7 +136,7 @@ class ClientConnection(Session, asyncio.Protocol):
             self._pause(_BYTES_WAIT)
 
     def drained(self) -> None:
-        """No bytes wait any more."""
+        """No command waits any more."""
         self._unpause(_BYTES_WAIT)
 
     def pause_source(self) -> None:

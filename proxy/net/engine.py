@@ -85,4 +85,4 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> frozense
     return frozenset(able)
 
 
-_PROBES = {"SET": ("keyrail", "")}
+_PROBES = {"SET": ("keyrail", ""), "CLIENT": ("GETNAME",)}

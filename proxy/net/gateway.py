@@ -41,6 +41,9 @@ _IDLE_KEPT = 16
 _UNKNOWN_REMEMBERED = 1024
 _WARNINGS_PER_SECOND = 10
 
+# CLIENT SETNAME and its kin are answered here, for those who may use them.
+_NAMES = "CLIENT"
+
 _log = logging.getLogger("keyrail.route")
 
 
@@ -186,7 +189,7 @@ class Gateway:
         self._renew()
 
     def _needs(self) -> frozenset[str]:
-        return compile_policy(self._policy, self._table()).needs
+        return compile_policy(self._policy, self._table()).needs | {_NAMES}
 
     async def _probe_again(self) -> None:
         upstream = self._pool(self.home).shared(Lane.FAST)
@@ -224,13 +227,17 @@ class Gateway:
 
     def limits(self, authenticated: bool) -> Limits:
         """What a client may announce."""
-        version = None if self.engine is None else self.engine.version
-        return limits_of(version, authenticated or not self.stranger)
+        engine = self.engine or Engine()
+        return limits_of(engine.name, engine.version, authenticated or not self.stranger)
 
     def protocol_error(self, code: int, byte: int) -> bytes:
         """The engine's words for a protocol error."""
         self._events["protocol_errors"] += 1
         return protocol_error(code, byte)
+
+    def keeps_names(self, key: PoolKey) -> bool:
+        """Whether this user may use CLIENT at all: if not, Redis is to say so itself."""
+        return _NAMES in self._available.get(key.user, {_NAMES})
 
     def names_libraries(self) -> bool:
         """Whether the engine knows CLIENT SETINFO."""
@@ -389,10 +396,8 @@ class Gateway:
         pool.wake(pool.waiting_private, 1)
 
     async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
-        needs = self._needs()
-        if needs:
-            self._available[user] = await probe(upstream, needs)
-            self._renew()
+        self._available[user] = await probe(upstream, self._needs())
+        self._renew()
 
     def linger(self, session: Lingerer) -> None:
         """A login is rarely followed by nothing."""
@@ -496,8 +501,8 @@ class Gateway:
         self.engine = found
         self._lacking.clear()
         needs = self._needs()
-        self._available = {None: await probe(opened.upstream, needs) if needs else frozenset()}
-        missing = sorted(needs - self._available[None])
+        self._available = {None: await probe(opened.upstream, needs)}
+        missing = sorted(needs - self._available[None] - {_NAMES})
         found.features_off += [f"rewrites to {name} ({name} is not allowed or not known)" for name in missing]
         self._renew()
 

@@ -106,6 +106,9 @@ class Gate(Protocol):
     def end_probe(self, name: bytes, lacking: bool) -> None:
         """The engine has answered, or the session has ended without an answer."""
 
+    def keeps_names(self, key: PoolKey) -> bool:
+        """Whether CLIENT SETNAME and its kin are answered here: not for users who may not use them."""
+
     def names_libraries(self) -> bool:
         """Whether the engine knows CLIENT SETINFO."""
 

@@ -203,6 +203,8 @@ def _name(session: "Session", item: "Item") -> int:
         if word == b"SETNAME" and len(argv) == 3 and _valid_name(argv[2]):
             session.name = argv[2]
         return session.forward(item)
+    if not session.gate.keeps_names(session.key):
+        return session.forward(item)
     if word == b"GETNAME" and len(argv) == 2:
         session.answer(encode_bulk(session.name) if session.name else encode_null(session.key.protocol))
         return TAKEN

@@ -2,7 +2,7 @@
 
 The rules are those of Redis's ``sdssplitargs``: words are separated by white space; double quotes take the escapes
 ``\\xHH \\n \\r \\t \\b \\a`` and a backslash before any other byte; single quotes take only ``\\'``; a closing quote
-must be followed by white space or the end of the line.
+must be followed by white space or the end of the line, except in Valkey since 9.0, which lets a word go on (``mixed``).
 """
 
 _SPACE = frozenset(b" \t\n\v\f\r\0")
@@ -10,12 +10,9 @@ _HEX = frozenset(b"0123456789abcdefABCDEF")
 _ESCAPES = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
 
 
-def split_inline(line: bytes) -> list[bytes] | None:
+def split_inline(line: bytes, mixed: bool = False) -> list[bytes] | None:
     """The words of a line (without its line feed); None when its quotes are not balanced."""
     line = line.removesuffix(b"\r")
-    end = line.find(0)
-    if end >= 0:  # Redis reads the line as a C string
-        line = line[:end]
     words: list[bytes] = []
     position = 0
     while True:
@@ -23,13 +20,13 @@ def split_inline(line: bytes) -> list[bytes] | None:
             position += 1
         if position >= len(line):
             return words
-        word, position = _read_word(line, position)
+        word, position = _read_word(line, position, mixed)
         if position < 0:
             return None
         words.append(word)
 
 
-def _read_word(line: bytes, position: int) -> tuple[bytes, int]:
+def _read_word(line: bytes, position: int, mixed: bool) -> tuple[bytes, int]:
     """One word from ``position`` and the offset behind it; the offset is -1 when a quote stays open."""
     word = bytearray()
     while position < len(line) and line[position] not in _SPACE:
@@ -40,9 +37,12 @@ def _read_word(line: bytes, position: int) -> tuple[bytes, int]:
             continue
         read = _read_double_quoted if byte == ord('"') else _read_single_quoted
         position = read(line, position, word)
-        if position < 0 or (position < len(line) and line[position] not in _SPACE):
+        if position < 0:
             return b"", -1
-        break
+        if not mixed:
+            if position < len(line) and line[position] not in _SPACE:
+                return b"", -1
+            break
     return bytes(word), position
 
 

@@ -40,10 +40,11 @@ _TEXTS = {
 }
 
 
-def limits_of(version: tuple[int, ...] | None, authenticated: bool) -> Limits:
+def limits_of(name: str, version: tuple[int, ...] | None, authenticated: bool) -> Limits:
     """The limits of an engine version (None: not known yet, so the wider ones hold and the engine itself decides)."""
     old = version is not None and version < (7,)
-    return Limits(_MAX_ARGUMENTS_BEFORE_7 if old else _MAX_ARGUMENTS, MAX_BULK, LARGE, authenticated)
+    mixed_quotes = name == "valkey" and version is not None and version >= (9,)
+    return Limits(_MAX_ARGUMENTS_BEFORE_7 if old else _MAX_ARGUMENTS, MAX_BULK, LARGE, authenticated, mixed_quotes)
 
 
 def protocol_error(code: int, byte: int) -> bytes:

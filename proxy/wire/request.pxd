@@ -9,6 +9,7 @@ cdef class Limits:
     cdef public long long bulk
     cdef public long long large
     cdef public bint authenticated
+    cdef public bint mixed_quotes
 
 
 cdef class Request:

@@ -51,14 +51,17 @@ class Limits:
 
     ``authenticated`` false puts the small limits of Redis in force (10 arguments, 16,384 bytes), which hold until a
     client has logged in where a password is required. ``large`` is the size in bytes over which a bulk string is
-    streamed instead of collected.
+    streamed instead of collected. ``mixed_quotes`` is about inline commands (see ``wire.inline``).
     """
 
-    def __init__(self, arguments: int, bulk: int, large: int, authenticated: bool = True) -> None:
+    def __init__(
+        self, arguments: int, bulk: int, large: int, authenticated: bool = True, mixed_quotes: bool = False
+    ) -> None:
         self.arguments = arguments
         self.bulk = bulk
         self.large = large
         self.authenticated = authenticated
+        self.mixed_quotes = mixed_quotes
 
 
 class Request:
@@ -235,13 +238,14 @@ class Request:
         return _COMPLETE
 
     def _walk_inline(self, p: bytes | bytearray, size: int) -> int:
+        # Redis looks for the line feed as in a C string: behind a NUL it finds none.
         i = self.start
-        while i < size and p[i] != 10:
+        while i < size and p[i] != 10 and p[i] != 0:
             i += 1
         if i - self.start > _LINE_LIMIT:
             return self._malformed(TOO_BIG_INLINE, 0)
-        if i >= size:
-            return _NEED_MORE
+        if i >= size or p[i] == 0:
+            return self._malformed(TOO_BIG_INLINE, 0) if size - self.start > _LINE_LIMIT else _NEED_MORE
         self.end = i + 1
         return _INLINE
 
