@@ -237,7 +237,11 @@ class Gateway:
 
     def keeps_names(self, key: PoolKey) -> bool:
         """Whether this user may use CLIENT at all: if not, Redis is to say so itself."""
-        return _NAMES in self._available.get(key.user, {_NAMES})
+        return not self.strange(key) and _NAMES in self._available.get(key.user, {_NAMES})
+
+    def strange(self, key: PoolKey) -> bool:
+        """Whether nobody has logged in on this pool's connections, although Redis asks for a password."""
+        return self.stranger and key.user is None
 
     def names_libraries(self) -> bool:
         """Whether the engine knows CLIENT SETINFO."""

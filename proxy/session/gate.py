@@ -109,6 +109,9 @@ class Gate(Protocol):
     def keeps_names(self, key: PoolKey) -> bool:
         """Whether CLIENT SETNAME and its kin are answered here: not for users who may not use them."""
 
+    def strange(self, key: PoolKey) -> bool:
+        """Whether nobody has logged in on this pool's connections, although Redis asks for a password."""
+
     def names_libraries(self) -> bool:
         """Whether the engine knows CLIENT SETINFO."""
 

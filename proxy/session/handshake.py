@@ -168,7 +168,8 @@ def _reset(session: "Session", item: "Item") -> int:
     if session.owed > 0:
         session.wait_until_settled()
         return WAIT
-    if len(item.command.argv) != 1:
+    if len(item.command.argv) != 1 or (session.pinned is None and session.gate.strange(session.key)):
+        # A form that Redis refuses, or a connection on which there is nothing to reset.
         return session.forward(item)
     if session.pinned is not None:
         session.gate.discard(session.pinned)
