@@ -39,6 +39,7 @@ SHIPPED = (
     "tests",
 )
 LEFTOVERS = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.c", "*.egg-info", ".*_cache", ".hypothesis")
+PROBE = "#include <Python.h>\n"  # translating the hot modules to C takes a while: find out first if that is of use
 
 Settings = Mapping[str, "str | list[str] | None"]
 
@@ -112,21 +113,31 @@ def compile_hot_modules() -> None:
         raise SystemExit(f"KEYRAIL_PLAIN={wish}: expected 1 (never compile), 0 (compile or fail), or nothing")
     if wish == "1":
         return
-    sources = [types.with_suffix(".py") for types in sorted(Path("proxy").rglob("*.pxd"))]
-    extensions = [
-        Extension(".".join(source.with_suffix("").parts), [str(source)], extra_compile_args=["-O2", "-g0"])
-        for source in sources
-    ]
-    generated = cythonize(extensions, build_dir="generated", language_level=3, quiet=True)
-    command = Distribution({"name": "keyrail", "ext_modules": generated}).get_command_obj("build_ext")
-    command.inplace = True
-    command.parallel = os.cpu_count()
     try:
-        command.ensure_finalized()
-        command.run()
+        Path("probe.c").write_text(PROBE)
+        compile_in_place([Extension("probe", ["probe.c"])])
+        compile_in_place(cythonize(hot_modules(), build_dir="generated", language_level=3, quiet=True))
     except (BaseError, CCompilerError, OSError) as problem:
         if wish == "0":
             raise
         print(f"keyrail: not compiled, so it will run plain, and slower: {problem}", file=sys.stderr)
         for made in Path("proxy").rglob("*.so"):
             made.unlink()
+
+
+def hot_modules() -> list[Extension]:
+    """Name each hot module and its source."""
+    sources = [types.with_suffix(".py") for types in sorted(Path("proxy").rglob("*.pxd"))]
+    return [
+        Extension(".".join(source.with_suffix("").parts), [str(source)], extra_compile_args=["-O2", "-g0"])
+        for source in sources
+    ]
+
+
+def compile_in_place(extensions: list[Extension]) -> None:
+    """Compile extensions to machine code that lies where Python looks for it. Raises the compiler's error."""
+    command = Distribution({"name": "keyrail", "ext_modules": extensions}).get_command_obj("build_ext")
+    command.inplace = True
+    command.parallel = os.cpu_count()
+    command.ensure_finalized()
+    command.run()

@@ -1,0 +1,89 @@
+"""Run README's first command as it stands, in a folder of its own, and see that it serves what README says.
+
+    python .ci/serve_from_readme.py FOLDER compiled|plain
+
+The folder holds a copy of the tree. Only the ports differ from what a reader gets, and those come from the environment.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+START_SECONDS = 400.0  # two compilations on a slow machine
+STOP_SECONDS = 20.0
+CONVERSATION = (
+    ("KEYS *", "-DENIED keyrail/no-keyspace-walks: "),
+    ("SET john_email x", "-DENIED keyrail/key-names: "),
+    ("SET user:1:name ada", "+OK"),
+    ("TTL user:1:name", ":"),
+    ("DEL user:1:name", ":1"),
+)
+
+
+def free_port() -> int:
+    """A port of this machine that nothing uses."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def first_command(readme: Path) -> str:
+    """README's first `sh` block."""
+    return readme.read_text().split("```sh\n", 1)[1].split("```", 1)[0]
+
+
+def wait_for(text: str, log: Path, process: subprocess.Popen[bytes]) -> None:
+    """Return when the log holds the text. Raises SystemExit with the log if that does not happen."""
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        if text in log.read_text():
+            return
+        time.sleep(0.2)
+    raise SystemExit(f"{log.read_text()}\nci: expected {text!r} of README's first command")
+
+
+def converse(port: int) -> None:
+    """Say the tour's commands, and compare. Raises SystemExit with what differs."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client, client.makefile("rwb") as stream:
+        for command, expected in CONVERSATION:
+            stream.write(command.encode() + b"\r\n")
+            stream.flush()
+            answer = stream.readline().decode().rstrip()
+            print(f"{command}\n    {answer}")
+            if not answer.startswith(expected):
+                raise SystemExit(f"ci: {command} was answered {answer!r}, expected {expected!r}")
+
+
+def main(folder: Path, form: str) -> None:
+    """Run the command, talk to what it starts, and stop it as Ctrl-C does."""
+    port, log = free_port(), folder / "served.log"
+    variables = {"KEYRAIL_LISTEN": f"127.0.0.1:{port}", "KEYRAIL_ADMIN": f"127.0.0.1:{free_port()}"}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["bash", "-c", first_command(folder / "README.md")],
+            cwd=folder,
+            env=os.environ | variables,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        wait_for(f"ready on redis://127.0.0.1:{port}", log, process)
+        wait_for("commands worth trying", log, process)
+        print(log.read_text())
+        if f"worker, {form};" not in log.read_text():
+            raise SystemExit(f"ci: expected it to run {form}")
+        converse(port)
+        os.killpg(process.pid, signal.SIGINT)
+        if process.wait(STOP_SECONDS) != 0:
+            raise SystemExit(f"ci: it ended with status {process.returncode}, expected 0\n{log.read_text()}")
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
