@@ -1,0 +1,287 @@
+"""A network side without a network: what a session asks for is given or withheld as a test wants, and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hiredis import pack_command
+
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD, Lane, State
+from proxy.hotpath.counters import Counters
+from proxy.hotpath.intake import Terms
+from proxy.hotpath.ledger import Creditor, Ledger
+from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
+from proxy.policy.model import TRANSPARENT, Policy
+from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Regime, Seeker
+from proxy.session.session import Session
+from proxy.wire.request import Limits, Request
+from tests.policy.given import policy as policy_of
+
+HOME = PoolKey(None, 0, 2)
+LARGE = 64
+"""Bytes from which these sessions stream a value: small, so that tests can be."""
+
+
+def call(*arguments: bytes | str | int) -> bytes:
+    """A request as clients send it."""
+    packed: bytes = pack_command(arguments)
+    return packed
+
+
+class Upstream(PrivateLedger):
+    """A connection to nobody: what would be sent is kept, what is `answered` comes from it."""
+
+    def __init__(self, key: PoolKey) -> None:
+        super().__init__()
+        self.key = key
+        self.identity = (b"", b"", b"")
+        self.sent: list[bytes] = []
+        self.write = self.sent.append
+        self.schedule = lambda: None
+        self.usable = True
+        self.complaints: list[str] = []
+
+    def taken(self) -> bytes:
+        """What was sent since the last call."""
+        self.flush()
+        sent = b"".join(self.sent)
+        self.sent.clear()
+        return sent
+
+    def answer(self, *frames: bytes) -> None:
+        """Redis sends."""
+        self.receive(b"".join(frames))
+
+    def owes(self, creditor: Creditor) -> bool:
+        """Whether anything is due to this client."""
+        entry = self.head
+        while entry is not None:
+            if entry.creditor is creditor:
+                return True
+            entry = entry.next
+        return False
+
+    def out_of_step(self) -> None:
+        self.complaints.append("out of step")
+        self.closed = True
+
+    def uninvited(self, frame: bytes) -> None:
+        self.complaints.append(f"uninvited {frame!r}")
+        self.closed = True
+
+    def retire(self) -> None:
+        self.usable = False
+
+
+class Route(Gate):
+    """One route, with as many upstreams as a test gives it: none where `starving`."""
+
+    def __init__(self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024) -> None:
+        self.pooling = pooling
+        self.window = window
+        self.request = Request()
+        self.counters = Counters()
+        self.pools: dict[tuple[PoolKey, Lane], Upstream] = {}
+        self.lent: list[Upstream] = []
+        self.idle: list[Upstream] = []
+        self.released: list[Upstream] = []
+        self.discarded: list[Upstream] = []
+        self.starving = False
+        self.waiting: list[Seeker] = []
+        self.lingering: list[Lingerer] = []
+        self.hits: list[tuple[str, str, str]] = []
+        self.lacking: set[bytes] = set()
+        self.probes: dict[bytes, list[Seeker]] = {}
+        self.known_users: set[str | None] = {None}
+        self.moment = 1000.0
+        self.generation = 0
+        self.put_in_force(policy)
+
+    def put_in_force(self, policy: Policy) -> None:
+        """A new generation of the policy; sessions are not told."""
+        self.generation += 1
+        compiled = compile_policy(policy, STANDARD, None, 7)
+        self._regime = self._compiled(compiled)
+
+    def _compiled(self, compiled: CompiledPolicy) -> Regime:
+        fast = [spec.state is State.POOL and spec.lane is Lane.FAST for spec in STANDARD.specs]
+        plain = [spec.state is State.POOL for spec in STANDARD.specs]
+        terms = Terms(
+            compiled.plan,
+            STANDARD.lookup,
+            STANDARD.keys,
+            self.counters,
+            self.request,
+            bytes(fast),
+            bytes(plain),
+            self.window,
+        )
+        return Regime(terms, compiled, STANDARD, self.generation)
+
+    def upstream(self, key: PoolKey = HOME, lane: Lane = Lane.FAST) -> Upstream:
+        """The shared upstream of a pool; it exists from the first look at it."""
+        found = self.pools.get((key, lane))
+        if found is None:
+            found = self.pools[key, lane] = Upstream(key)
+        return found
+
+    def all_upstreams(self) -> list[Upstream]:
+        return [*self.pools.values(), *self.lent]
+
+    def feed(self) -> None:
+        """Upstreams are there again: whoever waited may try."""
+        self.starving = False
+        waiting, self.waiting = self.waiting, []
+        for seeker in waiting:
+            seeker.arrived()
+
+    # The gate
+
+    def regime(self, key: PoolKey) -> Regime:
+        return self._regime
+
+    def limits(self, authenticated: bool) -> Limits:
+        return Limits(1 << 31, 1 << 29, LARGE, True)
+
+    def shared(self, key: PoolKey, lane: Lane) -> Ledger | None:
+        found = self.upstream(key, lane)
+        return None if self.starving or not found.usable else found
+
+    def has_pool(self, key: PoolKey) -> bool:
+        return (key, Lane.FAST) in self.pools
+
+    def await_shared(self, seeker: Seeker, key: PoolKey, lane: Lane) -> None:
+        self.waiting.append(seeker)
+
+    def private(self, key: PoolKey) -> PrivateLedger | None:
+        if self.starving:
+            return None
+        for upstream in self.idle:
+            if upstream.key == key:
+                self.idle.remove(upstream)
+                self.lent.append(upstream)
+                return upstream
+        if key.user not in self.known_users:
+            return None
+        self.lent.append(Upstream(key))
+        return self.lent[-1]
+
+    def await_private(self, seeker: Seeker, key: PoolKey) -> None:
+        self.waiting.append(seeker)
+
+    def release(self, ledger: PrivateLedger) -> None:
+        assert isinstance(ledger, Upstream)
+        assert ledger.head is None, "released with debts"
+        self.lent.remove(ledger)
+        self.released.append(ledger)
+        self.idle.append(ledger)
+
+    def linger(self, session: Lingerer) -> None:
+        self.lingering.append(session)
+
+    def discard(self, ledger: Ledger) -> None:
+        assert isinstance(ledger, Upstream)
+        ledger.closed = True
+        if ledger in self.lent:
+            self.lent.remove(ledger)
+        self.discarded.append(ledger)
+
+    def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+        self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
+
+    def lacks(self, name: bytes) -> bool:
+        return name in self.lacking
+
+    def probing(self, name: bytes) -> bool:
+        return name in self.probes
+
+    def await_probe(self, seeker: Seeker, name: bytes) -> None:
+        self.probes[name].append(seeker)
+
+    def begin_probe(self, name: bytes) -> None:
+        self.probes[name] = []
+
+    def end_probe(self, name: bytes, lacking: bool) -> None:
+        if lacking:
+            self.lacking.add(name)
+        for seeker in self.probes.pop(name):
+            seeker.arrived()
+
+    def keeps_names(self, key: PoolKey) -> bool:
+        return True
+
+    def names_libraries(self) -> bool:
+        return True
+
+    def protocol_error(self, code: int, byte: int) -> bytes:
+        return b"-ERR Protocol error: %d\r\n" % code
+
+    def now(self) -> float:
+        return self.moment
+
+
+class Client(Session):
+    """A session whose client is the test: `say` sends, `heard` is what has come back since."""
+
+    __slots__ = ("cause", "heard_parts", "paused", "route")
+
+    def __init__(self, route: Route, home: PoolKey = HOME) -> None:
+        self.route = route
+        self.cause: str | None = None
+        self.paused = False
+        self.heard_parts: list[bytes] = []
+        super().__init__(route, home, route.limits(authenticated=False))
+        self.write = self.heard_parts.append
+
+    def say(self, *arguments: bytes | str | int) -> None:
+        """Send one command."""
+        self.send(call(*arguments))
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, whatever they are."""
+        self.receive(data)
+        self.check()
+
+    def heard(self) -> bytes:
+        heard = b"".join(self.heard_parts)
+        self.heard_parts.clear()
+        return heard
+
+    def check(self) -> None:
+        """Debts at one upstream only, and a private upstream belongs to who holds it."""
+        owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self)]
+        assert len(owing) <= 1, "debts on two upstreams"
+        assert not owing or owing[0] is self.ledger
+        if self.pinned is not None:
+            assert self.pinned.owner is self
+            assert self.ledger is self.pinned
+
+    @property
+    def own(self) -> Upstream:
+        """The upstream that this client alone has."""
+        assert isinstance(self.pinned, Upstream), "not pinned"
+        return self.pinned
+
+    def hold(self) -> None:
+        self.paused = True
+
+    def drained(self) -> None:
+        self.paused = False
+
+    def close(self, cause: str) -> None:
+        if not self.gone:
+            self.cause = cause
+            self.depart()
+
+    def close_when_paid(self, cause: str) -> None:
+        self.ended = True
+        self.pending = None
+        self.cause = cause
+
+
+def route_with(rules: str, *, pooling: bool = True) -> Route:
+    """A route whose policy file has these lines."""
+    return Route(policy_of(rules), pooling)
+
+
