@@ -148,7 +148,7 @@ class Engine:
                 reply = wire.ask("PING")
         except OSError:
             return False
-        return reply.startswith((b"+PONG", b"-NOAUTH"))
+        return not reply.startswith(b"-LOADING")
 
     def wire(self, protocol: int = 2) -> Wire:
         """A direct connection, past any proxy."""

@@ -201,6 +201,10 @@ class Wire:
     def __enter__(self) -> Self:
         return self
 
+    def __del__(self) -> None:
+        if hasattr(self, "socket"):
+            self.socket.close()
+
     def __exit__(self, *_: object) -> None:
         self.close()
 
