@@ -72,7 +72,7 @@ WRONG = {
 
 
 def exchange(address: Address, data: bytes, *, piece: int = 0, wait: bool = False) -> bytes:
-    """Everything that comes back for `data` until the other side closes; half-closes once it is sent, or (`wait`) never."""
+    """Everything that comes back for `data` until the other side closes; half-closes once it is sent, unless `wait`."""
     with Wire(address, timeout=5.0) as wire:
         try:
             for start in range(0, len(data), piece or len(data)):
@@ -100,7 +100,8 @@ def same(fleet: Fleet, engine_name: str, pooling: bool, data: bytes, piece: int 
     expected = exchange(direct.address, data, piece=piece)
     got = exchange(keyrail.address, data, piece=piece)
     if got != expected:
-        pytest.fail(f"sent {data[:200]!r} by {piece or 'all'}\n   direct: {ends(expected)}\n  keyrail: {ends(got)}", pytrace=False)
+        sent = f"{data[:200]!r} by {piece or 'all'}"
+        pytest.fail(f"sent {sent}\n   direct: {ends(expected)}\n  keyrail: {ends(got)}", pytrace=False)
     assert fleet.engine(engine_name).do("EXISTS", "after") == 0
 
 

@@ -99,7 +99,7 @@ def test_users_never_share_an_upstream(new_engine: NewEngine, new_keyrail: NewKe
 
 @LATER
 def test_a_changed_password_does_not_leave_doors_open(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
-    """When the last connection on which a client's own login succeeded is lost, its clients are closed and log in again."""
+    """When the last connection that some client's own login opened is lost, its clients are closed and log in again."""
     engine = new_engine()
     engine.do("ACL", "SETUSER", "app", "on", ">old", "~*", "+@all")
     keyrail = new_keyrail(engine.url)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -175,8 +176,7 @@ def test_reconnecting_backs_off(new_keyrail: NewKeyrail) -> None:
 def _cpu_seconds(keyrail: Keyrail) -> float:
     total = 0
     for pid in keyrail.pids():
-        with open(f"/proc/{pid}/stat") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         total += int(fields[11]) + int(fields[12])
     return total / 100
 
