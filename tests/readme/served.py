@@ -1,9 +1,11 @@
 """Run README's first command as it stands, in a folder of its own, and see that it serves what README says.
 
-    python .ci/serve_from_readme.py FOLDER compiled|plain
+    python -m tests.readme.served FOLDER compiled|plain
 
 The folder holds a copy of the tree. Only the ports differ from what a reader gets, and those come from the environment.
 """
+
+from __future__ import annotations
 
 import os
 import signal
@@ -12,6 +14,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tests.engines import free_port
+from tests.readme.blocks import blocks_of
 
 START_SECONDS = 400.0  # two compilations on a slow machine
 STOP_SECONDS = 20.0
@@ -22,17 +27,6 @@ CONVERSATION = (
     ("TTL user:1:name", ":"),
     ("DEL user:1:name", ":1"),
 )
-
-
-def free_port() -> int:
-    """A port of this machine that nothing uses."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def first_command(readme: Path) -> str:
-    """README's first `sh` block."""
-    return readme.read_text().split("```sh\n", 1)[1].split("```", 1)[0]
 
 
 def wait_for(text: str, log: Path, process: subprocess.Popen[bytes]) -> None:
@@ -63,7 +57,7 @@ def main(folder: Path, form: str) -> None:
     variables = {"KEYRAIL_LISTEN": f"127.0.0.1:{port}", "KEYRAIL_ADMIN": f"127.0.0.1:{free_port()}"}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            ["bash", "-c", first_command(folder / "README.md")],
+            ["bash", "-c", blocks_of("sh")[0].text],
             cwd=folder,
             env=os.environ | variables,
             stdout=output,

@@ -1,0 +1,95 @@
+"""A terminal in which README's `console` blocks are typed: each line after `$ ` is a command, the rest what it shows.
+
+One bash runs all of them, so variables, files and background jobs last from block to block. It writes to a
+pseudo-terminal, since redis-cli shows more to people than to pipes. In the text that README shows, `…` stands for
+anything within a line, and a line that is only `…` for any number of lines.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE_SECONDS = 30.0
+_END = "\x1e"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command, and what README says that it shows."""
+
+    command: str
+    shown: str
+
+
+def steps(text: str) -> list[Step]:
+    """The commands of a `console` block; one goes on in the next line after a backslash."""
+    joined = text.replace("\\\n", "")
+    parts = re.split(r"^\$ (.*)$", joined, flags=re.MULTILINE)
+    if parts[0].strip():
+        raise ValueError(f"a console block begins with a command, not with {parts[0]!r}")
+    return [Step(command, shown.strip("\n")) for command, shown in zip(parts[1::2], parts[2::2], strict=True)]
+
+
+def pattern(shown: str) -> re.Pattern[str]:
+    """What output matches the text that README shows; columns may be of another width, as port numbers are."""
+    return re.compile(r"\s*" + "".join(_line(line.strip()) for line in shown.splitlines()) + r"\s*")
+
+
+def _line(shown: str) -> str:
+    if shown == "…":
+        return r"(?:.*\n)*?"
+    words = [re.escape(word).replace("…", ".*") for word in shown.split()]
+    return "[ ]*" + "[ ]+".join(words) + r"[ ]*(?:\n|\Z)"
+
+
+class Terminal:
+    """A bash in a folder, with a pseudo-terminal for its output."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.lost = False
+        """Whether a command did not show what it should: what comes after it cannot be relied upon."""
+        self._screen, screen = pty.openpty()
+        settings = termios.tcgetattr(screen)
+        settings[1] &= ~termios.OPOST  # no carriage returns in what is compared
+        termios.tcsetattr(screen, termios.TCSANOW, settings)
+        termios.tcsetwinsize(screen, (50, 400))
+        self._bash = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=screen,
+            stderr=screen,
+            start_new_session=True,
+        )
+        os.close(screen)
+
+    def run(self, step: Step) -> str | None:
+        """Type a command and wait until it has ended and shows what it should; what it showed instead, if it did."""
+        assert self._bash.stdin is not None, "its input is a pipe"
+        self._bash.stdin.write(f"{step.command}\nprintf '{_END}'\n".encode())
+        self._bash.stdin.flush()
+        expected = pattern(step.shown)
+        end = time.monotonic() + PATIENCE_SECONDS
+        seen = ""
+        while not (_END in seen and expected.fullmatch(seen.replace(_END, ""))):
+            if not select.select([self._screen], [], [], max(0.0, end - time.monotonic()))[0]:
+                return seen.replace(_END, "")
+            seen += os.read(self._screen, 65536).decode(errors="replace")
+        return None
+
+    def close(self) -> None:
+        """End the shell and all that it has started."""
+        os.killpg(self._bash.pid, signal.SIGTERM)
+        self._bash.communicate()
+        os.close(self._screen)
