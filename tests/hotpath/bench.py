@@ -1,0 +1,123 @@
+"""A ledger on a bench: its keeper and its clients are the test, its module is a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isfunction, signature
+from types import ModuleType
+from typing import Any
+
+from proxy.session.subscription import Subscriptions
+
+Case = Callable[[ModuleType], None]
+
+OK = b"+OK\r\n"
+ONE = b":1\r\n"
+ERROR = b"-ERR no\r\n"
+PUSH = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
+BULK = b"$20\r\n01234567890123456789\r\n"
+READONLY = b"-READONLY You can't write against a read only replica.\r\n"
+
+
+def message(text: bytes, protocol: int = 2) -> bytes:
+    return b"%b3\r\n$7\r\nmessage\r\n$1\r\na\r\n$%d\r\n%b\r\n" % (b"*" if protocol == 2 else b">", len(text), text)
+
+
+def confirmation(verb: bytes, channel: bytes | None, count: int, protocol: int = 2) -> bytes:
+    name = b"$%d\r\n%b" % (len(channel), channel) if channel is not None else b"$-1" if protocol == 2 else b"_"
+    return b"%b3\r\n$%d\r\n%b\r\n%b\r\n:%d\r\n" % (b"*" if protocol == 2 else b">", len(verb), verb, name, count)
+
+
+class Bench:
+    """A ledger whose keeper is the test."""
+
+    def __init__(self, module: ModuleType) -> None:
+        bench = self
+        self.module = module
+        self.events: list[Any] = []
+        self.written: list[bytes] = []
+        self.schedules = 0
+
+        class Watched(module.Ledger):  # type: ignore[misc, name-defined]  # whichever module is under test
+            def out_of_step(self) -> None:
+                bench.events.append("out of step")
+
+            def uninvited(self, frame: bytes) -> None:
+                bench.events.append(("uninvited", frame))
+
+            def heavy(self, creditor: Any) -> None:
+                bench.events.append(("heavy", creditor))
+
+            def overflowing(self, creditor: Any) -> None:
+                bench.events.append(("overflowing", creditor))
+
+            def retire(self) -> None:
+                self.usable = False
+                bench.events.append("retire")
+
+        def schedule() -> None:
+            bench.schedules += 1
+
+        self.ledger = Watched()
+        self.ledger.usable = True
+        self.ledger.write = self.written.append
+        self.ledger.schedule = schedule
+
+    def client(self) -> Any:
+        """A creditor that keeps what it is sent and told."""
+        bench = self
+
+        class Client(self.module.Creditor):  # type: ignore[misc, name-defined]  # whichever module is under test
+            def settled(self) -> None:
+                self.attentive = False
+                bench.events.append(("settled", self))
+
+            def relieved(self) -> None:
+                self.stalled = False
+                bench.events.append(("relieved", self))
+
+        client = Client()
+        client.sent = []
+        client.write = client.sent.append
+        return client
+
+    def subscriber(self, protocol: int) -> Any:
+        """The sole client of this upstream, that listens."""
+        client = self.client()
+        self.ledger.owner = client
+        self.ledger.listener = Subscriptions(protocol)
+        self.ledger.arrays = protocol == 2
+        return client
+
+    def confirmed(self, client: Any, verb: bytes, due: int) -> None:
+        listener = self.ledger.listener
+        self.ledger.owe(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
+
+    def owed(self) -> list[tuple[int, int]]:
+        """What stands in the ledger: fate and count of each entry."""
+        found = []
+        entry = self.ledger.head
+        last = None
+        while entry is not None:
+            found.append((entry.fate, entry.due))
+            last = entry
+            entry = entry.next
+        assert self.ledger.tail is last
+        return found
+
+
+def heard(client: Any) -> bytes:
+    """What has come since the last look."""
+    said = b"".join(client.sent)
+    client.sent.clear()
+    return said
+
+
+def cases_of(module: ModuleType) -> dict[str, Case]:
+    """The functions of a module that take the ledger's module: each plays one situation to it."""
+    found = vars(module).items()
+    return {
+        name: case
+        for name, case in found
+        if isfunction(case) and case.__module__ == module.__name__ and [*signature(case).parameters] == ["module"]
+    }

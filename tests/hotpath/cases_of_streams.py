@@ -1,0 +1,273 @@
+"""The ledger's state table, case by case: subscriptions, relay, flow, and the end of the connection.
+
+Each function plays one situation to the ledger of the module that it is given: ``test_ledger`` gives the real one,
+``test_ledger_can_fail`` broken ones.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tests.hotpath.bench import BULK, ERROR, OK, ONE, PUSH, Bench, confirmation, heard, message
+
+
+# Subscriptions
+
+
+def confirmations_are_counted_by_their_verb(module: ModuleType) -> None:
+    for protocol in (2, 3):
+        bench = Bench(module)
+        client = bench.subscriber(protocol)
+        bench.confirmed(client, b"subscribe", 2)
+        bench.ledger.submit(client, b"x", 1)
+        first, second = (confirmation(b"subscribe", name, n, protocol) for n, name in ((1, b"a"), (2, b"b")))
+        bench.ledger.receive(first + message(b"m", protocol))
+        assert (heard(client), client.owed) == (first + message(b"m", protocol), 2)
+        bench.ledger.receive(second + OK)
+        assert (heard(client), client.owed, bench.events) == (second + OK, 0, [])
+        assert bench.ledger.listener.sets[0] == {b"a", b"b"}
+
+
+def a_bare_unsubscribe_is_confirmed_once_for_each_channel(module: ModuleType) -> None:
+    for protocol in (2, 3):
+        for channels in (0, 1, 3):
+            bench = Bench(module)
+            client = bench.subscriber(protocol)
+            names = [b"%d" % n for n in range(channels)]
+            bench.ledger.listener.sets[0].update(names)
+            bench.confirmed(client, b"unsubscribe", -1)
+            bench.ledger.submit(client, b"x", 1)
+            frames = [confirmation(b"unsubscribe", name, 0, protocol) for name in names or [None]]
+            bench.ledger.receive(b"".join(frames) + OK)
+            assert (heard(client), client.owed) == (b"".join(frames) + OK, 0)
+            assert (bench.ledger.listener.sets[0], bench.events) == (set(), [])
+
+
+def one_error_ends_a_whole_subscription(module: ModuleType) -> None:
+    for due in (3, 1, -1):
+        bench = Bench(module)
+        client = bench.subscriber(2)
+        bench.confirmed(client, b"subscribe", due)
+        bench.ledger.submit(client, b"x", 1)
+        bench.ledger.receive(ERROR[:4])
+        bench.ledger.receive(ERROR[4:] + OK)
+        assert (heard(client), client.owed, bench.owed()) == (ERROR + OK, 0, [])
+
+
+def a_confirmation_of_another_verb_pays_nothing(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.subscriber(3)
+    bench.confirmed(client, b"subscribe", 1)
+    other = confirmation(b"sunsubscribe", b"s", 0, 3)
+    bench.ledger.receive(other)
+    assert (heard(client), client.owed) == (other, 1)
+    bench.ledger.receive(confirmation(b"subscribe", b"a", 1, 3))
+    assert client.owed == 0
+
+
+def a_push_confirmation_out_of_turn_is_noted(module: ModuleType) -> None:
+    # Redis unsubscribes by itself when a shard's slot moves, or an ACL changes.
+    bench = Bench(module)
+    client = bench.subscriber(3)
+    bench.ledger.listener.sets[2].add(b"s")
+    frame = confirmation(b"sunsubscribe", b"s", 0, 3)
+    bench.ledger.submit(client, b"x", 1)
+    bench.ledger.receive(frame + OK)
+    assert (heard(client), client.owed) == (frame + OK, 0)
+    assert bench.ledger.listener.sets[2] == set()
+
+
+def a_reply_that_looks_like_a_message_is_one_only_while_subscribed(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.subscriber(2)
+    bench.ledger.submit(client, b"x", 2)
+    bench.ledger.receive(message(b"m") + confirmation(b"subscribe", b"a", 1))
+    assert (client.owed, bench.owed()) == (0, [])
+    bench.ledger.listener.sets[0].add(b"a")
+    bench.ledger.submit(client, b"x", 1)
+    bench.ledger.receive(message(b"m"))
+    assert client.owed == 1
+
+
+def short_arrays_are_replies_at_once(module: ModuleType) -> None:
+    for frame in (b"*0\r\n", b"*-1\r\n", b"*1\r\n$-1\r\n", b"*1\r\n:1\r\n", b"*2\r\n$-1\r\n$-1\r\n", b"*1\r\n$0\r\n\r\n"):
+        for cut in range(1, len(frame) + 1):
+            bench = Bench(module)
+            client = bench.subscriber(2)
+            bench.ledger.submit(client, b"x", 1)
+            bench.ledger.receive(frame[:cut])
+            bench.ledger.receive(frame[cut:])
+            assert (heard(client), client.owed) == (frame, 0)
+
+
+def messages_between_the_errors_of_a_subscriber(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.subscriber(2)
+    bench.ledger.listener.sets[0].add(b"a")
+    bench.ledger.submit(client, b"x", 3)
+    said = ERROR + message(b"1") + ERROR + message(b"2") + ERROR + message(b"3")
+    bench.ledger.receive(said)
+    assert (heard(client), client.owed, bench.events) == (said, 0, [])
+
+
+def a_long_array_is_passed_on_before_it_is_whole(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.subscriber(2)
+    bench.ledger.submit(client, b"x", 1)
+    head = b"*2\r\n$100\r\n" + b"x" * 70
+    bench.ledger.receive(head)
+    assert heard(client) == head
+    bench.ledger.receive(b"x" * 30 + b"\r\n:1\r\n")
+    assert client.owed == 0
+
+
+def special_fates_hold_for_arrays_in_subscribed_state(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.subscriber(2)
+    frame = b"*1\r\n$1\r\nx\r\n"
+    bench.ledger.owe(client, 1, module.HIDE, None)
+    bench.ledger.owe(client, 1, module.EDIT, lambda _: ONE)
+    bench.ledger.owe(client, 1, module.MEMBERS, {0: (module.EDIT, lambda _: OK)})
+    bench.ledger.receive(frame * 3)
+    assert (heard(client), client.owed) == (ONE + b"*1\r\n" + OK, 0)
+
+
+# Relay
+
+
+def under_relay_everything_goes_to_the_owner(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.ledger.owner = client = bench.client()
+    bench.ledger.relay = True
+    said = OK + b'+1.0 [0 127.0.0.1:1] "GET" "k"\r\n' + BULK + PUSH + ERROR
+    for cut in range(1, len(said)):
+        bench.ledger.receive(said[:cut])
+        bench.ledger.receive(said[cut:])
+        assert heard(client) == said
+    assert (bench.events, client.owed) == ([], 0)
+
+
+# Settled, relieved
+
+
+def an_attentive_client_hears_when_it_is_settled(module: ModuleType) -> None:
+    bench = Bench(module)
+    client, other = bench.client(), bench.client()
+    client.attentive = True
+    bench.ledger.submit(client, b"x", 2)
+    bench.ledger.submit(other, b"x", 1)
+    bench.ledger.receive(OK)
+    assert bench.events == []
+    bench.ledger.receive(OK + OK)
+    assert bench.events == [("settled", client)]
+
+
+def a_client_that_asks_again_when_settled_is_settled_again(module: ModuleType) -> None:
+    bench = Bench(module)
+
+    class Insistent(module.Creditor):  # type: ignore[misc, name-defined]  # whichever module is under test
+        rounds = 3
+
+        def settled(self) -> None:
+            self.rounds -= 1
+            bench.events.append(self.rounds)
+            if self.rounds:
+                bench.ledger.submit(self, b"x", 1)
+            else:
+                self.attentive = False
+
+    client = Insistent()
+    client.write = lambda _: None
+    client.attentive = True
+    bench.ledger.submit(client, b"x", 1)
+    for _ in range(3):
+        bench.ledger.receive(OK)
+    assert bench.events == [2, 1, 0]
+
+
+def a_stalled_client_is_relieved_at_its_low_water(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    client.low_water = 2
+    client.stalled = True
+    bench.ledger.submit(client, b"x", 4)
+    bench.ledger.receive(OK)
+    assert bench.events == []
+    bench.ledger.receive(OK)
+    assert bench.events == [("relieved", client)]
+    bench.ledger.receive(OK * 2)
+    assert bench.events == [("relieved", client)]
+    client.stalled = True
+    client.low_water = 0
+    bench.ledger.submit(client, b"x", 1)
+    bench.ledger.receive(OK)
+    assert bench.events == [("relieved", client)] * 2
+
+
+def who_is_relieved_and_asks_at_once_is_not_settled(module: ModuleType) -> None:
+    bench = Bench(module)
+
+    class Eager(module.Creditor):  # type: ignore[misc, name-defined]  # whichever module is under test
+        def relieved(self) -> None:
+            self.stalled = False
+            bench.ledger.submit(self, b"x", 1)
+
+        def settled(self) -> None:
+            bench.events.append("settled")
+
+    client = Eager()
+    client.write = lambda _: None
+    client.stalled = client.attentive = True
+    bench.ledger.submit(client, b"x", 1)
+    bench.ledger.receive(OK)
+    assert (client.owed, bench.events) == (1, [])
+    bench.ledger.receive(OK)
+    assert bench.events == ["settled"]
+
+
+# The end of the connection
+
+
+def abandon_names_those_who_are_owed_replies(module: ModuleType) -> None:
+    bench = Bench(module)
+    loser, waiting, paid = bench.client(), bench.client(), bench.client()
+    bench.ledger.submit(paid, b"x", 1)
+    bench.ledger.submit(loser, b"x", 2)
+    bench.ledger.owe(loser, 1, module.LOCAL, b"+lost\r\n")
+    bench.ledger.owe(waiting, 1, module.LOCAL, b"+kept\r\n")
+    bench.ledger.owe(loser, 1, module.HIDE, None)
+    bench.ledger.receive(OK + BULK[:8])
+    heard(loser)
+    assert bench.ledger.outgoing
+    assert bench.ledger.abandon() == [loser]
+    assert bench.ledger.outgoing == []
+    assert (heard(paid), heard(loser), heard(waiting)) == (OK, b"", b"+kept\r\n")
+    assert waiting.owed == 0
+    assert bench.owed() == []
+    assert bench.ledger.closed
+    assert not bench.ledger.usable
+    bench.ledger.receive(OK)
+    assert heard(loser) == b""
+    bench.ledger.flush()
+    assert bench.written == []
+
+
+def a_local_answer_before_the_loss_is_sent(module: ModuleType) -> None:
+    bench = Bench(module)
+    first, second = bench.client(), bench.client()
+    second.attentive = True
+    bench.ledger.submit(first, b"x", 1)
+    bench.ledger.owe(second, 1, module.LOCAL, OK)
+    assert bench.ledger.abandon() == [first]
+    assert heard(second) == OK
+    assert bench.events == [("settled", second)]
+
+
+def nothing_is_received_after_the_end(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.ledger.submit(client, b"x", 1)
+    bench.ledger.closed = True
+    bench.ledger.receive(OK)
+    assert (heard(client), client.owed) == (b"", 1)

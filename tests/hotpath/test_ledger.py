@@ -1,0 +1,99 @@
+"""The ledger keeps its state table, and holds it for any order of fates and any cut of the bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.hotpath import ledger
+from tests.hotpath import cases_of_fates, cases_of_streams
+from tests.hotpath.bench import BULK, ERROR, OK, PUSH, Bench, cases_of, heard
+
+CASES = cases_of(cases_of_fates) | cases_of(cases_of_streams)
+
+FRAMES = [OK, ERROR, BULK, b"*0\r\n", b"*2\r\n$-1\r\n*1\r\n:5\r\n", b"_\r\n", b"%1\r\n+a\r\n:1\r\n", b"*-1\r\n"]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_case(case: Any) -> None:
+    case(ledger)
+
+
+fates = st.sampled_from(["forward", "hide", "local", "replace", "edit", "peek", "members"])
+steps = st.lists(st.tuples(st.integers(0, 2), fates, st.sampled_from(FRAMES), st.booleans()), max_size=12)
+
+
+@settings(max_examples=200)
+@given(steps, st.lists(st.integers(1, 30), min_size=1, max_size=8))
+def test_each_client_gets_its_own_in_its_order(
+    program: list[tuple[int, str, bytes, bool]], sizes: list[int]
+) -> None:
+    bench = Bench(ledger)
+    clients = [bench.client() for _ in range(3)]
+    expected = [b""] * 3
+    stream = b""
+    queued = 0
+    for who, fate, frame, pushed in program:
+        client = clients[who]
+        if pushed:
+            stream += PUSH
+        if fate == "local":
+            payload = b"+local %d\r\n" % queued
+            bench.ledger.owe(client, 1, ledger.LOCAL, payload)
+            expected[who] += payload
+        else:
+            stream += frame
+            expected[who] += queue(bench, client, fate, frame)
+        queued += 1
+    position = 0
+    turn = 0
+    while position < len(stream):
+        size = sizes[turn % len(sizes)]
+        bench.ledger.receive(stream[position : position + size])
+        position += size
+        turn += 1
+    assert bench.events == []
+    assert [heard(client) for client in clients] == expected
+    assert [client.owed for client in clients] == [0, 0, 0]
+    assert bench.owed() == []
+
+
+def queue(bench: Bench, client: Any, fate: str, frame: bytes) -> bytes:
+    """Owe one reply, and say what must come of it."""
+    keeper = bench.ledger
+    if fate == "forward":
+        keeper.submit(client, b"x", 1)
+    elif fate == "hide":
+        keeper.owe(client, 1, ledger.HIDE, None)
+        return b""
+    elif fate == "replace":
+        keeper.owe(client, 1, ledger.REPLACE, ERROR)
+        return ERROR
+    elif fate == "edit":
+        keeper.owe(client, 1, ledger.EDIT, lambda frame: b"<" + frame + b">")
+        return b"<" + frame + b">"
+    elif fate == "peek":
+        keeper.owe(client, 1, ledger.PEEK, lambda line: None)
+    else:
+        keeper.owe(client, 1, ledger.MEMBERS, {})
+    return frame
+
+
+@settings(max_examples=150)
+@given(st.lists(fates, min_size=1, max_size=4), st.lists(st.binary(max_size=12), max_size=6))
+def test_odd_bytes_end_in_a_verdict_not_in_an_exception(program: list[str], pieces: list[bytes]) -> None:
+    bench = Bench(ledger)
+    client = bench.client()
+    for fate in program:
+        if fate == "local":
+            bench.ledger.owe(client, 1, ledger.LOCAL, OK)
+        else:
+            queue(bench, client, fate, b"")
+    for piece in pieces:
+        bench.ledger.receive(piece)
+        if bench.events:
+            break
+        assert client.owed >= 0

@@ -1,0 +1,137 @@
+"""The checks of the ledger can fail: it is broken on purpose, one line at a time, and each break must be caught.
+
+A break replaces a piece of the module's source that occurs once; the result runs from memory as plain Python, whatever
+form is installed. A break that no longer applies fails here: write it anew for the line that took the old one's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from proxy.hotpath import ledger
+from tests.hotpath import cases_of_fates, cases_of_streams
+from tests.hotpath.bench import cases_of
+from tests.transcripts.replay import Transcript, load, play, shareable, ways
+
+SOURCE = (Path(str(ledger.__file__)).parent / "ledger.py").read_text()
+NAME = "ledger_broken_on_purpose"
+
+CASES = cases_of(cases_of_fates) | cases_of(cases_of_streams)
+RECORDED = {name: transcript for name, transcript in load().items() if name.startswith("valkey")}
+
+BREAKS: dict[str, tuple[str, str]] = {
+    "runs of different clients join": ("tail.creditor is creditor and tail.fate == _FORWARD", "tail.fate == _FORWARD"),
+    "a run joins an entry of another fate": (
+        "tail.creditor is creditor and tail.fate == _FORWARD",
+        "tail.creditor is creditor",
+    ),
+    "a run is not counted": ("            tail.due += count\n", "            tail.due += 1\n"),
+    "a local answer overtakes": ("if fate == _LOCAL and self.head is None:", "if fate == _LOCAL:"),
+    "a local answer at the head waits": ("if fate == _LOCAL and self.head is None:", "if False:"),
+    "an unknown count owes nothing": ("creditor.owed += due if due > 0 else 1", "creditor.owed += due"),
+    "every send is scheduled": ("if not self.scheduled and", "if"),
+    "a flush does not end": ("        self.scheduled = False\n        outgoing", "        outgoing"),
+    "a closed connection is written to": ("if not self.closed and self.write is not None:", "if self.write is not None:"),
+    "the tail is lost": ("            self.tail.next = entry\n        self.tail = entry", "            self.tail.next = entry"),
+    "the rest is forgotten": ("self.rest = data[position:]", "pass"),
+    "the rest comes twice": ("            data = self.rest + data\n            self.rest = b\"\"", "            data = self.rest + data"),
+    "odd bytes are swallowed": ("            self.out_of_step()", "            pass"),
+    "a push is taken for a reply": ("elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):", "elif self.arrays and p[i] == _STAR:"),
+    "an array is never a message": ("elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):", "elif p[i] == _PUSH:"),
+    "a relayed line is a reply": ("elif self.relay:", "elif False:"),
+    "a relayed line is counted": ("self._stream(data, p, i, size, self.owner, False)\n            elif", "self._stream(data, p, i, size, self.owner, True)\n            elif"),
+    "the rest of a frame is dropped": ("if self.destination is not None:\n            self._deliver(self.destination, data[i:n])", "if False:\n            pass"),
+    "the rest of a frame is not counted": ("if self.scanner.elements == 0 and self.counts:", "if False:"),
+    "the rest of a push is counted": ("if self.scanner.elements == 0 and self.counts:", "if self.scanner.elements == 0:"),
+    "a part is counted as a reply": ("            if scanner.elements > 0:\n                break\n            done += 1", "            done += 1\n            if scanner.elements > 0:\n                break"),
+    "a client takes its neighbour's replies": ("if done == due or i >= size or p[i] == _PUSH", "if i >= size or p[i] == _PUSH"),
+    "a push among replies is counted": ("if done == due or i >= size or p[i] == _PUSH or", "if done == due or i >= size or"),
+    "a message among errors is counted": ("or p[i] == _PUSH or (self.arrays and p[i] == _STAR):\n                break", "or p[i] == _PUSH:\n                break"),
+    "all that was read goes to the first": ("data if start == 0 and i == size else data[start:i]", "data"),
+    "one reply of several is paid": ("            self._settle(entry, done)", "            self._settle(entry, 1)"),
+    "the rest goes to who had the last rest": ("            self.destination = creditor\n            self.counts = True", "            self.counts = True"),
+    "what is whole stays half": ("            self.scanner.elements = 0\n            self.scanner.bulk = 0\n            return -2", "            return -2"),
+    "a hidden reply is shown": ("self._stream(data, p, i, size, None, True)", "self._stream(data, p, i, size, entry.creditor, True)"),
+    "a hidden reply is not paid": ("self._stream(data, p, i, size, None, True)", "self._stream(data, p, i, size, None, False)"),
+    "hidden errors are not counted": ("self.hidden_errors += 1", "pass"),
+    "a peek is the reply": ("                entry.fate = _FORWARD\n                entry.payload(data[i:n])\n                return i", "                entry.payload(data[i:n])\n                return n"),
+    "a replaced reply is shown": ("if fate == _REPLACE:\n            self._deliver(entry.creditor, entry.payload)", "if fate == _REPLACE:\n            self._deliver(entry.creditor, data[i:n])"),
+    "a reply is not edited": ("self._deliver(entry.creditor, entry.payload(data[i:n]))", "self._deliver(entry.creditor, data[i:n])"),
+    "an edit sees what follows too": ("self._deliver(entry.creditor, entry.payload(data[i:n]))", "self._deliver(entry.creditor, entry.payload(data[i:]))"),
+    "an error ends one confirmation only": ("entry.due if entry.due > 0 else 1, True)", "1)"),
+    "a null array is taken apart": ("if count <= 0:", "if count == 0:"),
+    "an empty array is taken apart": ("if count <= 0:", "if count < 0:"),
+    "a short array is accepted": ("            if index >= count:\n                return -1\n", ""),
+    "members before a special one are forgotten": ("Entry(entry.creditor, index - position, _FORWARD, None)", "Entry(entry.creditor, 1, _FORWARD, None)"),
+    "members behind the last are forgotten": ("if position < count:", "if False:"),
+    "hidden members are announced": ("(count - hidden)", "count"),
+    "members are not owed": ("entry.creditor.owed += count - 1", "pass"),
+    "what follows EXEC is lost": ("last.next = entry.next", "last.next = None"),
+    "the tail stays at EXEC": ("            self.tail = last\n", "            pass\n"),
+    "members come in any order": ("sorted(fates)", "fates"),
+    "strays are not counted": ("self.strays += 1", "pass"),
+    "a confirmation is a message": ("if said == _CONFIRMATION and (p[i] == _PUSH or", "if False and (p[i] == _PUSH or"),
+    "a null array hangs": ("if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):", "if n == i + 4 and p[i + 1] < 50:"),
+    "a short array hangs": ("if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):", "if p[i + 1] == _MINUS:"),
+    "a long array waits": ("return 0 if size - i > 64 else -2", "return -2"),
+    "a confirmation is not noted": ("        self.listener.confirm(frame)\n", ""),
+    "READONLY is any error": ("if size - i > 9 and p[i + 1] == 82 and", "if"),
+    "READONLY is not heard": ("            self.retiring = True\n", "            pass\n"),
+    "who has left is sent more": ("if creditor.gone or not chunk:", "if not chunk:"),
+    "nothing is a write": ("if creditor.gone or not chunk:", "if creditor.gone:"),
+    "an entry never ends": ("        if entry.due > 0 and not whole:\n            return\n", "        return\n"),
+    "an entry ends with its first reply": ("        if entry.due > 0 and not whole:\n            return\n", ""),
+    "local answers behind an entry wait": ("while self.head is not None and self.head.fate == _LOCAL:", "while False:"),
+    "one local answer is flushed": ("            self.head = local.next\n", "            self.head = local.next\n            break\n"),
+    "a local answer is never paid": ("            self._paid(local.creditor, 1)\n", ""),
+    "the tail outlives its entry": ("        if self.head is None:\n            self.tail = None\n", ""),
+    "debts are not paid": ("        creditor.owed -= done\n", ""),
+    "settled is never said": ("if creditor.owed == 0:\n", "if creditor.owed < 0:\n"),
+    "relief never comes": ("elif creditor.stalled and creditor.owed <= creditor.low_water:", "elif False:"),
+    "overflow is not told": ("                if creditor.full:\n", "                if False:\n"),
+    "settled is said to who owes again": ("if creditor.attentive and creditor.owed == 0:", "if creditor.attentive:"),
+    "retirement is told again and again": ("if self.retiring and self.usable:", "if self.retiring:"),
+    "a local answer alone is a loss": ("if entry.fate != _LOCAL and entry.creditor not in losers:", "if entry.creditor not in losers:"),
+    "a lost connection stays usable": ("        self.closed = True\n        self.usable = False\n", "        self.closed = True\n"),
+    "a lost connection stays open": ("        self.closed = True\n        self.usable = False\n", "        self.usable = False\n"),
+    "debts outlive the connection": ("        self.head = None\n        self.tail = None\n        self.outgoing.clear()", "        self.outgoing.clear()"),
+    "what was not sent is sent to nobody": ("        self.outgoing.clear()\n", ""),
+    "a large reply is not told": ("if scanner.bulk > self.large:", "if False:"),
+}
+
+
+def module_of(source: str) -> ModuleType:
+    module = ModuleType(NAME)
+    exec(compile(source, NAME, "exec"), module.__dict__)
+    return module
+
+
+def few(transcript: Transcript) -> Iterator[list[bytes]]:
+    return ways(transcript, every=11)
+
+
+def check(module: ModuleType) -> None:
+    """Every check of the ledger, on fewer cuts. Raises whatever the first failing one raises."""
+    for case in CASES.values():
+        case(module)
+    for transcript in RECORDED.values():
+        play(module, transcript, pieces=few)
+        if shareable(transcript):
+            play(module, transcript, clients=3, pieces=few)
+
+
+def test_the_unbroken_ledger_passes() -> None:
+    check(module_of(SOURCE))
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_break_is_caught(name: str) -> None:
+    old, new = BREAKS[name]
+    assert SOURCE.count(old) == 1, f"{old!r} stands {SOURCE.count(old)} times in ledger.py"
+    module = module_of(SOURCE.replace(old, new))
+    with pytest.raises(Exception):  # noqa: B017, PT011 - a broken ledger may fail in any way
+        check(module)
