@@ -32,6 +32,8 @@ cdef class Intake(Creditor):
     cdef public bint halted
     cdef public bint ended
     cdef public bint running
+    cdef public bint again
+    cdef public bint collecting
     cdef public bytes pending
     cdef public bytearray assembly
     cdef public Request partial
@@ -43,6 +45,7 @@ cdef class Intake(Creditor):
     cpdef resume(self)
     cdef bint _held(self)
     cpdef collect(self, bytes data)
+    cdef _begin_assembly(self, bytes data)
     cpdef relieved(self)
     @cython.locals(size=cython.Py_ssize_t)
     cdef _keep(self, bytes data, Py_ssize_t position, bint partial)

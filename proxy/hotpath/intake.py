@@ -86,9 +86,11 @@ class Intake(Creditor):
         self.halted = False
         self.ended = False
         self.running = False
+        self.again = False
         self.pending: bytes | None = None
         self.assembly: bytearray | None = None
         self.partial: Request | None = None
+        self.collecting = False
         self.stream: Any = None
         self.command_id = 0
         self.forwarded = 0
@@ -130,7 +132,11 @@ class Intake(Creditor):
         return self.halted or self.stalled or self.full or self.running or self.ended or self.gone
 
     def collect(self, data: bytes) -> None:
-        """Collect the unfinished command at the start of ``data`` whole, however large it is."""
+        """Collect the unfinished command at the start of ``data`` whole, however large its bulk strings are."""
+        self.collecting = True
+        self._begin_assembly(data)
+
+    def _begin_assembly(self, data: bytes) -> None:
         self.assembly = bytearray(data)
         self.partial = Request()
         self.partial.scan(self.assembly, 0, self.limits)
@@ -152,7 +158,7 @@ class Intake(Creditor):
             return
         if partial and size - position > _ASSEMBLE:
             # A command of many arguments: walk on where the walk stopped, instead of from its start for each read.
-            self.collect(data[position:])
+            self._begin_assembly(data[position:])
         else:
             self.pending = data if position == 0 else data[position:]
 
@@ -164,12 +170,13 @@ class Intake(Creditor):
         if partial is None or assembly is None:
             return
         code = partial.resume(assembly, self.limits)
-        if code == NEED_MORE or code == LARGE:
+        if code == NEED_MORE or (code == LARGE and self.collecting):
             self.assembling(len(assembly))
             return
         data = bytes(assembly)
         self.assembly = None
         self.partial = None
+        self.collecting = False
         self._advance(data)
 
     def _advance(self, data: bytes) -> None:
@@ -180,6 +187,7 @@ class Intake(Creditor):
         request = self.terms.request
         while outcome == _TAKEN:
             code = self._gather(data, data, position)
+            self.again = False
             position = request.start
             if code == NEED_MORE:
                 break
@@ -204,6 +212,7 @@ class Intake(Creditor):
                 if self.halted or self.full:
                     break
         self.running = False
+        self.again = outcome == _WAIT
         if outcome == _ENDED:
             self.ended = True
             return
@@ -218,7 +227,8 @@ class Intake(Creditor):
         plan = terms.plan
         ledger = self.ledger
         simple = self.simple
-        direct = self.direct and ledger is not None and ledger.usable
+        # A command that the session has made wait is its to bring on.
+        direct = self.direct and not self.again and ledger is not None and ledger.usable
         budget = terms.window - self.owed
         start = position
         count = 0

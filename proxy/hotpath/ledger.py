@@ -252,7 +252,7 @@ class Ledger:
             if scanner.elements > 0:
                 break
             done += 1
-            if done == due or i >= size or p[i] == _PUSH:
+            if done == due or i >= size or p[i] == _PUSH or (self.arrays and p[i] == _STAR):
                 break
         if i == start:
             return -2
@@ -303,6 +303,8 @@ class Ledger:
 
     def _special(self, entry: Entry, data: bytes, p: bytes, i: int, size: int) -> int:
         fate = entry.fate
+        if p[i] == _MINUS and not self.retiring:
+            self._read_error(p, i, size)
         if fate == _HIDE:
             if p[i] == _MINUS:
                 self.hidden_errors += 1
@@ -393,7 +395,11 @@ class Ledger:
     def _second_line(self, p: bytes, i: int, size: int) -> int:
         # The end of the frame's first element when that is a short string; 0 when it is not.
         n = self._line_end(p, i, size)
-        if n < 0 or n >= size:
+        if n < 0:
+            return -2
+        if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):  # a null, or fewer than two elements
+            return 0
+        if n >= size:
             return -2
         if p[n] != 36:
             return 0

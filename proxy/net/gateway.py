@@ -243,6 +243,10 @@ class Gateway:
         """Whether nobody has logged in on this pool's connections, although Redis asks for a password."""
         return self.stranger and key.user is None
 
+    def any_command_covers(self) -> bool:
+        """Whether any command moves its connection's replication offset up to the server's: not in Valkey."""
+        return self.engine is not None and self.engine.name != "valkey"
+
     def names_libraries(self) -> bool:
         """Whether the engine knows CLIENT SETINFO."""
         return self.engine is not None and self.engine.names_libraries()
@@ -550,8 +554,9 @@ class Gateway:
         pool = self._pool(upstream.key)
         shared = pool.forget(upstream)
         losers = set(upstream.abandon())
-        if upstream.owner is not None:
-            losers.add(upstream.owner)
+        owner = upstream.owner
+        if isinstance(owner, ClientConnection) and owner not in losers and not owner.let_go():
+            losers.add(owner)
         for loser in losers:
             if isinstance(loser, ClientConnection):
                 loser.close("upstream_lost")

@@ -20,7 +20,10 @@ from proxy.session.gate import PoolKey, PrivateLedger
 from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20
+# Seconds for a client to catch up while others wait behind it; the next ones of the same burden get less, so that many
+# slow readers in a row don't add up.
 _PATIENCE = 1.0
+_LATER_PATIENCE = 0.1
 
 
 class Reader(Protocol):
@@ -79,6 +82,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.congested = False
         self.reading = True
         self.idle_since = 0.0
+        self._patience = _PATIENCE
         self.transport: asyncio.Transport | None = None
         self.steward = Steward()
         self._questions: set[asyncio.Future[bytes]] = set()
@@ -187,7 +191,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
             if reader.waiting() <= self.keeper.output_limit:
                 return
             if self._others_wait(creditor):
-                self._held_timer = self.loop.call_later(_PATIENCE, self._give_up, creditor)
+                self._held_timer = self.loop.call_later(self._patience, self._give_up, creditor)
             self.heavy(creditor)
         self.hold()
         reader.hold_upstream(self)
@@ -216,6 +220,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def _give_up(self, creditor: Creditor) -> None:
         self._held_timer = None
+        self._patience = _LATER_PATIENCE
         cast("Reader", creditor).close("slow_reader")
         self.resume()
 
@@ -229,6 +234,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def _unburden(self) -> None:
         self.burdened = False
+        self._patience = _PATIENCE
         self._reopen()
 
     # Closing

@@ -112,6 +112,9 @@ class Gate(Protocol):
     def strange(self, key: PoolKey) -> bool:
         """Whether nobody has logged in on this pool's connections, although Redis asks for a password."""
 
+    def any_command_covers(self) -> bool:
+        """Whether any command moves its connection's replication offset, as WAIT sees it, up to the server's."""
+
     def names_libraries(self) -> bool:
         """Whether the engine knows CLIENT SETINFO."""
 

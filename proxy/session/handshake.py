@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT
+from proxy.rules.verdict import ReplyEdit
 from proxy.session.gate import PoolKey, PrivateLedger
 from proxy.wire.encode import OK, encode_bulk, encode_command, encode_null
 
@@ -58,6 +59,10 @@ def _ask(session: "Session", raw: bytes, accepted: Callable[[], None]) -> int:
             accepted()
         return frame
 
+    return _send(session, raw, answered)
+
+
+def _send(session: "Session", raw: bytes, answered: ReplyEdit) -> int:
     session.forwarded += 1
     session.owe(raw, EDIT, answered)
     session.wait_until_settled()
@@ -67,7 +72,8 @@ def _ask(session: "Session", raw: bytes, accepted: Callable[[], None]) -> int:
 def _select(session: "Session", item: "Item") -> int:
     argv = item.command.argv
     database = int(argv[1]) if len(argv) == 2 and argv[1].isdigit() and len(argv[1]) < 10 else None
-    if database is None:
+    if database is None or argv[1] != b"%d" % database:
+        # No number as Redis reads them, so nothing will change.
         return session.forward(item)
     target = session.key._replace(database=database)
     if session.pinned is None and session.gate.has_pool(target):
@@ -91,12 +97,14 @@ def _ask_in_pool(session: "Session", target: PoolKey, raw: bytes, accepted: Call
     session.ledger = ledger
     session.direct = False
 
-    def keep() -> None:
-        accepted()
+    def answered(frame: bytes) -> bytes:
+        # Refused or not, this connection is not where the client's next command belongs by itself.
         session.ledger = None
+        if _succeeded(frame):
+            accepted()
+        return frame
 
-    _ask(session, raw, keep)
-    return TAKEN
+    return _send(session, raw, answered)
 
 
 def _linger(session: "Session") -> None:

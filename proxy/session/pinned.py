@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.ledger import HIDE, PEEK
+from proxy.hotpath.ledger import EDIT, PEEK
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
 
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 _REPLICATION_REFUSED = encode_error(
     "DENIED keyrail: a replication link would pass every rule by; connect the replica to Redis itself"
 )
+_WAIT_REFUSED = encode_error(
+    "ERR Keyrail: WAIT can't be answered truthfully for a user without SPUBLISH; use pooling off for this application"
+)
 _PING = encode_command([b"PING"])
+_SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
 
 def _blocking(session: "Session", item: "Item") -> int:
@@ -35,13 +39,30 @@ def _blocking(session: "Session", item: "Item") -> int:
 
 
 def _wait(session: "Session", item: "Item") -> int:
-    # WAIT speaks of the writes of its own connection. Any command moves a connection's offset up to what the server
-    # has written so far, which covers all writes of this client that have been answered.
+    # WAIT speaks of the writes of its own connection: hidden commands move this one's offset up to what the server has
+    # written by now, which covers all writes of this client that have been answered. In Redis any command does; in
+    # Valkey only one that is propagated, and a message on a shard channel that nobody knows is one and changes nothing.
     ledger = session.to_private()
     if ledger is None:
         return WAIT
-    ledger.send(_PING)
-    ledger.owe(session, 1, HIDE, None)
+    if session.covered is None:
+
+        def answered(frame: bytes) -> bytes:
+            session.covered = session.gate.any_command_covers() or not frame.startswith(b"-")
+            return b""
+
+        session.hide(_PING)
+        ledger.send(_SHARD_MESSAGE)
+        ledger.owe(session, 1, EDIT, answered)
+        session.lingering = True
+        session.wait_until_settled()
+        return WAIT
+    covered, session.covered = session.covered, None
+    session.attentive = True
+    if not covered:
+        session.answer(_WAIT_REFUSED)
+        session.settle_pin()
+        return TAKEN
     session.blocked = True
     session.attentive = True
     session.submit(item.raw)

@@ -52,8 +52,7 @@ class Session(Intake):
 
     __slots__ = (
         "blocked",
-        "context",
-        "data",
+        "covered",
         "gate",
         "held",
         "home",
@@ -84,7 +83,7 @@ class Session(Intake):
         self.stale = False
         self.pinned: PrivateLedger | None = None
         self.held: Item | None = None
-        self.data: bytes = b""
+        self.covered: bool | None = None
         self.transaction: Transaction | None = None
         self.subscriptions: Subscriptions | None = None
         self.watching = False
@@ -193,7 +192,7 @@ class Session(Intake):
         ledger = self.ledger
         assert ledger is not None
         self.forwarded += 1
-        if self.replies != REPLIES_ON and self._silent():
+        if self.silenced():
             ledger.send(raw)
             ledger.commands += 1
         elif edit is None:
@@ -248,6 +247,10 @@ class Session(Intake):
         """The connection is as it was at first."""
         self.limits = self.gate.limits(authenticated=False)
 
+    def silenced(self) -> bool:
+        """Whether CLIENT REPLY silences the command that is sent now."""
+        return self.replies != REPLIES_ON and self._silent()
+
     def _silent(self) -> bool:
         # Redis: SKIP silences the next command only.
         if self.replies == REPLIES_SKIP:
@@ -291,7 +294,7 @@ class Session(Intake):
         ledger = self.ledger
         assert ledger is not None
         ledger.send(POISON)
-        if self.replies == REPLIES_ON or not self._silent():
+        if not self.silenced():
             ledger.owe(self, 1, REPLACE, error)
 
     # Upstreams
@@ -434,6 +437,13 @@ class Session(Intake):
             self.pending = following
         if not self.running:
             self.resume()
+
+    def let_go(self) -> bool:
+        """The private upstream is lost: whether nothing of this client is lost with it."""
+        if self.owed > 0 or self.keeps_pin() or self.stream is not None or self.key.user is not None:
+            return False
+        self.unpin()
+        return True
 
     def adopt(self) -> None:
         """Take over the policy that is in force now; a transaction keeps the one that it began with."""

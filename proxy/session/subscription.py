@@ -82,7 +82,9 @@ def _change(session: "Session", item: "Item") -> int:
     subscriptions.asked += 1
     session.attentive = True
     session.forwarded += 1
-    if session.replies != 0:
+    # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
+    silent = session.silenced()
+    if bare and not closing and silent:
         ledger.send(item.raw)
         return TAKEN
     due = (-1 if closing else 1) if bare else len(argv) - 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.ledger import EDIT, MEMBERS
+from proxy.hotpath.ledger import EDIT, MEMBERS, PEEK
 from proxy.rules.verdict import ReplyEdit
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
@@ -70,7 +70,7 @@ def _arrived_whole(session: "Session", data: bytes, end: int) -> bool:
     while count < most and request.scan(data, end, session.limits) == COMPLETE:
         command_id = terms.lookup.find(request)
         state = session.regime.table.specs[command_id].state
-        if state is State.EXEC or state is State.DISCARD:
+        if state is State.EXEC:
             return True
         if terms.pooled[command_id] == 0:
             return False
@@ -118,18 +118,47 @@ def _end(session: "Session", item: "Item") -> int:
     if running is None:
         # Redis answers an error, and forgets what was watched only after a real EXEC.
         return session.forward(item)
-    edits = running.edits if item.command.spec.state is State.EXEC else {}
+    if item.command.spec.state is State.DISCARD:
+        return _discard(session, item)
+    edits = running.edits
     if edits and session.replies == 0:
         session.forwarded += 1
         session.owe(item.raw, MEMBERS, edits)
     else:
         session.submit(item.raw)
+    _ended(session)
+    return TAKEN
+
+
+def _ended(session: "Session") -> None:
     session.transaction = None
     session.watching = False
     session.attentive = session.pinned is not None
     if session.stale:
         session.adopt()
+
+
+def _discard(session: "Session", item: "Item") -> int:
+    if len(item.command.argv) != 1:
+        # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
+        session.submit(item.raw)
+        return TAKEN
+    _forget(session, item)
+    _ended(session)
     return TAKEN
+
+
+def _forget(session: "Session", item: "Item") -> None:
+    # DISCARD, UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
+    def answered(line: bytes) -> None:
+        if not line.startswith(b"+"):
+            session.permanent = True
+
+    if session.replies != 0:
+        session.submit(item.raw)
+        return
+    session.forwarded += 1
+    session.owe(item.raw, PEEK, answered)
 
 
 def _watch(session: "Session", item: "Item") -> int:
@@ -143,11 +172,11 @@ def _watch(session: "Session", item: "Item") -> int:
 
 
 def _unwatch(session: "Session", item: "Item") -> int:
-    if session.pinned is None:
+    if session.pinned is None or len(item.command.argv) != 1:
         return session.forward(item)
+    _forget(session, item)
     session.watching = False
     session.attentive = True
-    session.submit(item.raw)
     return TAKEN
 
 

@@ -5,7 +5,8 @@ The rules are those of Redis's ``sdssplitargs``: words are separated by white sp
 must be followed by white space or the end of the line, except in Valkey since 9.0, which lets a word go on (``mixed``).
 """
 
-_SPACE = frozenset(b" \t\n\v\f\r\0")
+_SPACE = frozenset(b" \t\n\v\f\r")
+_ENDS_WORD = frozenset(b" \t\n\r\0")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _ESCAPES = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
 
@@ -29,7 +30,7 @@ def split_inline(line: bytes, mixed: bool = False) -> list[bytes] | None:
 def _read_word(line: bytes, position: int, mixed: bool) -> tuple[bytes, int]:
     """One word from ``position`` and the offset behind it; the offset is -1 when a quote stays open."""
     word = bytearray()
-    while position < len(line) and line[position] not in _SPACE:
+    while position < len(line) and line[position] not in _ENDS_WORD:
         byte = line[position]
         position += 1
         if byte not in b"\"'":
