@@ -47,9 +47,9 @@ def main() -> int:
 
 def _quick(program: list[str], redis_program: str, rounds: int, scale: float) -> None:
     tool = "redis-benchmark" if benchmark.available() else "a small asyncio generator (redis-benchmark is missing)"
-    print(f"load from {tool}; mixes from a small asyncio generator", file=sys.stderr)
+    _say(f"load from {tool}; mixes from a small asyncio generator")
     with quick.all_targets(redis_program, program) as (redis, ways):
-        samples = list(quick.rounds(redis, ways, rounds, scale, lambda line: print(line, file=sys.stderr)))
+        samples = list(quick.rounds(redis, ways, rounds, scale, _say))
         form = next(way.about for way in ways if way.name == targets.KEYRAIL_BENCH)
         about = {
             "Keyrail": f"{form}, one worker",
@@ -65,7 +65,7 @@ def _quick(program: list[str], redis_program: str, rounds: int, scale: float) ->
 
 
 def _memory(program: list[str], redis_program: str, connections: int) -> None:
-    form, findings = memory.findings(program, redis_program, connections)
+    form, findings = memory.findings(program, redis_program, connections, _say)
     about = {
         "Keyrail": f"{form}, one worker, supervisor included, under bench.yaml",
         **_machine(),
@@ -74,6 +74,10 @@ def _memory(program: list[str], redis_program: str, connections: int) -> None:
     page = report.memory_markdown(findings, about)
     report.write(_RESULTS, f"memory-{form}", page, about, findings)
     print(page)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _machine() -> dict[str, str]:

@@ -78,11 +78,14 @@ class _Client(asyncio.Protocol):
         assert self._transport is not None
         if batch is None:
             self.done.set_result(None)
-            self._transport.close()
             return
         self._awaited = batch.reply_length
         self._sent_at = time.perf_counter()
         self._transport.write(batch.request)
+
+    def close(self) -> None:
+        assert self._transport is not None
+        self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._awaited -= len(data)
@@ -115,12 +118,18 @@ async def _drive(port: int, batches: Sequence[Batch], clients: int, each: int, l
         client = _Client(list(islice(cycle(batches), start, start + each)), latencies, loop.create_future())
         await loop.create_connection(partial(_itself, client), "127.0.0.1", port)
         found.append(client)
-    began = time.perf_counter()
-    for client in found:
-        client.send_next()
-    async with asyncio.timeout(300):
-        await asyncio.gather(*(client.done for client in found))
-    return time.perf_counter() - began
+    try:
+        began = time.perf_counter()
+        for client in found:
+            client.send_next()
+        async with asyncio.timeout(300):
+            await asyncio.gather(*(client.done for client in found))
+        return time.perf_counter() - began
+    finally:
+        for client in found:
+            client.close()
+        # One turn of the loop, in which the connections really end.
+        await asyncio.sleep(0)
 
 
 def _itself(client: _Client) -> _Client:

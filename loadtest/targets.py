@@ -77,7 +77,7 @@ def nutcracker(folder: Path, redis: Redis) -> Iterator[Target | None]:
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     with running(argv) as proxy:
         proxy.wait_for_port(port)
-        yield Target(NUTCRACKER, port, proxy.pid, (said.stdout + said.stderr).splitlines()[0])
+        yield Target(NUTCRACKER, port, proxy.pid, (said.stdout + said.stderr).splitlines()[0].removeprefix("This is "))
 
 
 def keyrail_program() -> list[str]:
