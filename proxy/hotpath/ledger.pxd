@@ -41,6 +41,7 @@ cdef class Ledger:
     cdef public bint closed
     cdef public bint relay
     cdef public bint retiring
+    cdef public bint retired
     cdef public Creditor owner
     cdef public object listener
     cdef public bint arrays

@@ -121,6 +121,7 @@ class Ledger:
         self.closed = False
         self.relay = False
         self.retiring = False
+        self.retired = False
         self.owner: Creditor | None = None
         self.listener: Any = None
         self.arrays = False
@@ -137,6 +138,7 @@ class Ledger:
 
     def submit(self, creditor: Creditor, chunk: bytes, count: int) -> None:
         """Send a run of ``count`` commands whose replies go to ``creditor`` as they are."""
+        assert self.owner is None or self.owner is creditor, "a private upstream serves its owner alone"
         self.send(chunk)
         self.commands += count
         creditor.owed += count
@@ -147,7 +149,11 @@ class Ledger:
         self._push_entry(Entry(creditor, count, _FORWARD, None))
 
     def owe(self, creditor: Creditor, due: int, fate: int, payload: Any) -> None:
-        """Queue an entry for a command that was sent by ``send``, or for a LOCAL answer."""
+        """Queue an entry for a command that was sent by ``send``, or for a LOCAL answer.
+
+        A private upstream serves its owner alone, and the proxy itself, which has no ``write``.
+        """
+        assert fate == _LOCAL or self.owner is None or self.owner is creditor or creditor.write is None, "not its owner"
         if fate == _LOCAL and self.head is None:
             creditor.out.append(payload)
             creditor.flush()
@@ -485,7 +491,8 @@ class Ledger:
                     creditor.relieved()
                 if creditor.attentive and creditor.owed == 0:
                     creditor.settled()
-        if self.retiring and self.usable:
+        if self.retiring and not self.retired:
+            self.retired = True
             self.retire()
 
     def abandon(self) -> list[Creditor]:

@@ -106,6 +106,12 @@ class ClientConnection(Session, asyncio.Protocol):
             self.held_upstream = None
             upstream.resume()
 
+    def unpin(self) -> None:
+        """Give the private upstream back, reading again where it was held for this client."""
+        if self.held_upstream is self.pinned:
+            self._release_upstream()
+        super().unpin()
+
     # What the session asks for
 
     def settled(self) -> None:

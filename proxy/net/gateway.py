@@ -12,6 +12,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from socket import AF_UNIX, socket
 from typing import Any
 
@@ -164,7 +165,10 @@ class Gateway:
         self._warnings_left = _WARNINGS_PER_SECOND
         now = self.loop.time()
         for key, pool in list(self._pools.items()):
-            pool.reap(now)
+            if key.user is None:
+                pool.reap(now)
+            else:
+                pool.trim(self._logged_in(key.user))
             if key != self.home and not pool.in_use():
                 del self._pools[key]
         self._ticker = self.loop.call_later(1.0, self._tick)
@@ -311,6 +315,8 @@ class Gateway:
 
     def shared(self, key: PoolKey, lane: Lane) -> Ledger | None:
         """A shared connection that takes work now; another is opened when all are busy."""
+        # Nobody can open more connections for a user whose password is not known here: they have one lane.
+        lane = Lane.FAST if key.user is not None else lane
         pool = self._pool(key)
         found = pool.shared(lane)
         if found is None:
@@ -320,6 +326,7 @@ class Gateway:
 
     def await_shared(self, seeker: Seeker, key: PoolKey, lane: Lane) -> None:
         """Wait for a shared connection: as long as there is one, otherwise 250 ms for an attempt under way."""
+        lane = Lane.FAST if key.user is not None else lane
         pool = self._pool(key)
         pool.waiting_shared[lane].append(seeker)
         self.loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, seeker, pool, lane)
@@ -350,6 +357,9 @@ class Gateway:
             pool.forget(upstream)
             self._account(upstream)
             upstream.shared = False
+            for client in self.clients:  # nothing is owed on it: they only forget it
+                if client.ledger is upstream:
+                    client.ledger, client.direct = None, False
             if other.protocol != key.protocol:
                 self._set_right(upstream, ["HELLO", key.protocol])
             if other.database != key.database:
@@ -372,7 +382,9 @@ class Gateway:
         pool.waiting_private.append(seeker)
         if key.user is None and self._private_count() < self.settings.private_connections:
             self._open(pool, None)
-        patience = self.settings.connect_timeout if self.ready and key.user is None else _ATTEMPT_PATIENCE
+        for upstream in pool.lanes[Lane.FAST] if key.user is not None else ():
+            upstream.when_paid(partial(pool.wake, pool.waiting_private, 1))
+        patience = self.settings.connect_timeout if self.ready else _ATTEMPT_PATIENCE
         self.loop.call_later(patience, self._give_up_private, seeker, pool)
 
     def _give_up_private(self, seeker: Seeker, pool: Pool) -> None:
@@ -396,12 +408,16 @@ class Gateway:
             self._start(self._learn_user(ledger, user))
         pool = self._pool(ledger.key)
         self._account(ledger)
-        if self.pooling and not pool.alive(Lane.FAST) and pool.opening[Lane.FAST] == 0:
+        ledger.resume()
+        if self.pooling and pool.shared(Lane.FAST) is None and pool.opening[Lane.FAST] == 0:
             self._share(pool, ledger, Lane.FAST)
             return
-        most = _IDLE_KEPT if user is None else sum(client.key.user == user for client in self.clients)
+        most = _IDLE_KEPT if user is None else self._logged_in(user)
         pool.keep(ledger, self.loop.time(), max(most, len(pool.waiting_private)))
         pool.wake(pool.waiting_private, 1)
+
+    def _logged_in(self, user: str) -> int:
+        return sum(client.key.user == user for client in self.clients)
 
     async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
         self._available[user] = await probe(upstream, self._needs())
@@ -412,9 +428,15 @@ class Gateway:
         self.loop.call_later(_LINGER, session.linger_over)
 
     def discard(self, ledger: Ledger) -> None:
-        """Close a connection whose state is not known."""
+        """Close a connection at once."""
         assert isinstance(ledger, UpstreamConnection)
         ledger.abort()
+
+    def dismiss(self, ledger: Ledger) -> None:
+        """Close a connection whose state is not wanted, behind what was sent on it."""
+        assert isinstance(ledger, UpstreamConnection)
+        ledger.resume()
+        ledger.close()
 
     def lacks(self, name: bytes) -> bool:
         """Whether the engine has said that it does not know this command."""
@@ -454,7 +476,8 @@ class Gateway:
             if idle is not None:
                 self._share(pool, idle, lane)
             return
-        if pool.opening[lane] == 0 and len(pool.lanes[lane]) < self.settings.upstream_connections:
+        free = sum(not upstream.burdened for upstream in pool.lanes[lane])
+        if pool.opening[lane] == 0 and free < self.settings.upstream_connections:
             self._open(pool, lane)
 
     def _open(self, pool: Pool, lane: Lane | None) -> None:

@@ -44,11 +44,10 @@ class Pool:
 
     def take_idle(self) -> UpstreamConnection | None:
         """An idle private connection, the one used last."""
-        while self.idle:
-            upstream = self.idle.pop()
-            if not upstream.closed and not upstream.retiring and upstream.head is None:
+        for upstream in reversed(self.idle):
+            if upstream.head is None and not upstream.closed and not upstream.retiring:
+                self.idle.remove(upstream)
                 return upstream
-            upstream.close()
         return None
 
     def keep(self, upstream: UpstreamConnection, now: float, most: int) -> None:
@@ -74,6 +73,11 @@ class Pool:
         for upstream in [idle for idle in self.idle if now - idle.idle_since > _IDLE_SECONDS]:
             self.idle.remove(upstream)
             upstream.close()
+
+    def trim(self, most: int) -> None:
+        """Close idle connections that are more than ``most``."""
+        while len(self.idle) > most:
+            self.idle.pop(0).close()
 
     def wake(self, queue: deque[Seeker], most: int | None = None) -> None:
         """Let those who wait try again; those who find nothing queue up anew."""

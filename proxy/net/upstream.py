@@ -190,8 +190,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         if self.shared:
             if reader.waiting() <= self.keeper.output_limit:
                 return
-            if self._others_wait(creditor):
-                self._held_timer = self.loop.call_later(self._patience, self._give_up, creditor)
+            self._held_timer = self.loop.call_later(self._patience, self._give_up, creditor, reader.waiting())
             self.heavy(creditor)
         self.hold()
         reader.hold_upstream(self)
@@ -218,8 +217,12 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
             self.keeper.retired(self)
             self.when_paid(self.close)
 
-    def _give_up(self, creditor: Creditor) -> None:
+    def _give_up(self, creditor: Creditor, waited: int) -> None:
         self._held_timer = None
+        waiting = cast("Reader", creditor).waiting()
+        if waiting < waited and not self._others_wait(creditor):
+            self._held_timer = self.loop.call_later(_PATIENCE, self._give_up, creditor, waiting)
+            return
         self._patience = _LATER_PATIENCE
         cast("Reader", creditor).close("slow_reader")
         self.resume()
@@ -227,7 +230,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     def _others_wait(self, creditor: Creditor) -> bool:
         entry = self.head
         while entry is not None:
-            if entry.creditor is not creditor and entry.creditor.write is not None:
+            if entry.creditor is not creditor and isinstance(entry.creditor, asyncio.BaseProtocol):
                 return True
             entry = entry.next
         return False

@@ -86,7 +86,10 @@ class Gate(Protocol):
         """Call ``linger_over`` in a moment: a login is rarely followed by nothing."""
 
     def discard(self, ledger: Ledger) -> None:
-        """Close an upstream whose state is not known or not wanted."""
+        """Close an upstream at once: what stands unfinished on it must not run."""
+
+    def dismiss(self, ledger: Ledger) -> None:
+        """Close an upstream whose state is not wanted; what was sent on it still runs, as after a client's close."""
 
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         """Count what the rules said of a command, and log what is to be logged."""

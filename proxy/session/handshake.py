@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _RESET_REPLY = b"+RESET\r\n"
 _PRINTABLE = frozenset(range(0x21, 0x7F))
 
+# Errors to HELLO that come before it has changed anything.
+_UNCHANGED = (b"-WRONGPASS", b"-NOPROTO", b"-NOAUTH")
+
 
 def introduce(session: "Session", ledger: PrivateLedger) -> Iterator[list[bytes]]:
     """The commands that give a private upstream the names of its client, where it has others."""
@@ -42,21 +45,36 @@ def move(session: "Session", key: PoolKey) -> None:
     session.key = key
     if session.pinned is not None:
         session.pinned.key = key
+        session.pinned.arrays = session.subscriptions is not None and key.protocol == 2
+        if session.subscriptions is not None:
+            session.subscriptions.protocol = key.protocol
     else:
         session.ledger = None
         session.direct = False
     session.adopt()
 
 
+def _nothing() -> None:
+    pass
+
+
 def _succeeded(frame: bytes) -> bool:
     return not frame.startswith(b"-")
 
 
-def _ask(session: "Session", raw: bytes, accepted: Callable[[], None]) -> int:
-    # Send a command that changes the connection, and read no further until Redis has answered it.
+def _ask(session: "Session", raw: bytes, accepted: Callable[[], None], refused: Callable[[], None] = _nothing) -> int:
+    # Send a command that changes the private connection, and read no further until Redis has answered it.
+    if session.replies != 0:
+        # There will be no answer to learn from: what the connection is now, only Redis knows.
+        session.permanent = True
+        session.submit(raw)
+        return TAKEN
+
     def answered(frame: bytes) -> bytes:
         if _succeeded(frame):
             accepted()
+        elif not frame.startswith(_UNCHANGED):
+            refused()
         return frame
 
     return _send(session, raw, answered)
@@ -130,8 +148,7 @@ def _auth(session: "Session", item: "Item") -> int:
 def _hello(session: "Session", item: "Item") -> int:
     said = _read_hello(item.command.argv)
     if said is None:
-        # No version, or a form that Redis will refuse: nothing changes, so any connection will do.
-        return session.forward(item)
+        return _odd_hello(session, item)
     protocol, user, name = said
     plain = user is None and (name is None or _valid_name(name))
     target = session.key._replace(protocol=protocol)
@@ -140,8 +157,14 @@ def _hello(session: "Session", item: "Item") -> int:
         move(session, target if user is None else target._replace(user=user))
         if name is not None:
             session.name = name
+            if session.pinned is not None:
+                session.pinned.identity = (name, *session.pinned.identity[1:])
         if user is not None:
             session.log_in()
+
+    def refused() -> None:
+        # Redis works through the options one by one: it may have logged in before it complained.
+        session.permanent = True
 
     if session.pinned is None and plain and session.gate.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % protocol])
@@ -149,7 +172,18 @@ def _hello(session: "Session", item: "Item") -> int:
     if session.to_private() is None:
         return WAIT
     _linger(session)
-    return _ask(session, item.raw, accepted)
+    return _ask(session, item.raw, accepted, refused)
+
+
+def _odd_hello(session: "Session", item: "Item") -> int:
+    if len(item.command.argv) <= 2:
+        # No version, or one that Redis does not speak: nothing changes, so any connection will do.
+        return session.forward(item)
+    if session.to_private() is None:
+        return WAIT
+    session.permanent = True
+    session.submit(item.raw)
+    return TAKEN
 
 
 def _read_hello(argv: list[bytes]) -> tuple[int, str | None, bytes | None] | None:
@@ -180,8 +214,8 @@ def _reset(session: "Session", item: "Item") -> int:
         # A form that Redis refuses, or a connection on which there is nothing to reset.
         return session.forward(item)
     if session.pinned is not None:
-        session.gate.discard(session.pinned)
         session.pinned.owner = None
+        session.gate.dismiss(session.pinned)
         session.pinned = None
     session.transaction = None
     session.subscriptions = None

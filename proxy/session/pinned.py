@@ -45,7 +45,7 @@ def _wait(session: "Session", item: "Item") -> int:
     ledger = session.to_private()
     if ledger is None:
         return WAIT
-    if session.covered is None:
+    if session.covered is None and session.replies == 0:
 
         def answered(frame: bytes) -> bytes:
             session.covered = session.gate.any_command_covers() or not frame.startswith(b"-")
@@ -59,7 +59,7 @@ def _wait(session: "Session", item: "Item") -> int:
         return WAIT
     covered, session.covered = session.covered, None
     session.attentive = True
-    if not covered:
+    if covered is False:
         session.answer(_WAIT_REFUSED)
         session.settle_pin()
         return TAKEN

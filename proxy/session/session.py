@@ -389,9 +389,17 @@ class Session(Intake):
         self.blocked = False
         if self.subscriptions is not None:
             self.subscriptions.asked = 0
+            if self.subscriptions.empty():
+                self._stop_listening()
         if self.pinned is not None and not self.lingering and not self.keeps_pin():
             self.unpin()
         self.arrived()
+
+    def _stop_listening(self) -> None:
+        self.subscriptions = None
+        if self.pinned is not None:
+            self.pinned.listener = None
+            self.pinned.arrays = False
 
     def arrived(self) -> None:
         """What this session waited for may be there."""
@@ -469,12 +477,14 @@ class Session(Intake):
         self.pinned = None
         if ledger is not None and not ledger.closed:
             ledger.owner = None
-            if self.owed == 0 and not self.keeps_pin() and self.stream is None:
+            if self.blocked or self.stream is not None:
+                self.gate.discard(ledger)
+            elif self.owed > 0 or self.keeps_pin():
+                self.gate.dismiss(ledger)
+            else:
                 ledger.listener = None
                 ledger.arrays = False
                 self.gate.release(ledger)
-            else:
-                self.gate.discard(ledger)
 
     # What the connection does
 
