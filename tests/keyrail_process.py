@@ -85,7 +85,11 @@ class Keyrail:
         self._reader = threading.Thread(target=self._collect, daemon=True)
         self._reader.start()
         if await_ready:
-            self.await_line(r"^keyrail: ready on .*$", READY_SECONDS)
+            try:
+                self.await_line(r"^keyrail: ready on .*$", READY_SECONDS)
+            except AssertionError:
+                self.close()
+                raise
 
     def _collect(self) -> None:
         if self.process.stderr is None:
