@@ -87,6 +87,7 @@ class Route(Gate):
         self.idle: list[Upstream] = []
         self.released: list[Upstream] = []
         self.discarded: list[Upstream] = []
+        self.dismissed: list[Upstream] = []
         self.starving = False
         self.waiting: list[Seeker] = []
         self.lingering: list[Lingerer] = []
@@ -123,8 +124,12 @@ class Route(Gate):
         """The shared upstream of a pool; it exists from the first look at it."""
         found = self.pools.get((key, lane))
         if found is None:
-            found = self.pools[key, lane] = Upstream(key)
+            found = self.pools[key, lane] = self.connect(key)
         return found
+
+    def connect(self, key: PoolKey) -> Upstream:
+        """A new connection, logged in and set to what the pool's are."""
+        return Upstream(key)
 
     def all_upstreams(self) -> list[Upstream]:
         return [*self.pools.values(), *self.lent]
@@ -164,7 +169,7 @@ class Route(Gate):
                 return upstream
         if key.user not in self.known_users:
             return None
-        self.lent.append(Upstream(key))
+        self.lent.append(self.connect(key))
         return self.lent[-1]
 
     def await_private(self, seeker: Seeker, key: PoolKey) -> None:
@@ -186,6 +191,13 @@ class Route(Gate):
         if ledger in self.lent:
             self.lent.remove(ledger)
         self.discarded.append(ledger)
+
+    def dismiss(self, ledger: Ledger) -> None:
+        assert isinstance(ledger, Upstream)
+        ledger.closed = True
+        if ledger in self.lent:
+            self.lent.remove(ledger)
+        self.dismissed.append(ledger)
 
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
@@ -209,6 +221,12 @@ class Route(Gate):
             seeker.arrived()
 
     def keeps_names(self, key: PoolKey) -> bool:
+        return True
+
+    def strange(self, key: PoolKey) -> bool:
+        return False
+
+    def any_command_covers(self) -> bool:
         return True
 
     def names_libraries(self) -> bool:

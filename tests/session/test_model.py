@@ -1,0 +1,177 @@
+"""Whatever clients do, each hears what it would have heard from an engine of its own.
+
+Random programs of three clients are played through sessions to the model engine, with replies held back, cut, and
+upstreams withheld at random; the same programs are played to one model connection for each client.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proxy.session.gate import PoolKey
+from tests.policy.given import policy
+from tests.session.given import HOME, LARGE, Client, call
+from tests.session.model import Connection, ModelRoute, ModelUpstream
+
+POLICY = policy(
+    """
+    defaults: {mode: enforce}
+    rules:
+      no-flush: {refuse: [FLUSHALL, APPEND]}
+      lifetime: {lifetime: {default: 5m}}
+    """
+)
+BIG = "x" * (LARGE + 20)
+
+NO_MULTI = ("SUBSCRIBE", "UNSUBSCRIBE", "CLIENT REPLY", "AUTH", "HELLO")
+NO_SUBSCRIBER = ("HELLO", "MULTI", "EXEC", "DISCARD", "WATCH", "AUTH", "CLIENT", "SELECT", "NOSUCH", "FLUSHALL", "APPEND", "SET")
+
+COMMANDS = [
+    "ECHO {n}",
+    "ECHO {n}" + BIG,
+    "EVAL {n} 0",
+    "BLPOP {n} 0",
+    "MY.OWN {n}",
+    "NOSUCH {n}",
+    "SET k {n}",
+    "SET k " + BIG,
+    "MSET a " + BIG + " b {n}",
+    "SETNX k {n}",
+    "LRANGE {n} 0 -1",
+    "GET",
+    "PING",
+    "FLUSHALL",
+    "APPEND k " + BIG,
+    "MULTI",
+    # "MULTI x",
+    "EXEC",
+    "EXEC x",
+    "DISCARD",
+    "DISCARD x",
+    "WATCH k",
+    "UNWATCH",
+    "UNWATCH x",
+    "SELECT 0",
+    "SELECT 1",
+    "SELECT 01",
+    "SELECT 9",
+    "HELLO 2",
+    "HELLO 3",
+    "AUTH ann right",
+    "AUTH bob right",
+    "AUTH ann wrong",
+    "RESET",
+    "SUBSCRIBE a",
+    "SUBSCRIBE a b",
+    "UNSUBSCRIBE a",
+    "UNSUBSCRIBE",
+    "CLIENT ID",
+    "CLIENT SETNAME n{n}",
+    "CLIENT GETNAME",
+    "CLIENT REPLY ON",
+    "CLIENT REPLY OFF",
+    "CLIENT REPLY SKIP",
+]
+LIKELY = ["ECHO {n}", "EVAL {n} 0", "MULTI", "EXEC", "SETNX k {n}", "PING"]
+
+reads = st.tuples(
+    st.integers(0, 2), st.lists(st.sampled_from(COMMANDS) | st.sampled_from(LIKELY), min_size=1, max_size=6)
+)
+works = st.tuples(st.just("work"), st.integers(0, 5), st.integers(1, 40))
+troubles = st.sampled_from(["starve", "feed", "close shop", "open shop", "linger"])
+programs = st.lists(reads | reads | works | troubles, max_size=24)
+
+
+class Play:
+    def __init__(self, window: int, pooling: bool) -> None:
+        self.route = ModelRoute(POLICY, pooling, window)
+        self.route.known_users |= {"ann", "bob"}
+        self.clients = [Client(self.route, HOME) for _ in range(3)]
+        self.direct = [Connection(PoolKey(None, 0, 2), direct=True) for _ in range(3)]
+        self.expected = [b""] * 3
+        self.heard = [b""] * 3
+        self.sent = 0
+
+    def upstreams(self) -> list[ModelUpstream]:
+        found = [*self.route.all_upstreams(), *self.route.idle]
+        return [upstream for upstream in found if isinstance(upstream, ModelUpstream)]
+
+    def read(self, who: int, lines: list[str]) -> None:
+        """One read of a client: several commands, as they come."""
+        data = b""
+        direct = self.direct[who]
+        for line in lines:
+            if direct.queue is not None and line.startswith(NO_MULTI):
+                continue
+            if direct.channels and line.startswith(NO_SUBSCRIBER):
+                continue
+            self.sent += 1
+            words = line.replace("{n}", f"{who}-{self.sent}").split()
+            self.expected[who] += direct.command([word.encode() for word in words])
+            data += call(*words)
+        self.clients[who].receive(data)
+        self.check()
+
+    def check(self) -> None:
+        for client in self.clients:
+            client.check()
+            assert client.cause is None, client.cause
+        assert all(not upstream.complaints for upstream in self.upstreams())
+
+    def act(self, what: str) -> None:
+        if what == "starve":
+            self.route.starving = True
+        elif what == "feed":
+            self.route.feed()
+        elif what == "linger":
+            lingering, self.route.lingering = self.route.lingering, []
+            for session in lingering:
+                session.linger_over()
+        else:
+            for upstream in self.route.pools.values():
+                upstream.usable = what == "open shop"
+            if what == "open shop":
+                self.route.feed()
+        self.check()
+
+    def settle(self) -> None:
+        """Everything that can happen happens."""
+        self.act("open shop")
+        busy = True
+        while busy:
+            busy = any([upstream.work() for upstream in self.upstreams()])
+            if self.route.waiting or self.route.lingering:
+                busy = True
+                self.act("feed")
+                self.act("linger")
+            self.check()
+
+
+@pytest.mark.parametrize("pooling", [True, False], ids=["pooled", "unpooled"])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(programs, st.integers(1, 6))
+def test_every_client_hears_what_it_would_hear_alone(pooling: bool, program: list[object], window: int) -> None:
+    play = Play(window, pooling)
+    for step in program:
+        match step:
+            case (int(who), list(lines)):
+                play.read(who, lines)
+            case ("work", int(which), int(size)):
+                upstreams = play.upstreams()
+                if upstreams:
+                    upstreams[which % len(upstreams)].work(size)
+                    play.check()
+            case str(trouble):
+                play.act(trouble)
+            case _:
+                raise AssertionError(step)
+    play.settle()
+    for client, expected in zip(play.clients, play.expected, strict=True):
+        # A refusal's words are the rule's.
+        lines = [b"-DENIED\r\n" if line.startswith(b"-DENIED") else line for line in client.heard().splitlines(True)]
+        assert b"".join(lines) == expected
+        assert client.owed == 0
+        assert not client.halted
+        assert client.unread() == 0
