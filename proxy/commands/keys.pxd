@@ -20,6 +20,8 @@ cdef class KeyFinder:
 
     @cython.locals(kind=cython.int)
     cpdef Py_ssize_t find(self, int command_id, Request request) except -1
+    @cython.locals(i=cython.Py_ssize_t, result=list)
+    cpdef list listed(self)
     cpdef bint blocks(self, int command_id, Request request) except -1
     @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, step=cython.Py_ssize_t, access=cython.int)
     cdef Py_ssize_t _range(self, Py_ssize_t row, Py_ssize_t argc) except -1

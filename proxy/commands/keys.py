@@ -115,6 +115,15 @@ class KeyFinder:
             return self._range(self.offsets[command_id], request.argc)
         return self._find(kind, command_id, request, request.data)
 
+    def listed(self) -> list[tuple[int, bool]]:
+        """What ``find`` has found, as (argument, whether the command may write it)."""
+        result = []
+        i = 0
+        while i < self.count:
+            result.append((self.indexes[i], self.access[i] == _WRITE))
+            i += 1
+        return result
+
     def blocks(self, command_id: int, request: Request) -> bool:
         """Whether a command of State.BLOCKING can block as it was sent: XREAD without BLOCK never does."""
         if self.kinds[command_id] != _STREAMS:

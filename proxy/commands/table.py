@@ -16,7 +16,6 @@ from proxy.wire.request import Request
 
 __all__ = ["STANDARD", "KeySpec", "Lane", "Spec", "State", "Table"]
 
-_WRITE = 2
 
 _TELLING = 64
 """Bytes of an argument that tell where keys are: no keyword and no count is that long, and values need no copy."""
@@ -55,6 +54,7 @@ class Table:
         self.keys = KeyFinder(key_specs)
         # A finder holds its last answer. Who judges a command must not disturb what the hot path still reads.
         self._judged_keys = KeyFinder(key_specs)
+        self._judged = Request()
         self.states = bytes(spec.state for spec in self.specs)
         self.lanes = bytes(spec.lane.value for spec in self.specs)
 
@@ -68,13 +68,15 @@ class Table:
 
     def spec_of(self, argv: Sequence[bytes]) -> Spec:
         """The command of a request whose arguments are apart already."""
-        return self.specs[self.lookup.find(Request.from_argv(argv[:2]))]
+        self._judged.load(argv[:2])
+        return self.specs[self.lookup.find(self._judged)]
 
     def keys_of(self, spec: Spec, argv: Sequence[bytes]) -> list[tuple[int, bool]]:
         """Which arguments of a request whose arguments are apart are keys, and whether it may write each."""
         finder = self._judged_keys
-        count = finder.find(spec.id, Request.from_argv([argument[:_TELLING] for argument in argv]))
-        return [(finder.indexes[i], finder.access[i] == _WRITE) for i in range(count)]
+        self._judged.load([argument[:_TELLING] for argument in argv])
+        finder.find(spec.id, self._judged)
+        return finder.listed()
 
     def completed_by(self, command_reply: object) -> "Table":
         """This table and, with new ids, the commands of a running engine that it lacks.

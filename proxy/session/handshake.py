@@ -240,37 +240,46 @@ def _quit(session: "Session", item: "Item") -> int:
 
 
 def _name(session: "Session", item: "Item") -> int:
-    argv = item.command.argv
-    word = argv[1].upper()
-    if session.permanent:
-        if word == b"SETNAME" and len(argv) == 3 and _valid_name(argv[2]):
-            session.name = argv[2]
-        return session.forward(item)
+    if session.pinned is not None:
+        return _name_on_its_own(session, item)
     if not session.gate.keeps_names(session.key):
         return session.forward(item)
-    if word == b"GETNAME" and len(argv) == 2:
+    argv = item.command.argv
+    if len(argv) == 2 and argv[1].upper() == b"GETNAME":
         session.answer(encode_bulk(session.name) if session.name else encode_null(session.key.protocol))
         return TAKEN
+    if not _note(session, argv):
+        return session.forward(item)
+    session.answer(OK)
+    return TAKEN
+
+
+def _name_on_its_own(session: "Session", item: "Item") -> int:
+    # A private upstream has its client's names, and Redis's own answer.
+    def answered(frame: bytes) -> bytes:
+        if _succeeded(frame) and _note(session, item.command.argv) and session.pinned is not None:
+            session.pinned.identity = (session.name, session.library, session.library_version)
+        return frame
+
+    session.submit(item.raw, answered)
+    return TAKEN
+
+
+def _note(session: "Session", argv: list[bytes]) -> bool:
+    # Remember a name that Redis would accept; False for anything else, on which Redis has the word.
+    word = argv[1].upper()
     if word == b"SETNAME" and len(argv) == 3 and _valid_name(argv[2]):
         session.name = argv[2]
-        return _noted(session)
+        return True
     if word == b"SETINFO" and len(argv) == 4 and _valid_name(argv[3]) and session.gate.names_libraries():
         attribute = argv[2].upper()
         if attribute == b"LIB-NAME":
             session.library = argv[3]
-            return _noted(session)
+            return True
         if attribute == b"LIB-VER":
             session.library_version = argv[3]
-            return _noted(session)
-    return session.forward(item)
-
-
-def _noted(session: "Session") -> int:
-    if session.pinned is not None:
-        for command in introduce(session, session.pinned):
-            session.hide(encode_command(command))
-    session.answer(OK)
-    return TAKEN
+            return True
+    return False
 
 
 def _valid_name(name: bytes) -> bool:

@@ -110,7 +110,7 @@ class Session(Intake):
             return self._route(held, data, request.end)
         table = self.regime.table
         command = Command(table, request.arguments(), table.specs[command_id])
-        return self._take(command, data[request.start : request.end], data, request.end)
+        return self._take(command, data[request.start : request.end], data, request.end, request)
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
@@ -132,17 +132,22 @@ class Session(Intake):
         self.answer(self.gate.protocol_error(request.error, request.error_byte))
         self.close_when_paid("protocol_error")
 
-    def _take(self, command: Command, raw: bytes, data: bytes, end: int) -> int:
+    def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
         decision = self.judge(command)
         verdict = decision.verdict
         if type(verdict) is Refuse:
             self.refuse(verdict.error)
             return TAKEN
         if type(verdict) is Rewrite:
-            rewritten = Command(self.regime.table, verdict.argv)
+            rewritten = Command(self.regime.table, verdict.argv, verdict.spec)
             self.count_keys(rewritten)
             return self._route(Item(rewritten, encode_command(verdict.argv), verdict.edit), data, end)
-        self.count_keys(command)
+        if request is None:
+            self.count_keys(command)
+        elif self.regime.policy.policy.count_keys:
+            terms = self.terms
+            found = terms.keys.find(command.spec.id, request)
+            terms.plan.count(request, data, terms.keys, found, terms.counters)
         return self._route(Item(command, raw), data, end)
 
     def judge(self, command: Command) -> Any:

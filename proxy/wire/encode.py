@@ -21,7 +21,8 @@ def encode_command(argv: Sequence[bytes]) -> bytes:
 
 def encode_error(text: str) -> bytes:
     """An error reply of exactly one line: control characters, CR and LF among them, become spaces."""
-    return b"-" + text.translate(_ONE_LINE).encode("utf-8", "replace") + b"\r\n"
+    line = text if text.isprintable() else text.translate(_ONE_LINE)
+    return b"-" + line.encode("utf-8", "replace") + b"\r\n"
 
 
 def encode_bulk(value: bytes) -> bytes:

@@ -30,6 +30,8 @@ cdef class Request:
     cpdef bytes argument(self, Py_ssize_t index)
     @cython.locals(i=cython.Py_ssize_t, result=list)
     cpdef list arguments(self)
+    @cython.locals(end=cython.Py_ssize_t)
+    cpdef load(self, argv)
     cpdef add(self, Py_ssize_t start, Py_ssize_t end)
     @cython.locals(i=cython.Py_ssize_t)
     cdef _grow(self, Py_ssize_t capacity)

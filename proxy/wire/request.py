@@ -86,13 +86,18 @@ class Request:
     def from_argv(argv: Sequence[bytes]) -> "Request":
         """A request over arguments that are already apart, for those who judge rather than scan."""
         request = Request()
-        data = bytearray()
-        for argument in argv:
-            request.add(len(data), len(data) + len(argument))
-            data += argument
-        request.data = bytes(data)
-        request.end = len(data)
+        request.load(argv)
         return request
+
+    def load(self, argv: Sequence[bytes]) -> None:
+        """Hold these arguments instead of scanned ones."""
+        end = 0
+        self.argc = 0
+        for argument in argv:
+            self.add(end, end + len(argument))
+            end += len(argument)
+        self.data = b"".join(argv)
+        self.end = end
 
     def argument(self, index: int) -> bytes:
         """Argument ``index`` as bytes of its own; IndexError when the request has no such argument."""
