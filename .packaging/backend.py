@@ -139,6 +139,6 @@ def compile_in_place(extensions: list[Extension]) -> None:
     command = Distribution({"name": "keyrail", "ext_modules": extensions}).get_command_obj("build_ext")
     command.inplace = True
     command.parallel = os.cpu_count()
-    command.build_lib = command.build_temp = "generated"  # not build/, which setuptools would put into the wheel as well
+    command.build_lib = command.build_temp = "generated"  # not build/, which setuptools puts into wheels too
     command.ensure_finalized()
     command.run()
