@@ -34,17 +34,24 @@ def command_line() -> list[str]:
     return [sys.executable, "-m", "proxy", "serve"]
 
 
-def environment() -> dict[str, str]:
+def package_folder() -> Path:
+    """The folder of the package under test: the one that this test process would import."""
+    spec = importlib.util.find_spec("proxy")
+    if spec is None or spec.origin is None:
+        raise AssertionError("the program under test cannot be found")
+    return Path(spec.origin).parent
+
+
+def environment(package: Path | None = None) -> dict[str, str]:
     """This process's environment, with the package under test found first and no setting of the developer's own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KEYRAIL_")}
-    spec = importlib.util.find_spec("proxy")
-    if spec is not None and spec.origin is not None:
-        kept["PYTHONPATH"] = str(Path(spec.origin).parent.parent)
+    kept["PYTHONPATH"] = str((package or package_folder()).parent)
     return kept
 
 
 class Keyrail:
-    """One running Keyrail with one route. `policy` is a path, the name `none`, or None for the packaged default."""
+    """One running Keyrail with one route. `policy` is a path, the name `none`, or None for the packaged default;
+    `package` is another copy of the program to run."""
 
     def __init__(
         self,
@@ -55,6 +62,7 @@ class Keyrail:
         workers: int = 1,
         extra: Sequence[str] = (),
         await_ready: bool = True,
+        package: Path | None = None,
     ) -> None:
         self.address = Address(port=free_port())
         self.admin_port = free_port()
@@ -79,7 +87,7 @@ class Keyrail:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env=environment() if not DIRECT else None,
+            env=environment(package) if not DIRECT else None,
             cwd=None if DIRECT else self.folder.name,
         )
         self._reader = threading.Thread(target=self._collect, daemon=True)
@@ -207,9 +215,6 @@ def listening(port: int) -> bool:
 
 def packaged_policy(name: str) -> Path:
     """A policy that comes with the program, wherever it lives: in the wheel, or beside the source."""
-    spec = importlib.util.find_spec("proxy")
-    if spec is None or spec.origin is None:
-        raise AssertionError("the program under test cannot be found")
-    package = Path(spec.origin).parent
+    package = package_folder()
     found = [path for path in (package / "policy/packaged" / name, package.parent / "policies" / name) if path.exists()]
     return found[0]

@@ -10,6 +10,7 @@ sends a command as client A and awaits one reply; what stands between the name a
     A-                  A leaves                     A@3                   A connects in RESP3 (default: RESP2)
     ?clients blocked_clients 1                       await this field of the engine's INFO
     ?idle               give the engine time to finish what it was told
+    ?busy               await that a script keeps the engine busy
 """
 
 from __future__ import annotations
@@ -135,6 +136,11 @@ class Stage:
     def wait(self, condition: list[str]) -> None:
         if condition == ["idle"]:
             time.sleep(QUIET_SECONDS)
+            return
+        if condition == ["busy"]:
+            with self.engine.wire() as direct:
+                while not direct.ask("PING").startswith(b"-BUSY"):
+                    time.sleep(0.005)
             return
         section, name, expected = condition
         self.engine.await_info(section, name, expected)

@@ -187,6 +187,64 @@ async def quiet_one(swarm: Swarm, name: str, chance: random.Random) -> None:
     client.leave()
 
 
+async def denied(swarm: Swarm, name: str, chance: random.Random) -> None:
+    """Under `tour.yaml`: refusals of its own, by name and by key, between its own replies."""
+    client = await swarm.connect(name, chance.choice((2, 3)))
+    for turn in range(chance.randrange(3, 30)):
+        token = f"{name}:{turn}".encode()
+        echo = (pack("ECHO", token), bulk(token))
+        refusals = [pack("KEYS", token), pack("GET", "badly-named"), pack("FLUSHALL"), pack("SET", "bad", token)]
+        sent: list[tuple[bytes, bytes | None]] = []
+        for _ in range(chance.choice((1, 3, 30))):
+            sent += chance.choice(([echo], [(chance.choice(refusals), None)], [echo, (refusals[0], None), echo]))
+        if chance.random() < 0.3:
+            sent = [
+                (pack("MULTI"), OK),
+                (pack("ECHO", token), QUEUED),
+                (refusals[3], None),
+                (pack("DISCARD"), OK),
+                echo,
+            ]
+        client.send(b"".join(command for command, _ in sent))
+        for command, expected in sent:
+            if expected is not None:
+                await client.expect(expected, name)
+            elif not (reply := await client.frame()).startswith(b"-DENIED keyrail/"):
+                raise Wrong(f"{name}: {command!r} was answered {reply[:200]!r}")
+        swarm.count(name, len(sent))
+        if swarm.over:
+            break
+    client.leave()
+
+
+async def named(swarm: Swarm, name: str, chance: random.Random) -> None:
+    """Under `tour.yaml`: rewritten commands, whose edited replies must be the ones that this client's keys give."""
+    client = await swarm.connect(name)
+    for turn in range(chance.randrange(3, 30)):
+        key, token = f"swarm:{name}:{chance.randrange(1 << 40)}", f"{name}:{turn}".encode()
+        once = [
+            (pack("SETNX", key, token), b":1\r\n"),
+            (pack("SETNX", key, "other"), b":0\r\n"),
+            (pack("GETSET", key, token + b"!"), bulk(token)),
+            (pack("SET", key, token), OK),
+            (pack("GET", key), bulk(token)),
+            (pack("DEL", key, key + ":none"), b":1\r\n"),
+        ]
+        if chance.random() < 0.4:
+            queued = [(command, QUEUED) for command, _ in once]
+            whole = array(*(reply for _, reply in once))
+            once = [(pack("MULTI"), OK), *queued, (pack("EXEC"), whole)]
+        if chance.random() < 0.3:
+            for command in once:
+                await client.ask([command], name)
+        else:
+            await client.ask(once, name)
+        swarm.count(name, len(once))
+        if swarm.over:
+            break
+    client.leave()
+
+
 async def leaver(swarm: Swarm, name: str, chance: random.Random) -> None:
     """Asks for a lot and goes: before reading, in the middle of a command, while it is blocked, in a transaction."""
     client = await swarm.connect(name)

@@ -24,6 +24,10 @@ class Wrong(Exception):
     """A reply that is not the one that was owed: what the whole hunt is about."""
 
 
+class Found(Exception):
+    """Something is wrong, and the hunt is over."""
+
+
 class Ended(Exception):
     """The connection was closed: allowed, when somebody kills connections."""
 
@@ -119,11 +123,14 @@ class Swarm:
         """Let `count` members of each role act for so many seconds. Stops at the first wrong reply."""
         loop = asyncio.get_running_loop()
         self.deadline = loop.time() + seconds
-        async with asyncio.TaskGroup() as group:
-            for role, count in roles:
-                for index in range(count):
-                    name = f"{role.__name__}-{index}"
-                    group.create_task(self.member(role, name, random.Random(f"{self.seed}-{name}")))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for role, count in roles:
+                    for index in range(count):
+                        name = f"{role.__name__}-{index}"
+                        group.create_task(self.member(role, name, random.Random(f"{self.seed}-{name}")))
+        except* Found:
+            pass
         await asyncio.sleep(0.05)  # lets the loop take the connections down that were closed last
         return self.findings
 
@@ -138,10 +145,10 @@ class Swarm:
                 await asyncio.sleep(0.01)
             except (Wrong, Malformed) as error:
                 self.findings.wrong.append(f"{name}: {error}")
-                self.deadline = 0.0
-            except TimeoutError:
+                raise Found from error
+            except TimeoutError as error:
                 self.findings.stuck.append(f"{name}: no reply for {REPLY_SECONDS} s")
-                self.deadline = 0.0
+                raise Found from error
             except OSError:
                 self.findings.closed[kind] += 1
                 await asyncio.sleep(0.01)
