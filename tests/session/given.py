@@ -23,6 +23,22 @@ LARGE = 64
 """Bytes from which these sessions stream a value: small, so that tests can be."""
 
 
+FAST = bytes(spec.state is State.POOL and spec.lane is Lane.FAST for spec in STANDARD.specs)
+PLAIN = bytes(spec.state is State.POOL for spec in STANDARD.specs)
+
+_compiled: list[tuple[Policy, CompiledPolicy]] = []
+_policies: dict[str, Policy] = {}
+
+
+def compiled(policy: Policy) -> CompiledPolicy:
+    """The policy bound to the standard table; it is the same one each time, since binding takes long."""
+    for known, bound in _compiled:
+        if known is policy:
+            return bound
+    _compiled.append((policy, compile_policy(policy, STANDARD, None, 7)))
+    return _compiled[-1][1]
+
+
 def call(*arguments: bytes | str | int) -> bytes:
     """A request as clients send it."""
     packed: bytes = pack_command(arguments)
@@ -81,7 +97,7 @@ class Route(Gate):
         self.pooling = pooling
         self.window = window
         self.request = Request()
-        self.counters = Counters()
+        self.counters = Counters(sets=16)
         self.pools: dict[tuple[PoolKey, Lane], Upstream] = {}
         self.lent: list[Upstream] = []
         self.idle: list[Upstream] = []
@@ -102,23 +118,10 @@ class Route(Gate):
     def put_in_force(self, policy: Policy) -> None:
         """A new generation of the policy; sessions are not told."""
         self.generation += 1
-        compiled = compile_policy(policy, STANDARD, None, 7)
-        self._regime = self._compiled(compiled)
-
-    def _compiled(self, compiled: CompiledPolicy) -> Regime:
-        fast = [spec.state is State.POOL and spec.lane is Lane.FAST for spec in STANDARD.specs]
-        plain = [spec.state is State.POOL for spec in STANDARD.specs]
-        terms = Terms(
-            compiled.plan,
-            STANDARD.lookup,
-            STANDARD.keys,
-            self.counters,
-            self.request,
-            bytes(fast),
-            bytes(plain),
-            self.window,
-        )
-        return Regime(terms, compiled, STANDARD, self.generation)
+        rules = compiled(policy)
+        lookup, keys = STANDARD.lookup, STANDARD.keys
+        terms = Terms(rules.plan, lookup, keys, self.counters, self.request, FAST, PLAIN, self.window)
+        self._regime = Regime(terms, rules, STANDARD, self.generation)
 
     def upstream(self, key: PoolKey = HOME, lane: Lane = Lane.FAST) -> Upstream:
         """The shared upstream of a pool; it exists from the first look at it."""
@@ -300,6 +303,6 @@ class Client(Session):
 
 def route_with(rules: str, *, pooling: bool = True) -> Route:
     """A route whose policy file has these lines."""
-    return Route(policy_of(rules), pooling)
-
-
+    if rules not in _policies:
+        _policies[rules] = policy_of(rules)
+    return Route(_policies[rules], pooling)

@@ -41,6 +41,7 @@ class Connection:
         self.name = b""
         self.off = False
         self.skip = False
+        self.skipped = False
         self.loud = False
 
     def clean(self) -> bool:
@@ -53,7 +54,8 @@ class Connection:
     def command(self, argv: list[bytes]) -> bytes:
         """What comes back for one command, nothing if CLIENT REPLY says so."""
         argv = [argv[0].upper(), *argv[1:]]
-        silent, self.skip, self.loud = self.skip, False, False
+        self.skipped, self.skip, self.loud = self.skip, False, False
+        silent = self.skipped
         reply = self._receive(argv)
         return reply if self.loud or not (silent or self.off) else b""
 
@@ -125,7 +127,10 @@ class Connection:
             self.protocol = int(argv[1])
             return b"+HELLO\r\n"
         if word == b"RESET":
+            # RESET ends CLIENT REPLY OFF before it answers, but not the SKIP that it is under.
+            loud = not self.skipped
             self.__init__(PoolKey(self.home_user, 0, 2), direct=self.direct)  # type: ignore[misc]  # it begins anew
+            self.loud = loud
             return b"+RESET\r\n"
         if word in (b"SUBSCRIBE", b"UNSUBSCRIBE"):
             return self._subscribe(word, argv[1:])

@@ -45,7 +45,7 @@ COMMANDS = [
     "FLUSHALL",
     "APPEND k " + BIG,
     "MULTI",
-    # "MULTI x",
+    "MULTI x",
     "EXEC",
     "EXEC x",
     "DISCARD",

@@ -1,0 +1,215 @@
+"""HELLO, AUTH, SELECT, RESET, QUIT and the names: a client changes pools only when Redis has said so."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.commands.table import Lane
+from proxy.session.gate import PoolKey
+from tests.session.given import HOME, Client, Route, call
+
+OK = b"+OK\r\n"
+THREE = PoolKey(None, 0, 3)
+ONE = PoolKey(None, 1, 2)
+
+
+def test_select_moves_on_success_alone() -> None:
+    for reply, key in ((OK, ONE), (b"-ERR no\r\n", HOME)):
+        route = Route()
+        client = Client(route)
+        client.send(call("SELECT", 1) + call("GET", "a"))
+        own = client.own
+        assert own.taken() == call("SELECT", 1)
+        own.answer(reply)
+        assert client.heard() == reply
+        assert (client.key, own.key) == (key, key)
+        assert own.taken() == call("GET", "a")
+        own.answer(OK)
+        route.lingering[0].linger_over()
+        assert route.released == [own]
+
+
+def test_select_of_a_database_that_has_a_pool_is_asked_there() -> None:
+    route = Route()
+    there = route.upstream(ONE)
+    client = Client(route)
+    client.send(call("SELECT", 1) + call("GET", "a"))
+    assert there.taken() == call("SELECT", 1)
+    there.answer(OK)
+    assert there.taken() == call("GET", "a")
+    assert route.lent == []
+
+
+@pytest.mark.parametrize("number", ["1", "01"])
+def test_a_select_that_failed_leaves_the_client_where_it_was(number: str) -> None:
+    route = Route()
+    there = route.upstream(ONE)
+    client = Client(route)
+    client.say("SELECT", number)
+    for upstream in route.all_upstreams():
+        if upstream.taken():
+            upstream.answer(b"-BUSY\r\n")
+    client.say("EVAL", "x", 0)
+    assert there.taken() == b""
+    assert route.upstream(HOME, Lane.SLOW).taken() == call("EVAL", "x", 0)
+
+
+def test_select_waits_for_what_is_owed_elsewhere() -> None:
+    route = Route()
+    there = route.upstream(ONE)
+    client = Client(route)
+    client.send(call("GET", "a") + call("SELECT", 1))
+    assert there.taken() == b""
+    route.upstream().answer(b"+a\r\n")
+    assert there.taken() == call("SELECT", 1)
+
+
+def test_hello_moves_to_the_pool_of_its_protocol() -> None:
+    route = Route()
+    there = route.upstream(THREE)
+    client = Client(route)
+    client.send(call("HELLO", 3, "SETNAME", "me") + call("CLIENT", "GETNAME"))
+    assert there.taken() == call("HELLO", 3)
+    there.answer(b"%1\r\n+proto\r\n:3\r\n")
+    assert client.heard() == b"%1\r\n+proto\r\n:3\r\n$2\r\nme\r\n"
+    assert client.key == THREE
+
+
+@pytest.mark.parametrize("argv", [["HELLO"], ["HELLO", "4"], ["HELLO", "3", "NOSUCH"], ["HELLO", "x"]])
+def test_a_hello_that_changes_nothing_changes_nothing(argv: list[str]) -> None:
+    route = Route()
+    client = Client(route)
+    client.say(*argv)
+    for upstream in route.all_upstreams():
+        if upstream.taken():
+            upstream.answer(b"-NOPROTO\r\n")
+    assert client.heard() == b"-NOPROTO\r\n"
+    assert client.key == HOME
+
+
+@pytest.mark.parametrize("argv", [["AUTH", "ann", "pw"], ["HELLO", "3", "AUTH", "ann", "pw"]])
+def test_a_login_never_runs_on_a_shared_upstream(argv: list[str]) -> None:
+    for reply, user in ((OK, "ann"), (b"-WRONGPASS\r\n", None)):
+        route = Route()
+        for key in (HOME, THREE, PoolKey("ann", 0, 2), PoolKey("ann", 0, 3)):
+            route.upstream(key)
+        client = Client(route)
+        client.say(*argv)
+        own = client.own
+        assert own.taken() == call(*argv)
+        own.answer(reply)
+        assert client.key.user == user
+        assert own.key == client.key
+        assert all(upstream.taken() == b"" for upstream in route.pools.values())
+        route.lingering[0].linger_over()
+        assert (client.pinned, route.released) == (None, [own])
+
+
+def test_auth_with_a_password_alone_is_the_default_user() -> None:
+    client = Client(Route())
+    client.say("AUTH", "pw")
+    client.own.answer(OK)
+    assert client.key.user == "default"
+
+
+def test_a_login_lingers_while_something_follows() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("AUTH", "pw")
+    own = client.own
+    own.answer(OK)
+    client.say("CLIENT", "ID")
+    own.answer(b":1\r\n")
+    route.lingering[0].linger_over()
+    assert (client.pinned, route.released) == (own, [])
+
+
+def test_reset_returns_to_where_the_listener_begins() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("CLIENT", "SETNAME", "me")
+    client.send(call("AUTH", "ann", "pw") + call("SELECT", 3) + call("CLIENT", "ID"))
+    own = client.own
+    while client.owed:
+        own.answer(OK)
+    client.heard()
+    client.say("RESET")
+    for upstream in route.all_upstreams():
+        if upstream.taken():
+            upstream.answer(b"+RESET\r\n")
+    assert client.heard() == b"+RESET\r\n"
+    assert (client.key, client.pinned, client.name, client.permanent) == (HOME, None, b"", False)
+    assert own not in route.released
+
+
+def test_reset_waits_for_what_is_owed() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("GET", "a") + call("RESET") + call("GET", "b"))
+    route.upstream().answer(b"+a\r\n")
+    assert client.heard() == b"+a\r\n+RESET\r\n"
+    assert route.upstream().taken() == call("GET", "a") + call("GET", "b")
+
+
+@pytest.mark.parametrize(("mode", "heard"), [("OFF", b"+RESET\r\n"), ("SKIP", b"")])
+def test_reset_ends_a_silence_and_is_answered_unless_it_is_skipped(mode: str, heard: bytes) -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("CLIENT", "REPLY", mode) + call("RESET"))
+    assert client.heard() == heard
+    client.say("GET", "a")
+    route.upstream().answer(b"+a\r\n")
+    assert client.heard() == b"+a\r\n"
+
+
+def test_nothing_behind_quit_is_forwarded() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("GET", "a") + call("QUIT") + call("GET", "b"))
+    assert route.upstream().taken() == call("GET", "a")
+    route.upstream().answer(b"+a\r\n")
+    assert client.heard() == b"+a\r\n+OK\r\n"
+    assert client.cause == "quit"
+
+
+def test_names_stay_here_and_are_told_to_a_private_upstream() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("CLIENT", "SETNAME", "me")
+    client.say("client", "setinfo", "lib-name", "redis-py")
+    client.say("CLIENT", "SETINFO", "LIB-VER", "8.0")
+    client.say("CLIENT", "GETNAME")
+    assert client.heard() == OK * 3 + b"$2\r\nme\r\n"
+    assert route.all_upstreams() == []
+    client.say("CLIENT", "ID")
+    hidden = (
+        call("CLIENT", "SETNAME", "me")
+        + call("CLIENT", "SETINFO", "LIB-NAME", "redis-py")
+        + call("CLIENT", "SETINFO", "LIB-VER", "8.0")
+    )
+    assert client.own.taken() == hidden + call("CLIENT", "ID")
+    client.own.answer(OK, b"-ERR hidden\r\n", OK, b":5\r\n")
+    assert client.heard() == b":5\r\n"
+
+
+def test_the_next_client_of_a_private_upstream_has_its_own_name() -> None:
+    route = Route()
+    one, two = Client(route), Client(route)
+    one.say("CLIENT", "SETNAME", "one")
+    one.say("BLPOP", "q", 1)
+    own = one.own
+    own.answer(OK, b"*-1\r\n")
+    assert route.idle == [own]
+    own.taken()
+    two.say("BLPOP", "q", 1)
+    assert two.own is own
+    assert own.taken() == call("CLIENT", "SETNAME", "") + call("BLPOP", "q", 1)
+
+
+@pytest.mark.parametrize("argv", [["CLIENT", "SETNAME", "a b"], ["CLIENT", "SETINFO", "COLOUR", "red"], ["CLIENT", "GETNAME", "x"]])
+def test_what_redis_would_refuse_is_asked_of_redis(argv: list[str]) -> None:
+    route = Route()
+    client = Client(route)
+    client.say(*argv)
+    assert route.upstream().taken() == call(*argv)
+    assert (client.name, client.library) == (b"", b"")

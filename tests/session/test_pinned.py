@@ -1,0 +1,208 @@
+"""What needs an upstream of its own: for one reply, or for the rest of the session."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.session.given import Client, Route, call, route_with
+
+OK = b"+OK\r\n"
+UNKNOWN = b"-ERR unknown command 'MY.OWN', with args beginning with: \r\n"
+REFUSING = "defaults: {mode: enforce}\nrules:\n  no-flush: {refuse: [FLUSHALL]}\n"
+
+
+@pytest.mark.parametrize(
+    "command", [["BLPOP", "q", "0"], ["BRPOPLPUSH", "a", "b", "1"], ["XREAD", "BLOCK", "0", "STREAMS", "s", "$"], ["SCRIPT", "KILL"]]
+)
+def test_pinned_until_its_reply(command: list[str]) -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("GET", "a") + call(*command) + call("GET", "b"))
+    assert route.lent == []
+    route.upstream().answer(b"+a\r\n")
+    own = client.own
+    assert own.taken() == call(*command) + call("GET", "b")
+    own.answer(b"*-1\r\n")
+    assert client.pinned is own
+    own.answer(b"+b\r\n")
+    assert (client.pinned, route.released) == (None, [own])
+    assert client.heard() == b"+a\r\n*-1\r\n+b\r\n"
+
+
+def test_a_command_that_does_not_block_in_this_form_is_pooled() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("XREAD", "STREAMS", "s", "0")
+    assert client.pinned is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["CLIENT", "ID"], ["CLIENT", "INFO"], ["CLIENT", "TRACKING", "ON"], ["CLIENT", "NO-EVICT", "ON"], ["READONLY"], ["ASKING"]],
+)
+def test_pinned_for_the_rest_of_the_session(command: list[str]) -> None:
+    route = Route()
+    client = Client(route)
+    client.say(*command)
+    own = client.own
+    own.answer(OK)
+    client.say("GET", "a")
+    assert own.taken() == call(*command) + call("GET", "a")
+    own.answer(b"+a\r\n")
+    assert (client.pinned, route.released) == (own, [])
+
+
+def test_wait_speaks_of_writes_that_its_upstream_covers() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("SET", "k", "v") + call("WAIT", 1, 100))
+    assert route.lent == []
+    route.upstream().answer(OK)
+    own = client.own
+    hidden = own.taken()
+    assert call("PING") in hidden
+    for _ in range(4):
+        if own.head is not None and not client.blocked:
+            own.answer(OK)
+    assert (hidden + own.taken()).endswith(call("WAIT", 1, 100))
+    while client.owed > 1:
+        own.answer(OK)
+    own.answer(b":1\r\n")
+    assert client.heard() == OK + b":1\r\n"
+    assert client.pinned is None
+
+
+def test_monitor_is_relayed_from_its_first_line_on() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("GET", "a") + call("MONITOR") + call("GET", "b"))
+    route.upstream().answer(b"+a\r\n")
+    own = client.own
+    said = b'+OK\r\n+1.0 "GET" "b"\r\n-ERR\r\n$1\r\nb\r\n'
+    own.answer(said)
+    assert own.taken() == call("MONITOR") + call("GET", "b")
+    own.answer(said)
+    assert client.heard() == b"+a\r\n" + said * 2
+    assert (client.owed, own.complaints) == (0, [])
+
+
+def test_a_monitor_that_redis_refuses_relays_nothing() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("MONITOR") + call("GET", "b"))
+    client.own.answer(b"-NOPERM\r\n")
+    assert client.owed == 1
+    client.own.answer(b"+b\r\n")
+    assert client.heard() == b"-NOPERM\r\n+b\r\n"
+
+
+# CLIENT REPLY
+
+
+def test_replies_are_off_until_they_are_on_again() -> None:
+    client = Client(Route())
+    client.send(call("CLIENT", "REPLY", "OFF") + call("GET", "a") + call("INCR", "b"))
+    own = client.own
+    client.send(call("CLIENT", "REPLY", "ON") + call("GET", "c"))
+    assert client.owed == 2
+    own.answer(OK, b"+c\r\n")
+    assert client.heard() == OK + b"+c\r\n"
+    assert own.taken().count(b"GET") == 2
+
+
+def test_one_reply_is_skipped() -> None:
+    client = Client(Route())
+    client.send(call("CLIENT", "REPLY", "SKIP") + call("GET", "a") + call("GET", "b"))
+    assert client.owed == 1
+    client.own.answer(b"+b\r\n")
+    assert (client.heard(), client.own.complaints) == (b"+b\r\n", [])
+
+
+def test_two_skips_skip_one() -> None:
+    client = Client(Route())
+    client.send(call("CLIENT", "REPLY", "SKIP") * 2 + call("GET", "a") + call("GET", "b"))
+    assert client.owed == 1
+
+
+def test_a_mode_that_does_not_exist_is_redis_to_refuse() -> None:
+    client = Client(Route())
+    client.send(call("CLIENT", "REPLY", "MAYBE") + call("CLIENT", "REPLY", "SKIP") + call("CLIENT", "REPLY", "MAYBE"))
+    assert client.owed == 1
+    client.own.answer(b"-ERR syntax error\r\n")
+    client.say("GET", "a")
+    assert client.owed == 1
+
+
+def test_a_refusal_is_silent_too_and_uses_up_the_skip() -> None:
+    client = Client(route_with(REFUSING))
+    client.send(call("CLIENT", "REPLY", "SKIP") + call("FLUSHALL") + call("GET", "a"))
+    assert client.heard() == b""
+    assert client.owed == 1
+    client.own.answer(b"+a\r\n")
+    assert (client.heard(), client.own.complaints) == (b"+a\r\n", [])
+    client.send(call("CLIENT", "REPLY", "OFF") + call("FLUSHALL"))
+    assert (client.heard(), client.owed) == (b"", 0)
+    assert b"FLUSHALL" not in client.own.taken()
+
+
+def test_a_transaction_under_skip_counts_right() -> None:
+    client = Client(Route())
+    client.send(call("CLIENT", "REPLY", "SKIP") + call("MULTI") + call("GET", "a") + call("EXEC"))
+    assert client.owed == 2
+    client.own.answer(b"+QUEUED\r\n*1\r\n+a\r\n")
+    assert client.heard() == b"+QUEUED\r\n*1\r\n+a\r\n"
+
+
+# Commands that no table knows
+
+
+def test_a_command_that_the_engine_does_not_know_either_pins_nobody() -> None:
+    route = Route()
+    one, two = Client(route), Client(route)
+    one.say("MY.OWN", "x")
+    two.say("my.own", "y")
+    own = one.own
+    assert two.pinned is None
+    own.answer(UNKNOWN)
+    assert (one.heard(), one.pinned, route.lacking) == (UNKNOWN, None, {b"MY.OWN"})
+    sent = b"".join(upstream.taken() for upstream in route.pools.values())
+    assert sent == call("my.own", "y")
+    assert two.pinned is None
+
+
+def test_a_command_that_it_knows_pins_for_good() -> None:
+    route = Route()
+    one, two = Client(route), Client(route)
+    one.say("MY.OWN", "x")
+    two.say("MY.OWN", "y")
+    one.own.answer(b"*1\r\n:1\r\n")
+    assert one.permanent
+    assert route.lacking == set()
+    assert two.own.taken() == call("MY.OWN", "y")
+
+
+def test_an_unknown_subcommand_is_probed_by_its_whole_name() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("CLIENT", "NOSUCH", "x")
+    client.own.answer(b"-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n")
+    assert route.lacking == {b"CLIENT NOSUCH"}
+    assert client.pinned is None
+
+
+def test_who_leaves_in_the_middle_of_a_probe_lets_the_next_one_ask() -> None:
+    route = Route()
+    one, two = Client(route), Client(route)
+    one.say("MY.OWN")
+    two.say("MY.OWN")
+    one.depart()
+    assert two.own.taken() == call("MY.OWN")
+
+
+def test_replication_is_refused() -> None:
+    for name in ("PSYNC", "SYNC", "REPLCONF"):
+        route = Route()
+        client = Client(route)
+        client.say(name, "x", "y")
+        assert client.heard().startswith(b"-DENIED keyrail")
+        assert route.all_upstreams() == []

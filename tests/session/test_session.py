@@ -1,0 +1,253 @@
+"""Judging, routing, waiting, and changing upstreams: one upstream with debts at a time, no command judged twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.commands.table import Lane
+from proxy.session.gate import PoolKey
+from proxy.session.session import POISON
+from tests.policy.given import policy
+from tests.session.given import HOME, Client, Route, call, route_with
+
+RULES = """
+defaults: {mode: enforce}
+rules:
+  no-flush: {refuse: [FLUSHALL]}
+  unlink: {replace: {DEL: UNLINK}}
+  lifetime: {lifetime: {default: 5m}}
+"""
+OK = b"+OK\r\n"
+
+
+def test_plain_commands_share_an_upstream() -> None:
+    route = Route()
+    one, two = Client(route), Client(route)
+    one.send(call("GET", "a") + call("GET", "b"))
+    two.say("GET", "c")
+    one.say("GET", "d")
+    upstream = route.upstream()
+    assert upstream.taken() == call("GET", "a") + call("GET", "b") + call("GET", "c") + call("GET", "d")
+    upstream.answer(b"+a\r\n+b\r\n+c\r\n+d\r\n")
+    assert (one.heard(), two.heard()) == (b"+a\r\n+b\r\n+d\r\n", b"+c\r\n")
+
+
+def test_slow_commands_have_a_lane_of_their_own_and_a_client_debts_on_one() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("GET", "a") + call("EVAL", "x", 0) + call("GET", "b"))
+    fast, slow = route.upstream(), route.upstream(HOME, Lane.SLOW)
+    assert (fast.taken(), slow.taken(), client.paused) == (call("GET", "a"), b"", True)
+    fast.answer(OK)
+    # What follows a slow command while it is owed stays behind it.
+    assert slow.taken() == call("EVAL", "x", 0) + call("GET", "b")
+    slow.answer(OK, OK)
+    client.say("GET", "c")
+    assert (fast.taken(), slow.taken()) == (call("GET", "c"), b"")
+
+
+def test_a_client_waits_for_an_upstream_and_loses_nothing() -> None:
+    route = Route()
+    route.starving = True
+    client = Client(route)
+    client.send(call("GET", "a") + call("BLPOP", "q", 0) + call("GET", "b"))
+    assert client.paused
+    route.feed()
+    assert route.upstream().taken() == call("GET", "a")
+    route.starving = True
+    route.upstream().answer(OK)
+    assert route.waiting == [client]
+    route.feed()
+    assert client.own.taken() == call("BLPOP", "q", 0) + call("GET", "b")
+    assert not client.paused
+
+
+def test_a_command_that_waited_is_not_sent_again_in_place_of_another() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("GET", "a")
+    upstream = route.upstream()
+    upstream.usable = False
+    client.say("GET", "b")
+    upstream.usable = True
+    upstream.answer(OK)
+    client.say("GET", "c")
+    assert upstream.taken() == call("GET", "a") + call("GET", "b") + call("GET", "c")
+    upstream.answer(OK, OK)
+    client.say("CLIENT", "ID")
+    assert (upstream.taken(), client.own.taken()) == (b"", call("CLIENT", "ID"))
+
+
+def test_a_command_that_waits_is_judged_and_counted_once() -> None:
+    route = route_with(RULES + "traffic: {count_keys: on}\n")
+    client = Client(route)
+    client.say("GET", "a")
+    client.say("BLPOP", "q", 0)
+    client.say("SET", "k", "v", "NX")
+    route.upstream().answer(OK)
+    assert client.own.taken() == call("BLPOP", "q", 0) + call("SET", "k", "v", "NX", "EX", 300)
+    tallies = route.counters.harvest(10).tallies
+    assert {tally.key: tally.count for tally in tallies} == {b"a": 1, b"q": 1, b"k": 1}
+    assert [hit[2] for hit in route.hits] == ["rewritten"]
+
+
+def test_without_pooling_every_client_has_an_upstream_of_its_own() -> None:
+    route = Route(pooling=False)
+    one, two = Client(route), Client(route)
+    one.say("GET", "a")
+    two.say("GET", "b")
+    assert (one.own.taken(), two.own.taken()) == (call("GET", "a"), call("GET", "b"))
+    one.own.answer(OK)
+    one.say("SELECT", 1)
+    one.own.answer(OK)
+    assert one.own.key == PoolKey(None, 1, 2)
+    assert route.pools == {}
+
+
+def test_a_refusal_takes_its_place_among_the_replies() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    client.send(call("FLUSHALL") + call("GET", "a") + call("flushall") + b"FlushAll async\r\n" + call("GET", "b"))
+    assert client.heard().startswith(b"-DENIED keyrail/no-flush: ")
+    assert route.upstream().taken() == call("GET", "a") + call("GET", "b")
+    route.upstream().answer(b"+a\r\n")
+    heard = client.heard()
+    assert heard.startswith(b"+a\r\n-DENIED ")
+    assert heard.count(b"-DENIED") == 2
+    route.upstream().answer(b"+b\r\n")
+    assert client.heard() == b"+b\r\n"
+
+
+def test_rewritten_commands_and_their_replies() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    client.send(call("del", "a", "b") + call("SETNX", "k", "v") + call("SETNX", "k", "v") + b"DEL c\r\n")
+    assert route.upstream().taken() == (
+        call("UNLINK", "a", "b") + call("SET", "k", "v", "NX", "EX", 300) * 2 + call("UNLINK", "c")
+    )
+    route.upstream().answer(b":2\r\n+OK\r\n$-1\r\n:0\r\n")
+    assert client.heard() == b":2\r\n:1\r\n:0\r\n:0\r\n"
+
+
+def test_inline_commands_travel_as_arrays() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(b"  set k 'a b' \r\n\r\n")
+    assert route.upstream().taken() == call("set", "k", "a b")
+
+
+def test_a_protocol_error_is_answered_behind_what_is_owed() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("GET", "a") + b"*x\r\n" + call("GET", "b"))
+    assert client.heard() == b""
+    route.upstream().answer(b"+a\r\n")
+    assert client.heard() == b"+a\r\n-ERR Protocol error: 1\r\n"
+    assert client.cause == "protocol_error"
+    assert route.upstream().taken() == call("GET", "a")
+
+
+def test_inside_multi_a_refusal_makes_redis_abort() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    client.send(call("MULTI") + call("SET", "a", 1) + call("FLUSHALL") + call("EXEC"))
+    upstream = client.own
+    assert upstream.taken() == call("MULTI") + call("SET", "a", 1, "EX", 300) + POISON + call("EXEC")
+    upstream.answer(b"+OK\r\n+QUEUED\r\n-ERR wrong number of arguments for 'get' command\r\n-EXECABORT no\r\n")
+    heard = client.heard().splitlines(keepends=True)
+    assert heard[:2] == [b"+OK\r\n", b"+QUEUED\r\n"]
+    assert heard[2].startswith(b"-DENIED keyrail/no-flush")
+    assert heard[3:] == [b"-EXECABORT no\r\n"]
+    assert client.owed == 0
+
+
+# A change of policy
+
+
+def test_a_new_policy_holds_from_the_next_command() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("DEL", "a")
+    route.put_in_force(policy(RULES))
+    client.adopt()
+    client.say("DEL", "b")
+    assert route.upstream().taken() == call("DEL", "a") + call("UNLINK", "b")
+
+
+@pytest.mark.parametrize("end", ["EXEC", "DISCARD"])
+def test_a_transaction_keeps_the_policy_of_its_multi(end: str) -> None:
+    route = Route()
+    client = Client(route)
+    client.say("MULTI")
+    client.own.answer(OK)
+    client.say("DEL", "a")
+    route.put_in_force(policy(RULES))
+    client.adopt()
+    client.say("DEL", "b")
+    client.say(end)
+    client.say("DEL", "c")
+    own = client.own
+    assert own.taken() == call("MULTI") + call("DEL", "a") + call("DEL", "b") + call(end)
+    own.answer(b"+QUEUED\r\n" * 2 + OK)
+    assert route.upstream().taken() == call("UNLINK", "c")
+
+
+def test_a_command_that_waits_is_not_judged_anew() -> None:
+    route = Route()
+    route.starving = True
+    client = Client(route)
+    client.say("DEL", "a")
+    route.put_in_force(policy(RULES))
+    client.adopt()
+    route.feed()
+    assert route.upstream().taken() == call("DEL", "a")
+
+
+# Leaving
+
+
+def test_the_debts_of_one_who_leaves_are_hidden_from_the_others() -> None:
+    route = Route()
+    leaver, other = Client(route), Client(route)
+    leaver.say("GET", "a")
+    other.say("GET", "b")
+    leaver.depart()
+    route.upstream().answer(b"$100\r\n", b"x" * 100 + b"\r\n", b"+b\r\n")
+    assert (leaver.heard(), other.heard()) == (b"", b"+b\r\n")
+
+
+def test_a_private_upstream_without_state_outlives_its_client() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("BLPOP", "q", 1)
+    own = client.own
+    client.depart()
+    assert route.released == []
+    assert own in [*route.discarded, *route.dismissed]
+    again = Client(route)
+    again.say("BLPOP", "q", 1)
+    again.own.answer(b"*-1\r\n")
+    assert len(route.released) == 1
+    again.depart()
+    assert len(route.discarded) + len(route.dismissed) == 1
+
+
+@pytest.mark.parametrize("command", ["MULTI", "WATCH k", "SUBSCRIBE a", "CLIENT ID", "MONITOR"])
+def test_a_private_upstream_with_state_goes_with_its_client(command: str) -> None:
+    route = Route()
+    client = Client(route)
+    client.say(*command.split())
+    own = client.own
+    client.depart()
+    assert own in [*route.discarded, *route.dismissed]
+    assert route.released == []
+
+
+def test_a_client_that_left_while_it_waited_is_not_woken() -> None:
+    route = Route()
+    route.starving = True
+    client = Client(route)
+    client.say("GET", "a")
+    client.depart()
+    route.feed()
+    assert route.upstream().taken() == b""

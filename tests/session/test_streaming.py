@@ -1,0 +1,199 @@
+"""Values too large to collect: judged before they are sent where that is possible, and before they can run where not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from proxy.session.session import POISON
+from tests.session.given import LARGE, Client, Route, call, route_with
+
+OK = b"+OK\r\n"
+BIG = "x" * (LARGE + 36)
+RULES = """
+defaults: {mode: enforce}
+rules:
+  no-append: {refuse: [APPEND]}
+  lifetime: {lifetime: {default: 5m}}
+  keys: {names: {separator: ":", segments: 2..3}}
+traffic: {count_keys: on}
+"""
+LAST = call("SET", "a:b", BIG)
+BEFORE_OTHERS = call("MSET", "a:b", BIG, "c:d", "v" * 30, "e:f", BIG)
+
+
+def cuts(data: bytes) -> Iterator[list[bytes]]:
+    yield [data]
+    yield [data[i : i + 1] for i in range(len(data))]
+    for i in range(1, len(data)):
+        yield [data[:i], data[i:]]
+
+
+def total(route: Route) -> bytes:
+    """Everything that was sent to any upstream."""
+    return b"".join(upstream.taken() for upstream in [*route.all_upstreams(), *route.idle])
+
+
+def send_in_two(client: Client, data: bytes) -> None:
+    """A value is streamed when it is announced before it has arrived."""
+    client.send(data[: data.rindex(b"xxx")])
+    client.send(data[data.rindex(b"xxx") :])
+
+
+@pytest.mark.parametrize("sent", [LAST, BEFORE_OTHERS, call("SET", BIG, "v"), call("ECHO", BIG)])
+def test_every_byte_passes_however_it_is_cut(sent: bytes) -> None:
+    around = call("GET", "a:b")
+    for pieces in cuts(around + sent + around):
+        route = Route()
+        client = Client(route)
+        passed = b""
+        for piece in pieces:
+            client.send(piece)
+            passed += total(route)
+            for upstream in route.all_upstreams():
+                # Nothing of a streamed value is owed before all of it is there.
+                while upstream.head is not None:
+                    upstream.answer(OK)
+            passed += total(route)
+        assert passed == around + sent + around
+        assert client.heard() == OK * 3
+        assert (client.owed, client.stream, client.unread(), client.pinned) == (0, None, 0, None)
+
+
+def test_a_rewrite_is_made_before_the_value_is_sent() -> None:
+    for pieces in cuts(LAST + call("GET", "a:b")):
+        route = route_with(RULES)
+        client = Client(route)
+        for piece in pieces:
+            client.send(piece)
+        sent = total(route)
+        assert sent == call("SET", "a:b", BIG, "EX", 300) + call("GET", "a:b")
+
+
+def test_the_reply_of_a_streamed_rewrite_is_mapped_back() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    send_in_two(client, call("SETNX", "a:b", BIG))
+    assert client.own.taken() == call("SET", "a:b", BIG, "NX", "EX", 300)
+    client.own.answer(b"$-1\r\n")
+    assert client.heard() == b":0\r\n"
+
+
+def test_a_refused_value_that_comes_last_is_never_sent() -> None:
+    for pieces in cuts(call("APPEND", "a:b", BIG) + call("GET", "a:b")):
+        route = route_with(RULES)
+        client = Client(route)
+        for piece in pieces:
+            client.send(piece)
+        assert total(route) == call("GET", "a:b")
+        assert client.heard().startswith(b"-DENIED keyrail/no-append")
+        assert client.cause is None
+
+
+def test_a_refused_value_with_more_behind_it_never_runs() -> None:
+    sent = call("MSET", "a:b", BIG, "badname", "v")
+    for pieces in cuts(sent + call("GET", "a:b")):
+        route = route_with(RULES)
+        client = Client(route)
+        for piece in pieces:
+            client.send(piece)
+        heard = client.heard()
+        assert heard.startswith(b"-DENIED keyrail/keys")
+        assert heard.count(b"\r\n") == 1
+        for upstream in route.discarded:
+            upstream.closed = False
+            assert sent not in upstream.taken()
+        assert total(route) == call("GET", "a:b")
+        assert route.released == []
+
+
+def test_a_refusal_that_comes_too_late_for_a_transaction_ends_the_client() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    client.say("MULTI")
+    own = client.own
+    own.answer(OK)
+    send_in_two(client, call("MSET", "a:b", BIG, "badname", "v"))
+    assert client.cause == "refused_while_streaming"
+    assert own in [*route.discarded, *route.dismissed]
+
+
+def test_inside_a_transaction() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    send_in_two(client, call("MULTI") + call("SETNX", "a:b", BIG))
+    send_in_two(client, call("APPEND", "a:b", BIG) + call("EXEC"))
+    own = client.own
+    assert own.taken() == call("MULTI") + call("SET", "a:b", BIG, "NX", "EX", 300) + POISON + call("EXEC")
+    own.answer(OK, b"+QUEUED\r\n", b"-ERR hidden\r\n", b"-EXECABORT\r\n")
+    heard = client.heard().splitlines(keepends=True)
+    assert heard[:2] == [OK, b"+QUEUED\r\n"]
+    assert heard[2].startswith(b"-DENIED keyrail/no-append")
+    assert heard[3:] == [b"-EXECABORT\r\n"]
+    assert route.released == [own]
+
+
+def test_a_streamed_member_of_exec_is_mapped_back() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    send_in_two(client, call("MULTI") + call("SETNX", "a:b", BIG) + call("EXEC"))
+    client.own.answer(OK, b"+QUEUED\r\n", b"*1\r\n+OK\r\n")
+    assert client.heard() == OK + b"+QUEUED\r\n*1\r\n:1\r\n"
+
+
+def test_keys_of_streamed_commands_are_counted() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    send_in_two(client, LAST)
+    send_in_two(client, BEFORE_OTHERS)
+    tallies = route.counters.harvest(10).tallies
+    assert {tally.key: tally.count for tally in tallies} == {b"a:b": 2, b"c:d": 1, b"e:f": 1}
+
+
+def test_streaming_waits_for_an_upstream() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("GET", "a") + LAST[:60])
+    assert client.paused
+    client.send(LAST[60:80])
+    route.upstream().answer(OK)
+    assert not client.paused
+    client.send(LAST[80:])
+    assert client.own.taken() == LAST
+
+
+def test_who_leaves_in_the_middle_leaves_nothing_that_runs() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(LAST[:-3])
+    own = client.own
+    client.depart()
+    assert own in [*route.discarded, *route.dismissed]
+    assert route.released == []
+
+
+def test_a_protocol_error_behind_a_large_value() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(BEFORE_OTHERS[: BEFORE_OTHERS.index(b"$3\r\nc:d")] + b"!3\r\nc:d\r\n" + call("GET", "a"))
+    assert client.heard().startswith(b"-ERR Protocol error")
+    assert client.cause == "protocol_error"
+    assert total(route).count(b"GET") == 0
+
+
+def test_commands_that_change_the_connection_are_collected_instead() -> None:
+    route = Route()
+    client = Client(route)
+    client.send(call("AUTH", BIG)[:50])
+    assert route.lent == []
+    client.send(call("AUTH", BIG)[50:])
+    assert client.own.taken() == call("AUTH", BIG)
+
+
+def test_a_large_command_that_nobody_knows_is_collected_and_probed() -> None:
+    route = Route()
+    client = Client(route)
+    send_in_two(client, call("MY.OWN", BIG))
+    assert client.own.taken() == call("MY.OWN", BIG)
+    assert client.probe == b"MY.OWN"
