@@ -7,10 +7,8 @@ Each function plays one situation to the ledger of the module that it is given: 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 from tests.hotpath.bench import BULK, ERROR, OK, ONE, PUSH, READONLY, Bench, heard
-
 
 # Towards Redis
 

@@ -7,10 +7,8 @@ Each function plays one situation to the ledger of the module that it is given: 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 from tests.hotpath.bench import BULK, ERROR, OK, ONE, PUSH, Bench, confirmation, heard, message
-
 
 # Subscriptions
 
@@ -38,7 +36,8 @@ def a_bare_unsubscribe_is_confirmed_once_for_each_channel(module: ModuleType) ->
             bench.ledger.listener.sets[0].update(names)
             bench.confirmed(client, b"unsubscribe", -1)
             bench.ledger.submit(client, b"x", 1)
-            frames = [confirmation(b"unsubscribe", name, 0, protocol) for name in names or [None]]
+            null = confirmation(b"unsubscribe", None, 0, protocol)
+            frames = [confirmation(b"unsubscribe", name, 0, protocol) for name in names] or [null]
             bench.ledger.receive(b"".join(frames) + OK)
             assert (heard(client), client.owed) == (b"".join(frames) + OK, 0)
             assert (bench.ledger.listener.sets[0], bench.events) == (set(), [])
@@ -91,7 +90,14 @@ def a_reply_that_looks_like_a_message_is_one_only_while_subscribed(module: Modul
 
 
 def short_arrays_are_replies_at_once(module: ModuleType) -> None:
-    for frame in (b"*0\r\n", b"*-1\r\n", b"*1\r\n$-1\r\n", b"*1\r\n:1\r\n", b"*2\r\n$-1\r\n$-1\r\n", b"*1\r\n$0\r\n\r\n"):
+    for frame in (
+        b"*0\r\n",
+        b"*-1\r\n",
+        b"*1\r\n$-1\r\n",
+        b"*1\r\n:1\r\n",
+        b"*2\r\n$-1\r\n$-1\r\n",
+        b"*1\r\n$0\r\n\r\n",
+    ):
         for cut in range(1, len(frame) + 1):
             bench = Bench(module)
             client = bench.subscriber(2)

@@ -28,26 +28,22 @@ steps = st.lists(st.tuples(st.integers(0, 2), fates, st.sampled_from(FRAMES), st
 
 @settings(max_examples=200)
 @given(steps, st.lists(st.integers(1, 30), min_size=1, max_size=8))
-def test_each_client_gets_its_own_in_its_order(
-    program: list[tuple[int, str, bytes, bool]], sizes: list[int]
-) -> None:
+def test_each_client_gets_its_own_in_its_order(program: list[tuple[int, str, bytes, bool]], sizes: list[int]) -> None:
     bench = Bench(ledger)
     clients = [bench.client() for _ in range(3)]
     expected = [b""] * 3
     stream = b""
-    queued = 0
-    for who, fate, frame, pushed in program:
+    for number, (who, fate, frame, pushed) in enumerate(program):
         client = clients[who]
         if pushed:
             stream += PUSH
         if fate == "local":
-            payload = b"+local %d\r\n" % queued
+            payload = b"+local %d\r\n" % number
             bench.ledger.owe(client, 1, ledger.LOCAL, payload)
             expected[who] += payload
         else:
             stream += frame
             expected[who] += queue(bench, client, fate, frame)
-        queued += 1
     position = 0
     turn = 0
     while position < len(stream):

@@ -284,6 +284,12 @@ class Client(Session):
         assert isinstance(self.pinned, Upstream), "not pinned"
         return self.pinned
 
+    def is_paused(self) -> bool:
+        return self.paused
+
+    def is_pinned(self) -> bool:
+        return self.pinned is not None
+
     def hold(self) -> None:
         self.paused = True
 

@@ -206,7 +206,9 @@ def test_the_next_client_of_a_private_upstream_has_its_own_name() -> None:
     assert own.taken() == call("CLIENT", "SETNAME", "") + call("BLPOP", "q", 1)
 
 
-@pytest.mark.parametrize("argv", [["CLIENT", "SETNAME", "a b"], ["CLIENT", "SETINFO", "COLOUR", "red"], ["CLIENT", "GETNAME", "x"]])
+@pytest.mark.parametrize(
+    "argv", [["CLIENT", "SETNAME", "a b"], ["CLIENT", "SETINFO", "COLOUR", "red"], ["CLIENT", "GETNAME", "x"]]
+)
 def test_what_redis_would_refuse_is_asked_of_redis(argv: list[str]) -> None:
     route = Route()
     client = Client(route)

@@ -26,7 +26,20 @@ POLICY = policy(
 BIG = "x" * (LARGE + 20)
 
 NO_MULTI = ("SUBSCRIBE", "UNSUBSCRIBE", "CLIENT REPLY", "AUTH", "HELLO")
-NO_SUBSCRIBER = ("HELLO", "MULTI", "EXEC", "DISCARD", "WATCH", "AUTH", "CLIENT", "SELECT", "NOSUCH", "FLUSHALL", "APPEND", "SET")
+NO_SUBSCRIBER = (
+    "HELLO",
+    "MULTI",
+    "EXEC",
+    "DISCARD",
+    "WATCH",
+    "AUTH",
+    "CLIENT",
+    "SELECT",
+    "NOSUCH",
+    "FLUSHALL",
+    "APPEND",
+    "SET",
+)
 
 COMMANDS = [
     "ECHO {n}",
@@ -141,7 +154,7 @@ class Play:
         self.act("open shop")
         busy = True
         while busy:
-            busy = any([upstream.work() for upstream in self.upstreams()])
+            busy = sum(upstream.work() for upstream in self.upstreams()) > 0
             if self.route.waiting or self.route.lingering:
                 busy = True
                 self.act("feed")

@@ -12,7 +12,13 @@ REFUSING = "defaults: {mode: enforce}\nrules:\n  no-flush: {refuse: [FLUSHALL]}\
 
 
 @pytest.mark.parametrize(
-    "command", [["BLPOP", "q", "0"], ["BRPOPLPUSH", "a", "b", "1"], ["XREAD", "BLOCK", "0", "STREAMS", "s", "$"], ["SCRIPT", "KILL"]]
+    "command",
+    [
+        ["BLPOP", "q", "0"],
+        ["BRPOPLPUSH", "a", "b", "1"],
+        ["XREAD", "BLOCK", "0", "STREAMS", "s", "$"],
+        ["SCRIPT", "KILL"],
+    ],
 )
 def test_pinned_until_its_reply(command: list[str]) -> None:
     route = Route()
@@ -23,9 +29,10 @@ def test_pinned_until_its_reply(command: list[str]) -> None:
     own = client.own
     assert own.taken() == call(*command) + call("GET", "b")
     own.answer(b"*-1\r\n")
-    assert client.pinned is own
+    assert client.own is own
     own.answer(b"+b\r\n")
-    assert (client.pinned, route.released) == (None, [own])
+    assert not client.is_pinned()
+    assert route.released == [own]
     assert client.heard() == b"+a\r\n*-1\r\n+b\r\n"
 
 
@@ -38,7 +45,14 @@ def test_a_command_that_does_not_block_in_this_form_is_pooled() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["CLIENT", "ID"], ["CLIENT", "INFO"], ["CLIENT", "TRACKING", "ON"], ["CLIENT", "NO-EVICT", "ON"], ["READONLY"], ["ASKING"]],
+    [
+        ["CLIENT", "ID"],
+        ["CLIENT", "INFO"],
+        ["CLIENT", "TRACKING", "ON"],
+        ["CLIENT", "NO-EVICT", "ON"],
+        ["READONLY"],
+        ["ASKING"],
+    ],
 )
 def test_pinned_for_the_rest_of_the_session(command: list[str]) -> None:
     route = Route()

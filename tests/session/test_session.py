@@ -37,7 +37,7 @@ def test_slow_commands_have_a_lane_of_their_own_and_a_client_debts_on_one() -> N
     client = Client(route)
     client.send(call("GET", "a") + call("EVAL", "x", 0) + call("GET", "b"))
     fast, slow = route.upstream(), route.upstream(HOME, Lane.SLOW)
-    assert (fast.taken(), slow.taken(), client.paused) == (call("GET", "a"), b"", True)
+    assert (fast.taken(), slow.taken(), client.is_paused()) == (call("GET", "a"), b"", True)
     fast.answer(OK)
     # What follows a slow command while it is owed stays behind it.
     assert slow.taken() == call("EVAL", "x", 0) + call("GET", "b")
@@ -51,7 +51,7 @@ def test_a_client_waits_for_an_upstream_and_loses_nothing() -> None:
     route.starving = True
     client = Client(route)
     client.send(call("GET", "a") + call("BLPOP", "q", 0) + call("GET", "b"))
-    assert client.paused
+    assert client.is_paused()
     route.feed()
     assert route.upstream().taken() == call("GET", "a")
     route.starving = True
@@ -59,7 +59,7 @@ def test_a_client_waits_for_an_upstream_and_loses_nothing() -> None:
     assert route.waiting == [client]
     route.feed()
     assert client.own.taken() == call("BLPOP", "q", 0) + call("GET", "b")
-    assert not client.paused
+    assert not client.is_paused()
 
 
 def test_a_command_that_waited_is_not_sent_again_in_place_of_another() -> None:

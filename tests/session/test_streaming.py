@@ -1,4 +1,4 @@
-"""Values too large to collect: judged before they are sent where that is possible, and before they can run where not."""
+"""Values too large to collect: judged before they are sent where that can be, and before they can run where not."""
 
 from __future__ import annotations
 
@@ -155,10 +155,10 @@ def test_streaming_waits_for_an_upstream() -> None:
     route = Route()
     client = Client(route)
     client.send(call("GET", "a") + LAST[:60])
-    assert client.paused
+    assert client.is_paused()
     client.send(LAST[60:80])
     route.upstream().answer(OK)
-    assert not client.paused
+    assert not client.is_paused()
     client.send(LAST[80:])
     assert client.own.taken() == LAST
 

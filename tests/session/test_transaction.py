@@ -36,17 +36,25 @@ def test_one_that_comes_in_pieces_has_an_upstream_of_its_own_until_exec(cut: int
     client.send(WHOLE[cut:])
     assert own.taken() == WHOLE
     own.answer(OK, QUEUED)
-    assert client.pinned is own
+    assert client.own is own
     own.answer(b"*1\r\n+OK\r\n")
     assert client.heard() == OK + QUEUED + b"*1\r\n+OK\r\n"
-    assert client.pinned is None
+    assert not client.is_pinned()
     assert route.released == [own]
     assert route.pools == {}
 
 
 @pytest.mark.parametrize(
     "inside",
-    [["BLPOP", "q", "0"], ["SELECT", "1"], ["CLIENT", "ID"], ["EVAL", "x", "0"], ["DISCARD"], ["WATCH", "k"], ["NOSUCH"]],
+    [
+        ["BLPOP", "q", "0"],
+        ["SELECT", "1"],
+        ["CLIENT", "ID"],
+        ["EVAL", "x", "0"],
+        ["DISCARD"],
+        ["WATCH", "k"],
+        ["NOSUCH"],
+    ],
 )
 def test_a_whole_one_with_more_than_plain_commands_is_not_shared(inside: list[str]) -> None:
     route = Route()
@@ -65,9 +73,9 @@ def test_a_whole_one_behind_watch_is_not_shared() -> None:
     client.send(WHOLE)
     assert own.taken() == call("WATCH", "k") + WHOLE
     own.answer(OK, QUEUED)
-    assert client.pinned is own
+    assert client.own is own
     own.answer(b"*-1\r\n")
-    assert client.pinned is None
+    assert not client.is_pinned()
 
 
 def test_a_whole_one_larger_than_the_window_is_not_shared() -> None:
@@ -88,7 +96,7 @@ def test_a_transaction_that_redis_keeps_open_is_not_given_back(bad: list[str]) -
     client.send(call("MULTI") + call("SET", "a", 1) + call(*bad))
     own = client.own
     own.answer(OK, QUEUED, b"-ERR wrong number of arguments\r\n")
-    assert client.pinned is own
+    assert client.own is own
     client.say("EXEC")
     own.answer(b"-EXECABORT\r\n")
     assert route.released == [own]
@@ -102,7 +110,7 @@ def test_watching_ends_with_unwatch_and_only_with_a_good_one() -> None:
     own.answer(OK)
     client.say("UNWATCH", "x")
     own.answer(b"-ERR wrong number of arguments\r\n")
-    assert client.pinned is own
+    assert client.own is own
     client.say("UNWATCH")
     own.answer(OK)
     assert route.released == [own]
@@ -133,7 +141,14 @@ def test_discard_ends_it() -> None:
 def test_replies_that_a_rewrite_needs_mapped_back_are_mapped_inside_exec(whole: bool) -> None:
     route = route_with(RULES)
     client = Client(route)
-    sent = [call("MULTI"), call("GET", "a"), call("SETNX", "k", 1), call("SETNX", "k", 2), call("GET", "b"), call("EXEC")]
+    sent = [
+        call("MULTI"),
+        call("GET", "a"),
+        call("SETNX", "k", 1),
+        call("SETNX", "k", 2),
+        call("GET", "b"),
+        call("EXEC"),
+    ]
     for part in [b"".join(sent)] if whole else sent:
         client.send(part)
     upstream = route.upstream() if whole else client.own
@@ -179,7 +194,7 @@ def test_what_acts_at_exec_and_only_redis_knows_keeps_the_upstream() -> None:
     client.send(call("MULTI") + call("SELECT", 1) + call("EXEC"))
     own = client.own
     own.answer(OK, QUEUED, b"*1\r\n+OK\r\n")
-    assert client.pinned is own
+    assert client.own is own
 
 
 def test_exec_without_multi_is_redis_to_refuse() -> None:
@@ -187,4 +202,4 @@ def test_exec_without_multi_is_redis_to_refuse() -> None:
     client = Client(route)
     client.say("EXEC")
     assert route.upstream().taken() == call("EXEC")
-    assert client.pinned is None
+    assert not client.is_pinned()

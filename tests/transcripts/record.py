@@ -1,8 +1,8 @@
 """Record what real engines answer: ``python -m tests.transcripts.record`` rewrites the JSON files beside this file.
 
 A transcript is a list of steps on one connection. Each step is a command, the fate that its reply is to have in the
-ledger, and the frames that the engine sent for it. Steps of fate ``push`` are what came without being asked for, set off by
-a second connection; ``local`` steps are answers of Keyrail's own, for which the engine saw nothing.
+ledger, and the frames that the engine sent for it. Steps of fate ``push`` are what came without being asked for, set
+off by a second connection; ``local`` steps are answers of Keyrail's own, for which the engine saw nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ VALUES = [
     "XADD stream 1-1 f v",
 ]
 
-SCRIPT = 'EVAL "return {1,{2,{},{3,\'x\'}},false,redis.status_reply(\'fine\'),redis.error_reply(\'MY no\')}" 0'
+SCRIPT = "EVAL \"return {1,{2,{},{3,'x'}},false,redis.status_reply('fine'),redis.error_reply('MY no')}\" 0"
 
 LOOKS = [
     "PING",
@@ -202,7 +202,9 @@ def everything() -> list[dict[str, Any]]:
             push("SET key newer"),
             step("PING"),
         ),
-        transcript("everything is relayed under MONITOR", 2, step("MONITOR", "relay"), push("SET key 1"), push("GET key")),
+        transcript(
+            "everything is relayed under MONITOR", 2, step("MONITOR", "relay"), push("SET key 1"), push("GET key")
+        ),
         transcript(
             "the server becomes a replica",
             2,

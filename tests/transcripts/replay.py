@@ -63,7 +63,9 @@ class Expectation:
         # A message to oneself comes before the reply from Redis, behind it from Valkey.
         if step.get("pushed") and frame.startswith(b">"):
             return frame
-        return self._members(frame, step["members"]) if step["fate"] == "members" else self._one(step["fate"], step, frame)
+        return (
+            self._members(frame, step["members"]) if step["fate"] == "members" else self._one(step["fate"], step, frame)
+        )
 
     def _one(self, fate: str, step: dict[str, Any], reply: bytes) -> bytes:
         if fate == "hide":

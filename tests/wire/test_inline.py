@@ -18,7 +18,7 @@ SPLIT: dict[bytes, list[bytes]] = {
     b'set k "a b"': [b"set", b"k", b"a b"],
     b'""': [b""],
     b"''": [b""],
-    b'"" \'\' x': [b"", b"", b"x"],
+    b"\"\" '' x": [b"", b"", b"x"],
     b'"\\n\\r\\t\\b\\a"': [b"\n\r\t\b\a"],
     b'"\\x00\\xfF"': [b"\x00\xff"],
     b'"\\x0"': [b"x0"],
@@ -35,7 +35,20 @@ SPLIT: dict[bytes, list[bytes]] = {
     b"\x0ba \x0cb": [b"a", b"b"],
     b'"a"\x0bb': [b"a", b"b"],
 }
-UNBALANCED = [b'"', b"'", b'"abc', b"'abc", b'x "a', b'"a\\"', b"'a\\'", b'"\\', b'"a"b', b"'a'b", b"'a'\"b\"", b'a"b"c']
+UNBALANCED = [
+    b'"',
+    b"'",
+    b'"abc',
+    b"'abc",
+    b'x "a',
+    b'"a\\"',
+    b"'a\\'",
+    b'"\\',
+    b'"a"b',
+    b"'a'b",
+    b"'a'\"b\"",
+    b'a"b"c',
+]
 
 
 @pytest.mark.parametrize("line", SPLIT)

@@ -134,7 +134,9 @@ simple = st.one_of(
     st.integers(-(1 << 63), (1 << 63) - 1).map(lambda n: b":%d\r\n" % n),
     st.binary(max_size=12).map(lambda text: bulk(b"$", text)),
     ascii_lines.map(lambda text: bulk(b"=", b"txt:" + text)),
-    st.sampled_from([b"$-1\r\n", b"*-1\r\n", b"_\r\n", b"#t\r\n", b"#f\r\n", b",1.5\r\n", b",inf\r\n", b"(12345678901234567890\r\n"]),
+    st.sampled_from(
+        [b"$-1\r\n", b"*-1\r\n", b"_\r\n", b"#t\r\n", b"#f\r\n", b",1.5\r\n", b",inf\r\n", b"(12345678901234567890\r\n"]
+    ),
 )
 
 
@@ -173,8 +175,19 @@ def test_each_frame_is_one_reply_to_an_independent_reader(sent: list[bytes]) -> 
 
 
 @settings(max_examples=100)
-@given(st.lists(st.recursive(simple, lambda inner: containers(inner) | st.tuples(inner, inner, inner).map(
-    lambda three: b"|1\r\n" + b"".join(three))), min_size=1, max_size=4), st.data())
+@given(
+    st.lists(
+        st.recursive(
+            simple,
+            lambda inner: (
+                containers(inner) | st.tuples(inner, inner, inner).map(lambda three: b"|1\r\n" + b"".join(three))
+            ),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.data(),
+)
 def test_frames_cut_in_any_way_end_where_a_second_reading_ends_them(sent: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(sent)
     places = sorted({0, len(stream), *data.draw(st.lists(st.integers(0, len(stream)), max_size=6))})

@@ -1,0 +1,167 @@
+"""An intake whose session is the test, on an upstream that notes each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hiredis import pack_command
+
+from proxy.commands.table import STANDARD, Lane, State
+from proxy.hotpath.counters import Counters
+from proxy.hotpath.intake import TAKEN, WAIT, Intake, Terms
+from proxy.hotpath.ledger import Creditor, Ledger
+from proxy.hotpath.plan import Plan
+from proxy.wire.request import Limits, Request
+
+LETTERS = bytes(int(chr(byte).isalnum() or byte == ord(":")) for byte in range(256))
+ANY_TTL = b"$2\r\nEX\r\n$3\r\n300\r\n"
+OK = b"+OK\r\n"
+POOLED = bytes(spec.state is State.POOL and spec.lane is Lane.FAST for spec in STANDARD.specs)
+
+
+def pack(*words: bytes | str) -> bytes:
+    packed: bytes = pack_command(words)
+    return packed
+
+
+def command_id(name: str) -> int:
+    spec = STANDARD.find(name)
+    assert spec is not None
+    return spec.id
+
+
+class Upstream(Ledger):
+    """A ledger that notes each run."""
+
+    def __init__(self, log: list[Any]) -> None:
+        super().__init__()
+        self.log = log
+        self.usable = True
+        self.written: list[bytes] = []
+        self.write = self.written.append
+        self.schedule = lambda: None
+
+    def submit(self, creditor: Creditor, chunk: bytes, count: int) -> None:
+        self.log.append(("run", chunk, count))
+        super().submit(creditor, chunk, count)
+
+
+class Client(Intake):
+    """An intake whose session is the test: `answers` are what it says to each special command in turn, then TAKEN."""
+
+    def __init__(self, plan: Plan | None = None, window: int = 1000, large: int = 1 << 20) -> None:
+        self.counters = Counters(sets=16)
+        terms = Terms(
+            Plan(len(STANDARD.specs)) if plan is None else plan,
+            STANDARD.lookup,
+            STANDARD.keys,
+            self.counters,
+            Request(),
+            POOLED,
+            POOLED,
+            window,
+        )
+        super().__init__(terms, Limits(1 << 20, 1 << 29, large))
+        self.log: list[Any] = []
+        self.upstream = Upstream(self.log)
+        self.ledger = self.upstream
+        self.direct = True
+        self.write = lambda _: None
+        self.answers: list[int] = []
+        self.paused = False
+        self.sizes: list[int] = []
+
+    def answer(self) -> int:
+        return self.answers.pop(0) if self.answers else TAKEN
+
+    def handle(self, command_id: int, data: bytes, request: Request) -> int:
+        answer = self.answer()
+        if answer == WAIT:
+            self.halted = True
+        else:
+            self.log.append(("special", data[request.start : request.end]))
+        return answer
+
+    def handle_inline(self, words: list[bytes], size: int) -> int:
+        answer = self.answer()
+        if answer == WAIT:
+            self.halted = True
+        else:
+            self.log.append(("inline", words, size))
+        return answer
+
+    def handle_large(self, data: bytes, request: Request) -> int:
+        self.log.append(("large", request.arguments(), request.bulk))
+        self.stream = Stream(self, request.position - request.start + request.bulk + 2)
+        self.stream.receive(data[request.start :])
+        return TAKEN
+
+    def malformed(self, request: Request) -> None:
+        self.log.append(("malformed", request.error))
+
+    def assembling(self, size: int) -> None:
+        self.sizes.append(size)
+
+    def is_paused(self) -> bool:
+        return self.paused
+
+    def hold(self) -> None:
+        self.paused = True
+
+    def drained(self) -> None:
+        self.paused = False
+
+    def pay(self, replies: int) -> None:
+        self.upstream.receive(OK * replies)
+
+    def go_on(self) -> None:
+        self.halted = False
+        self.resume()
+
+
+class Stream:
+    """Takes the bytes of one large request, and gives back what follows."""
+
+    def __init__(self, client: Client, size: int) -> None:
+        self.client = client
+        self.left = size
+        self.taken = b""
+
+    def receive(self, data: bytes) -> None:
+        self.taken += data[: self.left]
+        following = data[self.left :]
+        self.left -= min(len(data), self.left)
+        if self.left == 0:
+            self.client.stream = None
+            self.client.log.append(("streamed", self.taken))
+            if following:
+                self.client.receive(following)
+
+
+def cuts(data: bytes) -> Iterator[list[bytes]]:
+    yield [data]
+    yield [data[i : i + 1] for i in range(len(data))]
+    for i in range(1, len(data)):
+        yield [data[:i], data[i:]]
+
+
+def joined(log: list[Any]) -> list[Any]:
+    """The log with neighbouring runs made one: how reads cut them does not matter."""
+    result: list[Any] = []
+    for event in log:
+        if event[0] == "run" and result and result[-1][0] == "run":
+            _, chunk, count = result.pop()
+            result.append(("run", chunk + event[1], count + event[2]))
+        else:
+            result.append(event)
+    return result
+
+
+def outcome(client: Client, pieces: list[bytes]) -> list[Any]:
+    """What becomes of bytes that come in pieces, when every reply is paid as soon as the client is held."""
+    for piece in pieces:
+        client.receive(piece)
+        while client.stalled:
+            client.pay(client.owed)
+    return joined(client.log)
