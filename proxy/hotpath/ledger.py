@@ -312,9 +312,10 @@ class Ledger:
         if p[i] == _MINUS and not self.retiring:
             self._read_error(p, i, size)
         if fate == _HIDE:
-            if p[i] == _MINUS:
+            n = self._stream(data, p, i, size, None, True)
+            if n >= 0 and p[i] == _MINUS:
                 self.hidden_errors += 1
-            return self._stream(data, p, i, size, None, True)
+            return n
         if fate == _PEEK or fate == _MEMBERS:
             n = self._line_end(p, i, size)
             if n < 0:
@@ -342,7 +343,10 @@ class Ledger:
 
     def _expand(self, entry: Entry, data: bytes, p: bytes, i: int, n: int) -> int:
         # EXEC's array becomes its members, each an entry at the head. A null or an error passes as it is.
-        count = int(data[i + 1 : n - 2]) if p[i] == _STAR else -1
+        digits = data[i + 1 : n - 2]
+        if p[i] == _STAR and not digits.isdigit() and digits != b"-1":
+            return -1
+        count = int(digits) if p[i] == _STAR else -1
         if count <= 0:
             entry.fate = _FORWARD
             return i

@@ -138,7 +138,9 @@ class ClientConnection(Session, asyncio.Protocol):
 
     def hold(self) -> None:
         """Bytes wait: read no more, except from a client that is blocked in Redis."""
-        if not self.blocked or self.unread() > _UNREAD_WHILE_BLOCKED:
+        if self.blocked and self.unread() <= _UNREAD_WHILE_BLOCKED:
+            self._unpause(_BYTES_WAIT)
+        else:
             self._pause(_BYTES_WAIT)
 
     def drained(self) -> None:

@@ -21,11 +21,13 @@ class Opened:
     """A connection that is logged in and set to its pool's database and protocol.
 
     ``stranger`` says that Redis asks for a password that Keyrail was not given, so clients must log in themselves.
+    ``hello`` says that HELLO exists there, and RESP3 with it.
     """
 
     upstream: UpstreamConnection
     engine: Engine | None
     stranger: bool
+    hello: bool = True
 
 
 async def open_upstream(
@@ -74,7 +76,7 @@ async def _log_in(upstream: UpstreamConnection, address: UpstreamAddress, key: P
         # A service that hides HELLO: RESP2 is what a connection speaks without it.
         if login:
             await _must(upstream, ["AUTH", *(login if address.username else login[1:])])
-        return Opened(upstream, Engine(), False)
+        return Opened(upstream, Engine(), False, hello=False)
     raise UpstreamRefusedError(text)
 
 

@@ -70,15 +70,18 @@ async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
 async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> frozenset[str]:
     """Which of the commands that rewrites need this connection's user may run; none of them is run to find out.
 
-    Inside MULTI a command is checked for its existence and its permission and queued; DISCARD forgets it.
+    Inside MULTI a command is checked for its existence and its permission and queued; DISCARD forgets it. The
+    connection must be nobody else's until this is done. Where MULTI or DISCARD is not allowed, nothing is known.
     """
     able = set()
     for name in sorted(needs):
         arguments = _PROBES.get(name, ("keyrail",))
-        upstream.ask(["MULTI"])
-        queued = upstream.ask([name, *arguments])
-        upstream.ask(["DISCARD"])
-        reply = await queued
+        if await upstream.ask(["MULTI"]) != b"+OK\r\n":
+            return frozenset()
+        reply = await upstream.ask([name, *arguments])
+        if not (await upstream.ask(["DISCARD"])).startswith(b"+"):
+            upstream.abort()
+            return frozenset()
         # A user may be confined to keys that the probe doesn't name: that is no word on the command.
         if reply.startswith(b"+QUEUED") or (reply.startswith(b"-NOPERM") and b"key" in reply.lower().split(b"'")[0]):
             able.add(name)

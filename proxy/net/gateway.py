@@ -23,11 +23,11 @@ from proxy.hotpath.intake import Terms
 from proxy.hotpath.ledger import Ledger
 from proxy.net.client import ClientConnection
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
-from proxy.net.engine import Engine, complete_table, probe
-from proxy.net.pool import Backoff, Pool
+from proxy.net.engine import Engine, complete_table, described_by, probe
+from proxy.net.pool import Backoff, Pool, Wait
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
-from proxy.net.tls import FollowedContext, TlsError, upstream_context
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.tls import FollowedContext, upstream_context
+from proxy.net.upstream import UpstreamConnection, read_reply
 from proxy.policy.compile import Hit, compile_policy
 from proxy.policy.model import Mode, Policy
 from proxy.session.gate import Lingerer, PoolKey, PrivateLedger, Regime, Seeker
@@ -74,6 +74,7 @@ class Gateway:
         self.refusal: str | None = None
         self.engine: Engine | None = None
         self.stranger = False
+        self._hello = True
         self.generation = generation
         self.clients: set[ClientConnection] = set()
         self._policy = policy
@@ -196,13 +197,11 @@ class Gateway:
         return compile_policy(self._policy, self._table()).needs | {_NAMES}
 
     async def _probe_again(self) -> None:
-        upstream = self._pool(self.home).shared(Lane.FAST)
-        if upstream is not None:
-            key = PoolKey(None, self.home.database, 2)
-            opened = await self._connect(key)
-            self._available[None] = await probe(opened.upstream, self._needs())
+        # A Redis that is away is asked when it is back: ``_learn`` finds nothing known of it.
+        with contextlib.suppress(OSError, TimeoutError, UpstreamRefusedError):
+            opened = await self._connect(self.home)
+            await self._learn(opened)
             self.release(opened.upstream)
-            self._renew()
 
     def _renew(self) -> None:
         self._former = [*self._former, *self._regimes.values()][-8:]
@@ -306,7 +305,7 @@ class Gateway:
         pool = self._pools.get(key)
         if pool is not None and pool.alive(Lane.FAST):
             return True
-        if key.user is not None or self.stranger:
+        if key.user is not None or self.stranger or not self._hello:
             return False
         return any(
             other.database == key.database and other.user is None and self._pools[other].alive(Lane.FAST)
@@ -328,17 +327,18 @@ class Gateway:
         """Wait for a shared connection: as long as there is one, otherwise 250 ms for an attempt under way."""
         lane = Lane.FAST if key.user is not None else lane
         pool = self._pool(key)
-        pool.waiting_shared[lane].append(seeker)
-        self.loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, seeker, pool, lane)
+        wait = Wait(seeker)
+        pool.waiting_shared[lane].append(wait)
+        self.loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, wait, pool, lane)
 
-    def _give_up_shared(self, seeker: Seeker, pool: Pool, lane: Lane) -> None:
-        if seeker not in pool.waiting_shared[lane]:
+    def _give_up_shared(self, wait: Wait, pool: Pool, lane: Lane) -> None:
+        if wait not in pool.waiting_shared[lane]:
             return
-        if pool.alive(lane):
-            self.loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, seeker, pool, lane)
+        if pool.alive(lane) and not wait.seeker.gone:
+            self.loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, wait, pool, lane)
             return
-        pool.drop_waiting(seeker)
-        seeker.close("no_upstream")
+        pool.waiting_shared[lane].remove(wait)
+        wait.seeker.close("no_upstream")
 
     def private(self, key: PoolKey) -> PrivateLedger | None:
         """An idle connection for one client; for users without a password here, one of theirs set right."""
@@ -379,18 +379,19 @@ class Gateway:
     def await_private(self, seeker: Seeker, key: PoolKey) -> None:
         """Wait for a private connection: for its login while Redis is known to be there, otherwise 250 ms."""
         pool = self._pool(key)
-        pool.waiting_private.append(seeker)
+        wait = Wait(seeker)
+        pool.waiting_private.append(wait)
         if key.user is None and self._private_count() < self.settings.private_connections:
             self._open(pool, None)
         for upstream in pool.lanes[Lane.FAST] if key.user is not None else ():
             upstream.when_paid(partial(pool.wake, pool.waiting_private, 1))
         patience = self.settings.connect_timeout if self.ready else _ATTEMPT_PATIENCE
-        self.loop.call_later(patience, self._give_up_private, seeker, pool)
+        self.loop.call_later(patience, self._give_up_private, wait, pool)
 
-    def _give_up_private(self, seeker: Seeker, pool: Pool) -> None:
-        if seeker in pool.waiting_private:
-            pool.waiting_private.remove(seeker)
-            seeker.close("no_upstream")
+    def _give_up_private(self, wait: Wait, pool: Pool) -> None:
+        if wait in pool.waiting_private:
+            pool.waiting_private.remove(wait)
+            wait.seeker.close("no_upstream")
 
     def _private_count(self) -> int:
         opening = sum(pool.opening[None] for pool in self._pools.values())
@@ -404,8 +405,8 @@ class Gateway:
             return
         user = ledger.key.user
         if user is not None and user not in self._available:
-            self._available[user] = frozenset()
             self._start(self._learn_user(ledger, user))
+            return
         pool = self._pool(ledger.key)
         self._account(ledger)
         ledger.resume()
@@ -420,8 +421,17 @@ class Gateway:
         return sum(client.key.user == user for client in self.clients)
 
     async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
-        self._available[user] = await probe(upstream, self._needs())
-        self._renew()
+        # The first login of a user: what Redis is, and what this user may run. Until then nobody else gets it.
+        try:
+            found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
+            await self._learn_engine(upstream, found or self.engine or Engine())
+        except OSError:
+            return
+        self._available.setdefault(user, frozenset())
+        if self.refusal is not None:
+            for client in list(self.clients):
+                client.close("not_ready")
+        self.release(upstream)
 
     def linger(self, session: Lingerer) -> None:
         """A login is rarely followed by nothing."""
@@ -476,6 +486,8 @@ class Gateway:
             if idle is not None:
                 self._share(pool, idle, lane)
             return
+        if self._retrying and not pool.alive(lane):
+            return
         free = sum(not upstream.burdened for upstream in pool.lanes[lane])
         if pool.opening[lane] == 0 and free < self.settings.upstream_connections:
             self._open(pool, lane)
@@ -487,16 +499,20 @@ class Gateway:
         self._start(self._open_into(pool, lane))
 
     async def _open_into(self, pool: Pool, lane: Lane | None) -> None:
+        upstream: UpstreamConnection | None = None
         try:
             opened = await self._connect(pool.key)
-            await self._learn(opened)
-        except (OSError, TimeoutError, UpstreamRefusedError, TlsError, ValueError) as error:
+            upstream = opened.upstream
+            await asyncio.wait_for(self._learn(opened), self.settings.connect_timeout)
+            upstream.check()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may go well
             pool.opening[lane] -= 1
+            if upstream is not None:
+                upstream.abort()
             self._failed(pool, lane, error)
             return
         pool.opening[lane] -= 1
         self._attempted.set()
-        upstream = opened.upstream
         if self._closing or self.refusal is not None:
             upstream.abort()
             return
@@ -517,25 +533,33 @@ class Gateway:
     async def _learn(self, opened: Opened) -> None:
         # What the first connection to an engine tells: the others find it known.
         self.stranger = opened.stranger
-        found = opened.engine
-        if found is None:
-            return
+        self._hello = opened.hello
+        if opened.engine is not None:
+            await self._learn_engine(opened.upstream, opened.engine)
+
+    async def _learn_engine(self, upstream: UpstreamConnection, found: Engine) -> None:
         if found.cluster and not self.settings.allow_cluster:
             self.refusal = self.reason = (
                 f"{self.route.upstream} is in cluster mode: clients would learn its nodes' addresses and walk around "
                 "the policy; allow_cluster says that they may"
             )
             return
-        if self.engine is not None and self.engine.version == found.version:
+        user = upstream.key.user
+        if self.engine is None or self.engine.version != found.version:
+            await complete_table(upstream, found)
+            self.engine = found
+            self._lacking.clear()
+            self._available.clear()
+        if user in self._available:
             return
-        await complete_table(opened.upstream, found)
-        self.engine = found
-        self._lacking.clear()
         needs = self._needs()
-        self._available = {None: await probe(opened.upstream, needs)}
+        self._available[user] = await probe(upstream, needs)
+        self._renew()
+        found = self.engine
+        if user is not None:
+            return
         missing = sorted(needs - self._available[None] - {_NAMES})
         found.features_off += [f"rewrites to {name} ({name} is not allowed or not known)" for name in missing]
-        self._renew()
 
     def _share(self, pool: Pool, upstream: UpstreamConnection, lane: Lane) -> None:
         upstream.open_to_all(lane)
@@ -549,7 +573,7 @@ class Gateway:
         self._attempted.set()
         self._events["connect_failures"] += 1
         if pool.key == self.home and not pool.alive(Lane.FAST):
-            text = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+            text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
             self.reason = f"{self.route.upstream}: {text}"
         if (pool.key == self.home and lane is Lane.FAST) or any(pool.waiting_shared.values()):
             self._retry_later()

@@ -20,6 +20,13 @@ from proxy.session.gate import PoolKey, Seeker
 _IDLE_SECONDS = 60.0
 
 
+class Wait:
+    """One time that a session waits; it may wait again, with another of these."""
+
+    def __init__(self, seeker: Seeker) -> None:
+        self.seeker = seeker
+
+
 class Pool:
     """The connections of one (user, database, protocol)."""
 
@@ -28,8 +35,8 @@ class Pool:
         self.lanes: dict[Lane, list[UpstreamConnection]] = {Lane.FAST: [], Lane.SLOW: []}
         self.idle: list[UpstreamConnection] = []
         self.opening: dict[Lane | None, int] = {Lane.FAST: 0, Lane.SLOW: 0, None: 0}
-        self.waiting_shared: dict[Lane, deque[Seeker]] = {Lane.FAST: deque(), Lane.SLOW: deque()}
-        self.waiting_private: deque[Seeker] = deque()
+        self.waiting_shared: dict[Lane, deque[Wait]] = {Lane.FAST: deque(), Lane.SLOW: deque()}
+        self.waiting_private: deque[Wait] = deque()
 
     def shared(self, lane: Lane) -> UpstreamConnection | None:
         """A shared connection of the lane that takes work now."""
@@ -79,20 +86,16 @@ class Pool:
         while len(self.idle) > most:
             self.idle.pop(0).close()
 
-    def wake(self, queue: deque[Seeker], most: int | None = None) -> None:
-        """Let those who wait try again; those who find nothing queue up anew."""
-        for _ in range(len(queue) if most is None else min(most, len(queue))):
-            seeker = queue.popleft()
+    def wake(self, queue: deque[Wait], most: int | None = None) -> None:
+        """Let those who wait try again, up to ``most`` of them; those who find nothing queue up anew."""
+        woken = 0
+        for _ in range(len(queue)):
+            if woken == most or not queue:
+                return
+            seeker = queue.popleft().seeker
             if not seeker.gone:
+                woken += 1
                 seeker.arrived()
-
-    def drop_waiting(self, seeker: Seeker) -> bool:
-        """Forget one who waited; whether it did."""
-        for queue in (*self.waiting_shared.values(), self.waiting_private):
-            if seeker in queue:
-                queue.remove(seeker)
-                return True
-        return False
 
     def connections(self) -> list[UpstreamConnection]:
         """All that are not in the hands of a client."""

@@ -128,7 +128,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.shared = True
         self.lane = lane
         self.owner = None
-        self.usable = True
+        self.usable = not self.closed
 
     def _reopen(self) -> None:
         if self.shared and not (self.congested or self.burdened or self.retiring or self.closed):
@@ -141,6 +141,11 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         """Send a command of the proxy's own; the result is its reply frame, whole."""
         words = [word if isinstance(word, bytes) else str(word).encode() for word in argv]
         question: asyncio.Future[bytes] = self.loop.create_future()
+        try:
+            self.check()
+        except ConnectionResetError as error:
+            question.set_exception(error)
+            return question
         self._questions.add(question)
         question.add_done_callback(self._questions.discard)
 
@@ -158,6 +163,11 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         marker = Creditor()
         marker.write = lambda _: act()
         self.owe(marker, 1, LOCAL, b" ")
+
+    def check(self) -> None:
+        """Raises ConnectionResetError when the connection is no longer there."""
+        if self.closed:
+            raise ConnectionResetError("the connection was lost")
 
     # What the ledger finds
 

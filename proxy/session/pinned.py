@@ -86,8 +86,18 @@ def _monitor(session: "Session", item: "Item") -> int:
         session.wait_until_settled()
         return WAIT
     session.permanent = True
-    session.relay()
-    session.submit(item.raw)
+    if session.replies != 0:
+        session.relay()
+        session.submit(item.raw)
+        return TAKEN
+
+    def answered(frame: bytes) -> bytes:
+        if frame.startswith(b"+"):
+            session.relay()
+        return frame
+
+    session.submit(item.raw, answered)
+    session.wait_until_settled()
     return TAKEN
 
 

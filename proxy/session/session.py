@@ -70,6 +70,7 @@ class Session(Intake):
         "stale",
         "subscriptions",
         "transaction",
+        "unpinning",
         "watching",
     )
 
@@ -90,6 +91,7 @@ class Session(Intake):
         self.blocked = False
         self.permanent = False
         self.lingering = False
+        self.unpinning = False
         self.replies = REPLIES_ON
         self.probe: bytes | None = None
         self.name = b""
@@ -311,8 +313,11 @@ class Session(Intake):
             return self.to_private()
         current = self.ledger
         if self.pinned is not None:
-            if self.owed > 0 or self.keeps_pin():
+            if self.keeps_pin() or (self.owed > 0 and not self.unpinning):
                 return current
+            if self.owed > 0:
+                self.wait_until_settled()
+                return None
             self.unpin()
             current = None
         # A client with debts on the slow lane stays there: it never has debts on two.
@@ -335,6 +340,8 @@ class Session(Intake):
         """An upstream of this client's own; None when the command has to wait."""
         self.lingering = False
         if self.pinned is not None:
+            self.unpinning = False
+            self.direct = self.replies == REPLIES_ON
             return self.pinned
         if self.owed > 0:
             self.wait_until_settled()
@@ -349,6 +356,7 @@ class Session(Intake):
 
     def pin(self, ledger: PrivateLedger) -> None:
         """Take a private upstream, and make it known to Redis by this client's name."""
+        self.unpinning = False
         self.pinned = ledger
         self.ledger = ledger
         ledger.owner = self
@@ -363,6 +371,7 @@ class Session(Intake):
         if ledger is None:
             return
         self.lingering = False
+        self.unpinning = False
         self.pinned = None
         self.ledger = None
         self.direct = False
@@ -416,14 +425,18 @@ class Session(Intake):
         """The login is over and nothing followed: the upstream goes to the pool."""
         if self.lingering and self.pinned is not None:
             self.lingering = False
-            if self.owed == 0 and not self.keeps_pin():
-                self.unpin()
+            self.settle_pin()
 
     def settle_pin(self) -> None:
         """Give the private upstream back as soon as nothing holds it."""
+        if self.pinned is None:
+            return
         if self.owed > 0:
+            # Its next command waits for that, or a client that always has debts would never go back.
             self.attentive = True
-        elif self.pinned is not None and not self.keeps_pin():
+            self.unpinning = not self.keeps_pin()
+            self.direct = self.direct and not self.unpinning
+        elif not self.keeps_pin():
             self.unpin()
 
     def cut(self, error: bytes) -> None:
@@ -478,6 +491,9 @@ class Session(Intake):
         if self.probe is not None:
             self.gate.end_probe(self.probe, False)
             self.probe = None
+        if self.transaction is not None and self.pinned is None and self.ledger is not None:
+            # Only a fault can end a session here: what it has begun on a shared upstream must not go on.
+            self.gate.discard(self.ledger)
         ledger = self.pinned
         self.pinned = None
         if ledger is not None and not ledger.closed:

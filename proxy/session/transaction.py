@@ -45,12 +45,25 @@ def multi(session: "Session", item: "Item", data: bytes, end: int) -> int:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
     if session.transaction is not None:
         return _within(session, item)
+    if len(item.command.argv) != 1:
+        return session.forward(item)
     whole = session.pinned is None and _arrived_whole(session, data, end)
     ledger = session.to_shared(Lane.FAST) if whole else session.to_private()
     if ledger is None:
         return WAIT
-    session.submit(item.raw)
-    session.transaction = Transaction(session.forwarded)
+    running = Transaction(session.forwarded + 1)
+
+    def answered(line: bytes) -> None:
+        if line.startswith(b"-") and session.transaction is running:
+            session.transaction = None
+            session.attentive = True
+
+    if whole or session.replies != 0:
+        session.submit(item.raw)
+    else:
+        session.forwarded += 1
+        session.owe(item.raw, PEEK, answered)
+    session.transaction = running
     return TAKEN
 
 
@@ -133,7 +146,7 @@ def _end(session: "Session", item: "Item") -> int:
 def _ended(session: "Session") -> None:
     session.transaction = None
     session.watching = False
-    session.attentive = session.pinned is not None
+    session.settle_pin()
     if session.stale:
         session.adopt()
 
