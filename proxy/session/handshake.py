@@ -213,12 +213,11 @@ def _reset(session: "Session", item: "Item") -> int:
     if len(item.command.argv) != 1 or (session.pinned is None and session.gate.strange(session.key)):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
         return session.forward(item)
-    relayed = session.pinned is not None and session.pinned.relay
     if session.pinned is not None:
         session.pinned.owner = None
         session.gate.dismiss(session.pinned)
         session.pinned = None
-    silent = session.silenced() and not relayed
+    silent = session.skips()
     session.transaction = None
     session.subscriptions = None
     session.watching = False

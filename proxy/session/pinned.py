@@ -114,7 +114,8 @@ def _unknown(session: "Session", item: "Item") -> int:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
-    name = b" ".join(argv[:2] if item.command.spec.container else argv[:1]).upper()[:256]
+    parent = session.regime.table.find(argv[0][:64].decode("ascii", "replace"))
+    name = b" ".join(argv[:2] if parent is not None and parent.container else argv[:1]).upper()[:256]
     if session.permanent or session.gate.lacks(name):
         return session.forward(item)
     if session.gate.probing(name):

@@ -254,6 +254,10 @@ class Session(Intake):
         """The connection is as it was at first."""
         self.limits = self.gate.limits(authenticated=False)
 
+    def skips(self) -> bool:
+        """Whether CLIENT REPLY SKIP stands before the next command."""
+        return self.replies == REPLIES_SKIP
+
     def silenced(self) -> bool:
         """Whether CLIENT REPLY silences the command that is sent now."""
         return self.replies != REPLIES_ON and self._silent()
