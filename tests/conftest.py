@@ -22,6 +22,16 @@ def kind_named(name: str) -> Kind:
     return kinds()[name]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what shows nothing new: without a pool, one engine shows as much as three."""
+
+    def redundant(item: pytest.Item) -> bool:
+        given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        return given.get("pooling") is False and given.get("engine_name", EXPECTED[0]) != EXPECTED[0]
+
+    items[:] = [item for item in items if not redundant(item)]
+
+
 class Fleet:
     """The session's engines and Keyrails. An engine has a role, since a test may need two that are alike."""
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail, packaged_policy
 from tests.resp import pack
@@ -86,12 +87,10 @@ def test_both_directions(
 
 
 @pytest.mark.parametrize("size", [65_535, 65_536, 1_048_575, 1_048_576, 1_048_577, 5_000_000])
-def test_every_byte_of_large_values(
-    new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail], pooling: bool, size: int
-) -> None:
+def test_every_byte_of_large_values(fleet: Fleet, pooling: bool, size: int) -> None:
     """Around the sizes at which a proxy may change its way: content, neighbours in the pipeline, transactions."""
-    engine = new_engine()
-    keyrail = new_keyrail(engine.url, pooling=pooling)
+    engine = fleet.engine("valkey-9.1")
+    keyrail = fleet.keyrail("valkey-9.1", pooling=pooling)
     value = (PIECE * (size // len(PIECE) + 1))[:size]
     with keyrail.wire(timeout=20) as wire:
         wire.send(

@@ -60,7 +60,8 @@ def worst_of(wires: list[Wire], seconds: float) -> float:
 
 @pytest.mark.parametrize("what", ["block", "large"])
 def test_a_slow_reader_slows_nobody(loaded: Engine, fleet: Fleet, pooling: bool, what: str) -> None:
-    """Four clients ask for hundreds of megabytes and read none of it."""
+    """Four clients ask for hundreds of megabytes and read none of it. Each may hold its neighbours up for the moment
+    that it is given to drain and the time that it takes to drop what it asked for; not for as long as it likes."""
     keyrail = fleet.keyrail(ENGINE, pooling=pooling)
     others = [keyrail.wire() for _ in range(6)]
     worst_of(others, 0.2)
@@ -68,7 +69,7 @@ def test_a_slow_reader_slows_nobody(loaded: Engine, fleet: Fleet, pooling: bool,
     slow = [keyrail.wire() for _ in range(4)]
     for wire in slow:
         wire.send(pack("GET", what) * (400 if what == "block" else 12))
-    assert worst_of(others, 2.0) < 1.5
+    assert worst_of(others, 2.0) < 5.0
     assert keyrail.memory() - before < 160 * MB
     for wire in [*slow, *others]:
         wire.close()

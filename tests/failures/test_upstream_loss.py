@@ -77,34 +77,33 @@ def test_clients_that_are_owed_are_closed(new_engine: NewEngine, new_keyrail: Ne
         assert idle.silent(0.1)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("a subscription", ["SUBSCRIBE x"]),
-        ("a watch", ["WATCH k"]),
-        ("an open transaction", ["MULTI", "SET k v"]),
-        ("a blocking command", ["!BLPOP q 0"]),
-        ("a true id", ["CLIENT ID"]),
-        ("tracking", ["CLIENT TRACKING ON BCAST"]),
-    ],
-)
-def test_clients_with_state_are_closed(
-    new_engine: NewEngine, new_keyrail: NewKeyrail, name: str, told: list[str]
-) -> None:
+STATES = {
+    "a subscription": ["SUBSCRIBE x"],
+    "a watch": ["WATCH k"],
+    "an open transaction": ["MULTI", "SET k v"],
+    "a blocking command": ["!BLPOP q 0"],
+    "a true id": ["CLIENT ID"],
+    "tracking": ["CLIENT TRACKING ON BCAST"],
+}
+
+
+def test_clients_with_state_are_closed(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
     """What Redis forgot must not look as if it still held."""
     engine = new_engine()
     keyrail = new_keyrail(engine.url)
-    protocol = 3 if name == "tracking" else 2
-    with keyrail.wire(protocol) as holder, keyrail.wire(protocol) as idle:
+    holders = {name: keyrail.wire(3 if name == "tracking" else 2) for name in STATES}
+    with keyrail.wire() as idle:
         assert idle.ask("PING") == b"+PONG\r\n"
-        for command in told:
-            if command.startswith("!"):
-                holder.say(*command[1:].split())
-                engine.await_info("clients", "blocked_clients", "1")
-            else:
-                assert not holder.ask(*command.split()).startswith(b"-")
+        for name, told in STATES.items():
+            for command in told:
+                if command.startswith("!"):
+                    holders[name].say(*command[1:].split())
+                    engine.await_info("clients", "blocked_clients", "1")
+                else:
+                    assert not holders[name].ask(*command.split()).startswith(b"-")
         engine.kill()
-        assert holder.remaining() == []
+        for name, holder in holders.items():
+            assert holder.remaining() == [], name
         assert idle.silent(0.1)
 
 

@@ -42,8 +42,6 @@ def clean(findings: Findings) -> None:
 
 def test_everybody_hears_their_own(fleet: Fleet, engine_name: str, pooling: bool) -> None:
     """Nobody's connection is closed here without having asked for it."""
-    if not pooling and engine_name != ENGINE:
-        pytest.skip("without a pool there is nothing to mix up; one engine shows as much")
     engine = fleet.engine(engine_name)
     keyrail = fleet.keyrail(engine_name, pooling=pooling)
     findings = hunt(keyrail.address, engine.address, 3.0, kill=False)
@@ -56,7 +54,7 @@ def test_everybody_hears_their_own(fleet: Fleet, engine_name: str, pooling: bool
 def test_while_upstreams_die(new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail]) -> None:
     engine = new_engine(ENGINE)
     keyrail = new_keyrail(engine.url)
-    findings = hunt(keyrail.address, engine.address, 6.0, kill=True, seed=2)
+    findings = hunt(keyrail.address, engine.address, 5.0, kill=True, seed=2)
     clean(findings)
     assert findings.replies["killer"] > 3
     if not DIRECT:
@@ -69,7 +67,7 @@ def test_under_a_policy(new_engine: Callable[..., Engine], new_keyrail: Callable
     engine = new_engine(ENGINE)
     keyrail = new_keyrail(engine.url, policy=packaged_policy("tour.yaml"))
     swarm = Swarm(keyrail.address, engine.address, seed=6)
-    findings = asyncio.run(swarm.run([(denied, 40), (named, 60), (leaver, 15), (vandal, 5), (killer, 1)], 5.0))
+    findings = asyncio.run(swarm.run([(denied, 40), (named, 60), (leaver, 15), (vandal, 5), (killer, 1)], 4.0))
     assert findings.clean, [*findings.wrong, *findings.stuck][:10]
     assert findings.replies["denied"] > 500
     assert findings.replies["named"] > 500
@@ -79,7 +77,7 @@ def test_under_a_policy(new_engine: Callable[..., Engine], new_keyrail: Callable
 def test_several_workers(new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail]) -> None:
     engine = new_engine("redis-7.0")
     keyrail = new_keyrail(engine.url, workers=2)
-    clean(hunt(keyrail.address, engine.address, 5.0, kill=True, seed=3))
+    clean(hunt(keyrail.address, engine.address, 4.0, kill=True, seed=3))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
