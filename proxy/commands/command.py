@@ -23,7 +23,7 @@ class Command:
     passed on while they arrive; ``argv`` holds ``b""`` in its place.
     """
 
-    __slots__ = ("_keys", "_table", "argv", "name", "spec", "streamed", "streamed_length")
+    __slots__ = ("_keys", "_table", "argv", "spec", "streamed", "streamed_length")
 
     def __init__(
         self,
@@ -35,11 +35,15 @@ class Command:
     ) -> None:
         self.argv = list(argv)
         self.spec = table.spec_of(self.argv) if spec is None else spec
-        self.name = self.spec.display or _printable(self.argv[0] if self.argv else b"")
         self.streamed = streamed
         self.streamed_length = streamed_length
         self._table = table
         self._keys: tuple[Key, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """``CONFIG SET``; for a command that the table does not know, its first argument made printable."""
+        return self.spec.display or _printable(self.argv[0] if self.argv else b"")
 
     @property
     def keys(self) -> tuple[Key, ...]:
