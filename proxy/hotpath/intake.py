@@ -271,12 +271,12 @@ class Intake(Creditor):
 
     def _rewrite(self, data: bytes, request: Request, plan: Plan, decision: int, pieces: list[bytes]) -> None:
         if decision == APPEND:
-            pieces.append(b"*%d\r\n" % (request.argc + plan.added))
+            pieces.append(plan.header)
             pieces.append(data[request.header_end : request.end])
             pieces.append(plan.suffix)
         else:
             pieces.append(data[request.start : request.header_end])
-            pieces.append(b"$%d\r\n%b\r\n" % (len(plan.name), plan.name))
+            pieces.append(plan.name)
             pieces.append(data[request.ends[0] + 2 : request.end])
 
     def _inline(self, data: bytes, position: int, end: int) -> int:

@@ -28,10 +28,10 @@ cdef class NameProgram:
 
 cdef class Appending:
     cdef public Py_ssize_t argc
-    cdef public int added
     cdef public list suffixes
     cdef public list satisfied_by
     cdef public Py_ssize_t turn
+    cdef public bytes header
 
     cpdef bytes next_suffix(self)
     @cython.locals(word=bytes)
@@ -47,8 +47,8 @@ cdef class Plan:
     cdef public list appendings
     cdef public list names
     cdef public list known_programs
+    cdef public bytes header
     cdef public bytes suffix
-    cdef public int added
     cdef public bytes name
     cdef public long long[::1] changed
 

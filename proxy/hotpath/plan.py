@@ -5,7 +5,7 @@ Each command id has a byte of operations; 0 means that no rule touches the comma
 costs one look-up. ``decide`` answers for one scanned request:
 
 - PASS: forward the bytes as they are;
-- APPEND: forward them with ``suffix`` behind and ``added`` more arguments in the header (a default TTL);
+- APPEND: forward them with ``suffix`` behind, under the ``header`` for so many arguments (a default TTL);
 - SWAP: forward them under ``name`` (DEL as UNLINK);
 - JUDGE: only a rule's own ``judge`` can tell. Everything that a rule would refuse, warn of or count ends here, so this
   file holds no decision that ``judge`` does not confirm: it only recognises the requests that surely pass.
@@ -98,10 +98,10 @@ class Appending:
 
     def __init__(self, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]) -> None:
         self.argc = argc
-        self.added = added
         self.suffixes = list(suffixes)
         self.satisfied_by = [word.upper() for word in satisfied_by]
         self.turn = 0
+        self.header = b"*%d\r\n" % (argc + added)
 
     def next_suffix(self) -> bytes:
         """The suffixes in turn: the jitter was drawn when the plan was made."""
@@ -138,8 +138,8 @@ class Plan:
         self.appendings: list[Appending | None] = [None] * commands
         self.names = [b""] * commands
         self.known_programs: list[NameProgram] = []
+        self.header = b""
         self.suffix = b""
-        self.added = 0
         self.name = b""
         self.changed = array("q", bytes(8 * commands))
 
@@ -184,10 +184,10 @@ class Plan:
     def swap_name(self, command_id: int, name: bytes) -> None:
         """Send the same arguments under another name; without any, the command goes on to Redis's error about it."""
         self.operations[command_id] |= _OP_SWAP
-        self.names[command_id] = name
+        self.names[command_id] = b"$%d\r\n%b\r\n" % (len(name), name)
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
-        """PASS, APPEND, SWAP or JUDGE; ``suffix``, ``added`` and ``name`` say what is appended or swapped in."""
+        """PASS, APPEND, SWAP or JUDGE; ``header`` and ``suffix``, or ``name``, say how it goes out."""
         operation = self.operations[command_id]
         if operation == 0:
             return _PASS
@@ -229,7 +229,7 @@ class Plan:
         argc = appending.argc
         if request.argc == argc:
             self.suffix = appending.next_suffix()
-            self.added = appending.added
+            self.header = appending.header
             return _APPEND
         if request.argc > argc and appending.satisfied(data, request.starts[argc], request.ends[argc]):
             return _PASS

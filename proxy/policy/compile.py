@@ -39,7 +39,8 @@ class Hit:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as one is made for each judged command and frozen ones take three times as long to make.
+@dataclass(slots=True)
 class Decision:
     """What is to become of a command, and what each rule that had something to say wanted."""
 
@@ -58,6 +59,8 @@ class _Step:
     rule: Rule
     mode: Mode
     enforced: bool
+    refused: tuple[Hit]
+    rewritten: tuple[Hit]
 
 
 class CompiledPolicy:
@@ -72,7 +75,7 @@ class CompiledPolicy:
         self.policy = policy
         self.table = table
         self.needs: frozenset[str] = frozenset().union(*(rule.needs for rule, _ in rules))
-        steps = [_Step(place, rule, mode, mode is Mode.ENFORCE) for place, (rule, mode) in enumerate(rules)]
+        steps = [_step(place, rule, mode) for place, (rule, mode) in enumerate(rules)]
         self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
         self.plan, self.lowered = self._lower(steps)
 
@@ -95,7 +98,7 @@ class CompiledPolicy:
         return self._walk(command, context, steps) if steps else _NOTHING
 
     def _walk(self, command: Command, context: Context, steps: tuple[_Step, ...]) -> Decision:
-        hits: list[Hit] = []
+        hits: tuple[Hit, ...] = ()
         edit: ReplyEdit | None = None
         current = command
         i = 0
@@ -105,20 +108,22 @@ class CompiledPolicy:
             try:
                 verdict = step.rule.judge(current, context)
             except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
-                hits.append(Hit(step.rule.name, step.mode, "error", _locate(error)))
+                hits += (Hit(step.rule.name, step.mode, "error", _locate(error)),)
                 if step.enforced and self.policy.on_rule_error is OnError.REFUSE:
-                    return Decision(_failed(step.rule.name), tuple(hits))
+                    return Decision(_failed(step.rule.name), hits)
+                continue
+            if verdict is PASS:
                 continue
             match verdict:
                 case Pass(skipped=why):
                     if why:
-                        hits.append(Hit(step.rule.name, step.mode, "skipped", why))
+                        hits += (Hit(step.rule.name, step.mode, "skipped", why),)
                 case Refuse():
-                    hits.append(Hit(step.rule.name, step.mode, "refused"))
+                    hits += step.refused
                     if step.enforced:
-                        return Decision(verdict, tuple(hits))
+                        return Decision(verdict, hits)
                 case Rewrite():
-                    hits.append(Hit(step.rule.name, step.mode, "rewritten"))
+                    hits += step.rewritten
                     if step.enforced:
                         current = self._rewritten(current, verdict)
                         edit = _chain(verdict.edit, edit)
@@ -127,11 +132,16 @@ class CompiledPolicy:
                 case _:
                     assert_never(verdict)
         if current is not command:
-            return Decision(Rewrite(current.argv, edit), tuple(hits))
-        return Decision(PASS, tuple(hits)) if hits else _NOTHING
+            return Decision(Rewrite(current.argv, edit, current.spec), hits)
+        return Decision(PASS, hits) if hits else _NOTHING
 
     def _rewritten(self, command: Command, by: Rewrite) -> Command:
         return Command(self.table, by.argv, by.spec, command.streamed, command.streamed_length)
+
+
+def _step(place: int, rule: Rule, mode: Mode) -> _Step:
+    refused, rewritten = Hit(rule.name, mode, "refused"), Hit(rule.name, mode, "rewritten")
+    return _Step(place, rule, mode, mode is Mode.ENFORCE, (refused,), (rewritten,))
 
 
 def compile_policy(

@@ -134,10 +134,10 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
         assert decision.verdict.edit is None
         assert decision.hits == bound.lowered[given_command.spec.id]
         if outcome == SWAP:
-            assert decision.verdict.argv == [bound.plan.name, *argv[1:]]
+            assert decision.verdict.argv == [bound.plan.name.split(b"\r\n")[1], *argv[1:]]
         else:
             assert outcome == APPEND
-            added = appended_by(bound.plan.suffix, bound.plan.added)
+            added = appended_by(bound.plan.suffix, int(bound.plan.header[1:]) - len(argv))
             assert decision.verdict.argv[:-1] == [*argv, *added[:-1]]
             extremes = [bound.judge(given_command, context(chance)).verdict for chance in (0.0, 0.999999)]
             least, most = (int(each.argv[-1]) for each in extremes if isinstance(each, Rewrite))
