@@ -95,7 +95,11 @@ class Engine:
         self.folder = Path(tempfile.mkdtemp(prefix="keyrail-engine-"))
         self.port = port or free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self.start()
+        try:
+            self.start()
+        except RuntimeError:
+            self.close()
+            raise
 
     @property
     def name(self) -> str:
