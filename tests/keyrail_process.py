@@ -26,6 +26,9 @@ from tests.engines import free_port
 from tests.resp import Address, Wire
 
 READY_SECONDS = 20.0
+FORM = os.environ.get("KEYRAIL_TEST_FORM")
+"""`compiled` or `plain`, where the run is about one of them: every ready line must say so."""
+
 DIRECT = os.environ.get("KEYRAIL_TEST_TARGET") == "direct"
 
 
@@ -94,7 +97,9 @@ class Keyrail:
         self._reader.start()
         if await_ready:
             try:
-                self.await_line(r"^keyrail: ready on .*$", READY_SECONDS)
+                ready = self.await_line(r"^keyrail: ready on .*$", READY_SECONDS)
+                if FORM is not None and package is None and not DIRECT:
+                    assert f", {FORM}" in ready, f"this is a run of the {FORM} form, and Keyrail says: {ready}"
             except AssertionError:
                 self.close()
                 raise

@@ -82,7 +82,7 @@ def test_redis_cli_subscribing(keyrail: Keyrail, fleet: Fleet) -> None:
 def test_redis_benchmark(keyrail: Keyrail, pipelined: int) -> None:
     command = [tool("redis-benchmark"), "-p", str(keyrail.address.port), "-c", "50", "-P", str(pipelined), "--csv"]
     tests = "ping_inline,ping_mbulk,set,get,incr,lpush,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset"
-    options = ["-n", "4000", "-r", "1000", "-t", tests]
+    options = ["-n", "2000", "-r", "1000", "-t", tests]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     rates = re.findall(r'^"([^"]+)","([\d.]+)"', done.stdout, re.MULTILINE)

@@ -191,9 +191,10 @@ WAYS: dict[str, Way] = {
 
 def sensible(way: str, protocol: int, pooling: bool) -> bool:
     """Whether a way of sending can show something here that it does not show elsewhere, since time is short: how
-    inline text is read depends on no protocol, and without a pool there is one ledger to each client."""
-    if way == "inline":
-        return protocol == 2 and pooling
+    inline text is read and how requests are cut depends on no protocol, and without a pool each client has a ledger
+    of its own."""
+    if way in ("inline", "scraps"):
+        return protocol == 2 and (pooling or way == "scraps")
     return pooling or way not in ("pipeline", "slow-transaction")
 
 

@@ -43,7 +43,9 @@ def watched(keyrail: Keyrail) -> Iterator[list[int]]:
 
 
 @pytest.mark.skipif(DIRECT, reason="memory is Keyrail's promise")
-@pytest.mark.parametrize("policy", ["none", "bench.yaml"])
+@pytest.mark.parametrize(
+    ("pooling", "policy"), [(True, "none"), (True, "bench.yaml"), (False, "none")], ids=["pooled", "judged", "unpooled"]
+)
 def test_both_directions(
     new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail], pooling: bool, policy: str
 ) -> None:
