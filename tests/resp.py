@@ -165,10 +165,11 @@ def words(line: str) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to connect: a port of this machine, or the path of a unix socket."""
+    """Where to connect: a port of this machine, with TLS or without, or the path of a unix socket."""
 
     port: int = 0
     path: str = ""
+    tls: ssl.SSLContext | None = None
 
     def connect(self, timeout: float = 5.0) -> socket.socket:
         """A connected socket. Raises OSError."""
@@ -189,7 +190,7 @@ class Wire:
         self, address: Address, *, protocol: int = 2, timeout: float = 5.0, tls: ssl.SSLContext | None = None
     ) -> None:
         self.timeout = timeout
-        plain = address.connect(timeout)
+        plain, tls = address.connect(timeout), tls or address.tls
         self.socket: socket.socket = tls.wrap_socket(plain, server_hostname="localhost") if tls else plain
         self.reader = FrameReader()
         self.ended = False
