@@ -11,10 +11,11 @@ from functools import cache
 
 import pytest
 
+from proxy.commands.table import STANDARD
 from tests.conftest import Fleet
 from tests.differential.runner import WAYS, applies, differences, run, sensible
 from tests.differential.script import Line, Script, families, scripts_of
-from tests.engines import Engine
+from tests.engines import EXPECTED, Engine, kinds
 from tests.resp import Wire, commands
 
 CLEAN = (
@@ -100,6 +101,31 @@ def names_of(engine: Engine) -> dict[str, int]:
 def test_every_command_of_the_engine_has_a_script(fleet: Fleet, engine_name: str) -> None:
     """A new command of a new engine fails here until somebody says how it is held."""
     assert sorted(set(names_of(fleet.engine(engine_name))) - set(covered())) == []
+
+
+def test_every_command_of_the_table_is_known_somewhere_or_has_a_script(fleet: Fleet) -> None:
+    """What the table knows and none of these engines does is sent to all of them by the test below."""
+    known = set().union(*(names_of(fleet.engine(name)) for name in kinds() if name in EXPECTED))
+    table = {spec.display for spec in STANDARD.specs if spec.name}
+    assert known - table - {"HOST:", "POST"} == set()
+
+
+@pytest.mark.parametrize("way", ["step", "pipeline", "transaction"])
+def test_commands_that_this_engine_lacks(fleet: Fleet, engine_name: str, pooling: bool, way: str) -> None:
+    """Commands of other versions and of modules: the engine's own "unknown command", and nothing stays behind."""
+    own = names_of(fleet.engine(engine_name))
+    lacking = sorted(
+        spec.display
+        for spec in STANDARD.specs
+        if spec.name and spec.display not in own and spec.display not in covered()
+    )
+    assert len(lacking) > 50, "the table knows more than these engines do"
+    lines = [Line(f"{name} {arguments}") for name in lacking for arguments in ("key 1 field value", "")]
+    scripts = [
+        Script("lacking", (f"from {lines[start].text}",), [*lines[start : start + 80], Line("GET key")])
+        for start in range(0, len(lines), 80)
+    ]
+    report(compare(fleet, engine_name, pooling, 2, way, scripts))
 
 
 def test_every_skip_has_a_reason() -> None:
