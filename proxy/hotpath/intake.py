@@ -125,8 +125,9 @@ class Intake(Creditor):
             self._advance(data)
         elif self.assembly is not None:
             self._assemble()
-        if not self._held():
-            self.drained()  # what is left is the beginning of a command, which needs more bytes
+        if not self._held() or (self.pending is None and self.assembly is None):
+            # What is left, if anything, is the beginning of a command, which needs more bytes.
+            self.drained()
 
     def _held(self) -> bool:
         return self.halted or self.stalled or self.full or self.running or self.ended or self.gone

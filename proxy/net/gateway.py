@@ -575,7 +575,8 @@ class Gateway:
         if pool.key == self.home and not pool.alive(Lane.FAST):
             text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
             self.reason = f"{self.route.upstream}: {text}"
-        if (pool.key == self.home and lane is Lane.FAST) or any(pool.waiting_shared.values()):
+        wanted = pool.waiting_private or any(pool.waiting_shared.values())
+        if wanted or (pool.key == self.home and lane is Lane.FAST):
             self._retry_later()
 
     def _retry_later(self) -> None:
@@ -591,6 +592,15 @@ class Gateway:
                 wanted = pool.waiting_shared[lane] or (pool.key == self.home and lane is Lane.FAST)
                 if wanted and not pool.alive(lane):
                     self._ensure(pool, lane)
+        self._open_for_waiting()
+
+    def _open_for_waiting(self) -> None:
+        # A place for a private connection has become free, or an attempt has failed: those who wait are still there.
+        for pool in list(self._pools.values()):
+            missing = len(pool.waiting_private) - pool.opening[None]
+            while missing > 0 and pool.key.user is None and self._private_count() < self.settings.private_connections:
+                missing -= 1
+                self._open(pool, None)
 
     # What connections report
 
@@ -614,6 +624,8 @@ class Gateway:
         if shared and not self._closing and pool.key == self.home and not pool.alive(Lane.FAST):
             self.reason = f"{self.route.upstream}: the connection was lost"
             self._ensure(pool, Lane.FAST)
+        if not self._retrying:
+            self._open_for_waiting()
 
     def relieved(self, upstream: UpstreamConnection) -> None:
         """A shared connection takes work again."""

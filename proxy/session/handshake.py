@@ -213,11 +213,27 @@ def _reset(session: "Session", item: "Item") -> int:
     if len(item.command.argv) != 1 or (session.pinned is None and session.gate.strange(session.key)):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
         return session.forward(item)
+    silent = session.skips()
+    if session.pinned is not None and not silent and not session.pinned.relay:
+        # Subscriptions and watched keys have ended when Redis says so.
+        return _send(session, item.raw, lambda frame: _reset_by(session, frame))
+    _start_over(session)
+    if not silent:
+        session.answer(_RESET_REPLY)
+    return TAKEN
+
+
+def _reset_by(session: "Session", frame: bytes) -> bytes:
+    if _succeeded(frame):
+        _start_over(session)
+    return frame
+
+
+def _start_over(session: "Session") -> None:
     if session.pinned is not None:
         session.pinned.owner = None
         session.gate.dismiss(session.pinned)
         session.pinned = None
-    silent = session.skips()
     session.transaction = None
     session.subscriptions = None
     session.watching = False
@@ -230,13 +246,14 @@ def _reset(session: "Session", item: "Item") -> int:
     session.ledger = None
     session.direct = False
     session.adopt()
-    if not silent:
-        session.answer(_RESET_REPLY)
-    return TAKEN
 
 
 def _quit(session: "Session", item: "Item") -> int:
-    session.answer(OK)
+    if session.pinned is not None and not session.pinned.relay:
+        # Its state ends with Redis's own answer.
+        session.submit(item.raw)
+    else:
+        session.answer(OK)
     session.close_when_paid("quit")
     return ENDED
 

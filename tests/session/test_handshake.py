@@ -156,6 +156,9 @@ def test_reset_ends_a_silence_and_is_answered_unless_it_is_skipped(mode: str, he
     route = Route()
     client = Client(route)
     client.send(call("CLIENT", "REPLY", mode) + call("RESET"))
+    for upstream in route.all_upstreams():
+        if upstream.taken().endswith(call("RESET")):
+            upstream.answer(b"+RESET\r\n")
     assert client.heard() == heard
     client.say("GET", "a")
     route.upstream().answer(b"+a\r\n")
