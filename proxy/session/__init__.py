@@ -1,10 +1,13 @@
 """One client: what it may do now, and what it is owed. No sockets and no clock: ``gate`` is all it knows of them.
 
 session.py        judging, routing, switching between upstreams
+item.py           a command that has been judged
 gate.py           what a session asks of the network side
 handshake.py      HELLO, AUTH, SELECT, RESET, QUIT, CLIENT SETNAME and its kin
 transaction.py    MULTI … EXEC, whole or piece by piece
 subscription.py   SUBSCRIBE and its kin, RESP2 and RESP3
 pinned.py         what needs an upstream of its own: blocking commands, WAIT, MONITOR, unknown commands …
 streaming.py      a request too large to collect
+silence.py        CLIENT REPLY: which commands are answered at all
+poison.py         the command that makes Redis abort a transaction
 """

@@ -15,17 +15,19 @@ from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT
 from proxy.rules.verdict import ReplyEdit
+from proxy.session import silence
 from proxy.session.gate import PoolKey, PrivateLedger
+from proxy.session.item import Item
 from proxy.wire.encode import OK, encode_bulk, encode_command, encode_null
 
 if TYPE_CHECKING:
-    from proxy.session.session import Item, Session
+    from proxy.session.session import Session
 
 _RESET_REPLY = b"+RESET\r\n"
 _PRINTABLE = frozenset(range(0x21, 0x7F))
 
-# Errors to HELLO that come before it has changed anything.
-_UNCHANGED = (b"-WRONGPASS", b"-NOPROTO", b"-NOAUTH")
+# Errors to HELLO that come before it has changed anything, where AUTH is its first option.
+_UNCHANGED = (b"-WRONGPASS", b"-NOPROTO")
 
 
 def introduce(session: "Session", ledger: PrivateLedger) -> Iterator[list[bytes]]:
@@ -54,7 +56,7 @@ def move(session: "Session", key: PoolKey) -> None:
     session.adopt()
 
 
-def _nothing() -> None:
+def _nothing(frame: bytes) -> None:
     pass
 
 
@@ -62,9 +64,11 @@ def _succeeded(frame: bytes) -> bool:
     return not frame.startswith(b"-")
 
 
-def _ask(session: "Session", raw: bytes, accepted: Callable[[], None], refused: Callable[[], None] = _nothing) -> int:
+def _ask(
+    session: "Session", raw: bytes, accepted: Callable[[], None], refused: Callable[[bytes], None] = _nothing
+) -> int:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
-    if session.replies != 0:
+    if session.replies != silence.ON:
         # There will be no answer to learn from: what the connection is now, only Redis knows.
         session.permanent = True
         session.submit(raw)
@@ -73,8 +77,8 @@ def _ask(session: "Session", raw: bytes, accepted: Callable[[], None], refused: 
     def answered(frame: bytes) -> bytes:
         if _succeeded(frame):
             accepted()
-        elif not frame.startswith(_UNCHANGED):
-            refused()
+        else:
+            refused(frame)
         return frame
 
     return _send(session, raw, answered)
@@ -87,7 +91,7 @@ def _send(session: "Session", raw: bytes, answered: ReplyEdit) -> int:
     return TAKEN
 
 
-def _select(session: "Session", item: "Item") -> int:
+def _select(session: "Session", item: Item) -> int:
     argv = item.command.argv
     database = int(argv[1]) if len(argv) == 2 and argv[1].isdigit() and len(argv[1]) < 10 else None
     if database is None or argv[1] != b"%d" % database:
@@ -131,7 +135,7 @@ def _linger(session: "Session") -> None:
         session.gate.linger(session)
 
 
-def _auth(session: "Session", item: "Item") -> int:
+def _auth(session: "Session", item: Item) -> int:
     argv = item.command.argv
     if session.to_private() is None:
         return WAIT
@@ -145,11 +149,11 @@ def _auth(session: "Session", item: "Item") -> int:
     return _ask(session, item.raw, accepted)
 
 
-def _hello(session: "Session", item: "Item") -> int:
+def _hello(session: "Session", item: Item) -> int:
     said = _read_hello(item.command.argv)
     if said is None:
         return _odd_hello(session, item)
-    protocol, user, name = said
+    protocol, user, name, in_order = said
     plain = user is None and (name is None or _valid_name(name))
     target = session.key._replace(protocol=protocol)
 
@@ -162,9 +166,10 @@ def _hello(session: "Session", item: "Item") -> int:
         if user is not None:
             session.log_in()
 
-    def refused() -> None:
-        # Redis works through the options one by one: it may have logged in before it complained.
-        session.permanent = True
+    def refused(frame: bytes) -> None:
+        # Redis works through the options one by one: it may have logged in, or taken the name, before it complained.
+        if not (in_order and frame.startswith(_UNCHANGED)):
+            session.permanent = True
 
     if session.pinned is None and plain and session.gate.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % protocol])
@@ -175,7 +180,7 @@ def _hello(session: "Session", item: "Item") -> int:
     return _ask(session, item.raw, accepted, refused)
 
 
-def _odd_hello(session: "Session", item: "Item") -> int:
+def _odd_hello(session: "Session", item: Item) -> int:
     if len(item.command.argv) <= 2:
         # No version, or one that Redis does not speak: nothing changes, so any connection will do.
         return session.forward(item)
@@ -186,34 +191,36 @@ def _odd_hello(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _read_hello(argv: list[bytes]) -> tuple[int, str | None, bytes | None] | None:
-    # (protocol, user, name) of a HELLO that may succeed.
+def _read_hello(argv: list[bytes]) -> tuple[int, str | None, bytes | None, bool] | None:
+    # (protocol, user, name, whether AUTH comes first) of a HELLO that may succeed, with no option twice.
     if len(argv) < 2 or argv[1] not in (b"2", b"3"):
         return None
     user: str | None = None
     name: bytes | None = None
+    in_order = True
     rest = argv[2:]
     while rest:
         word = rest[0].upper()
-        if word == b"AUTH" and len(rest) >= 3:
+        if word == b"AUTH" and len(rest) >= 3 and user is None:
+            in_order = name is None
             user = rest[1].decode("utf-8", "replace")
             rest = rest[3:]
-        elif word == b"SETNAME" and len(rest) >= 2:
+        elif word == b"SETNAME" and len(rest) >= 2 and name is None:
             name = rest[1]
             rest = rest[2:]
         else:
             return None
-    return int(argv[1]), user, name
+    return int(argv[1]), user, name, in_order
 
 
-def _reset(session: "Session", item: "Item") -> int:
+def _reset(session: "Session", item: Item) -> int:
     if session.owed > 0:
         session.wait_until_settled()
         return WAIT
     if len(item.command.argv) != 1 or (session.pinned is None and session.gate.strange(session.key)):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
         return session.forward(item)
-    silent = session.skips()
+    silent = session.replies == silence.SKIP
     if session.pinned is not None and not silent and not session.pinned.relay:
         # Subscriptions and watched keys have ended when Redis says so.
         return _send(session, item.raw, lambda frame: _reset_by(session, frame))
@@ -239,7 +246,7 @@ def _start_over(session: "Session") -> None:
     session.watching = False
     session.permanent = False
     session.lingering = False
-    session.replies = 0
+    session.replies = silence.ON
     session.name = b""
     session.log_out()
     session.key = session.home
@@ -248,7 +255,7 @@ def _start_over(session: "Session") -> None:
     session.adopt()
 
 
-def _quit(session: "Session", item: "Item") -> int:
+def _quit(session: "Session", item: Item) -> int:
     if session.pinned is not None and not session.pinned.relay:
         # Its state ends with Redis's own answer.
         session.submit(item.raw)
@@ -258,7 +265,7 @@ def _quit(session: "Session", item: "Item") -> int:
     return ENDED
 
 
-def _name(session: "Session", item: "Item") -> int:
+def _name(session: "Session", item: Item) -> int:
     if session.pinned is not None:
         return _name_on_its_own(session, item)
     if not session.gate.keeps_names(session.key):
@@ -273,7 +280,7 @@ def _name(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _name_on_its_own(session: "Session", item: "Item") -> int:
+def _name_on_its_own(session: "Session", item: Item) -> int:
     # A private upstream has its client's names, and Redis's own answer.
     def answered(frame: bytes) -> bytes:
         if _succeeded(frame) and _note(session, item.command.argv) and session.pinned is not None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, PEEK
+from proxy.session import silence
+from proxy.session.item import Item
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
 
 if TYPE_CHECKING:
-    from proxy.session.session import Item, Session
+    from proxy.session.session import Session
 
 _REPLICATION_REFUSED = encode_error(
     "DENIED keyrail: a replication link would pass every rule by; connect the replica to Redis itself"
@@ -26,7 +28,7 @@ _PING = encode_command([b"PING"])
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
 
-def _blocking(session: "Session", item: "Item") -> int:
+def _blocking(session: "Session", item: Item) -> int:
     command = item.command
     if not session.regime.table.keys.blocks(command.spec.id, Request.from_argv(command.argv)):
         return session.forward(item)
@@ -38,14 +40,14 @@ def _blocking(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _wait(session: "Session", item: "Item") -> int:
+def _wait(session: "Session", item: Item) -> int:
     # WAIT speaks of the writes of its own connection: hidden commands move this one's offset up to what the server has
     # written by now, which covers all writes of this client that have been answered. In Redis any command does; in
     # Valkey only one that is propagated, and a message on a shard channel that nobody knows is one and changes nothing.
     ledger = session.to_private()
     if ledger is None:
         return WAIT
-    if session.covered is None and session.replies == 0:
+    if session.covered is None and session.replies == silence.ON:
 
         def answered(frame: bytes) -> bytes:
             session.covered = session.gate.any_command_covers() or not frame.startswith(b"-")
@@ -69,7 +71,7 @@ def _wait(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _pin(session: "Session", item: "Item") -> int:
+def _pin(session: "Session", item: Item) -> int:
     if session.to_private() is None:
         return WAIT
     session.permanent = True
@@ -77,7 +79,7 @@ def _pin(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _monitor(session: "Session", item: "Item") -> int:
+def _monitor(session: "Session", item: Item) -> int:
     # Its lines look like replies, so nothing may be owed when they begin, and nothing is counted afterwards.
     ledger = session.to_private()
     if ledger is None:
@@ -86,14 +88,14 @@ def _monitor(session: "Session", item: "Item") -> int:
         session.wait_until_settled()
         return WAIT
     session.permanent = True
-    if session.replies != 0:
-        session.relay()
+    if session.replies != silence.ON:
+        silence.relay(session)
         session.submit(item.raw)
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
         if frame.startswith(b"+"):
-            session.relay()
+            silence.relay(session)
         return frame
 
     session.submit(item.raw, answered)
@@ -101,16 +103,16 @@ def _monitor(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _reply(session: "Session", item: "Item") -> int:
+def _reply(session: "Session", item: Item) -> int:
     if session.to_private() is None:
         return WAIT
     session.permanent = True
     argv = item.command.argv
-    session.set_replies(argv[2].upper() if len(argv) == 3 else b"", item.raw)
+    silence.choose(session, argv[2].upper() if len(argv) == 3 else b"", item.raw)
     return TAKEN
 
 
-def _unknown(session: "Session", item: "Item") -> int:
+def _unknown(session: "Session", item: Item) -> int:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
@@ -136,7 +138,7 @@ def _unknown(session: "Session", item: "Item") -> int:
 
     session.attentive = True
     session.forwarded += 1
-    if session.replies == 0:
+    if session.replies == silence.ON:
         session.owe(item.raw, PEEK, answered)
     else:
         session.permanent = True
@@ -144,7 +146,7 @@ def _unknown(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _idle(session: "Session", item: "Item") -> int:
+def _idle(session: "Session", item: Item) -> int:
     # SCRIPT KILL behind the script that it is to end would wait for it.
     if session.to_private() is None:
         return WAIT
@@ -153,7 +155,7 @@ def _idle(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _refused(session: "Session", item: "Item") -> int:
+def _refused(session: "Session", item: Item) -> int:
     session.answer(_REPLICATION_REFUSED)
     return TAKEN
 

@@ -10,7 +10,6 @@ waits has been judged already, and is not judged twice.
         └──────(the state has ended and nothing is owed)──────────┘
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from proxy.commands.command import Command
@@ -19,32 +18,16 @@ from proxy.hotpath.intake import TAKEN, WAIT, Intake
 from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE, Ledger
 from proxy.rules.context import Context
 from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
-from proxy.session import handshake, pinned, streaming, subscription, transaction
+from proxy.session import handshake, pinned, silence, streaming, subscription, transaction
 from proxy.session.gate import Gate, PoolKey, PrivateLedger, Regime
+from proxy.session.item import Item
+from proxy.session.poison import POISON
 from proxy.wire.encode import encode_command
 from proxy.wire.request import Limits, Request
 
 if TYPE_CHECKING:
     from proxy.session.subscription import Subscriptions
     from proxy.session.transaction import Transaction
-
-# Refused at queue time for its arity wherever it is sent, so that Redis itself aborts the transaction around it.
-POISON = b"*1\r\n$3\r\nGET\r\n"
-
-# What CLIENT REPLY has set; RELAYED is the state of MONITOR, whose lines can't be told from replies.
-REPLIES_ON = 0
-REPLIES_OFF = 1
-REPLIES_SKIP = 2
-REPLIES_RELAYED = 3
-
-
-@dataclass(slots=True)
-class Item:
-    """A command that has been judged: what it is now, its bytes, and what is to be done to its reply."""
-
-    command: Command
-    raw: bytes
-    edit: ReplyEdit | None = None
 
 
 class Session(Intake):
@@ -92,7 +75,7 @@ class Session(Intake):
         self.permanent = False
         self.lingering = False
         self.unpinning = False
-        self.replies = REPLIES_ON
+        self.replies = silence.ON
         self.probe: bytes | None = None
         self.name = b""
         self.library = b""
@@ -199,7 +182,7 @@ class Session(Intake):
         ledger = self.ledger
         assert ledger is not None
         self.forwarded += 1
-        if self.silenced():
+        if self.replies != silence.ON and silence.falls_on(self):
             ledger.send(raw)
             ledger.commands += 1
         elif edit is None:
@@ -221,31 +204,6 @@ class Session(Intake):
         self.pinned.send(raw)
         self.pinned.owe(self, 1, HIDE, None)
 
-    def relay(self) -> None:
-        """From now on everything that the private upstream sends is passed on uncounted."""
-        assert self.pinned is not None
-        self.pinned.relay = True
-        self.replies = REPLIES_RELAYED
-        self.direct = False
-
-    def set_replies(self, mode: bytes, raw: bytes) -> None:
-        """CLIENT REPLY ON, OFF or SKIP: which of the next commands are answered at all."""
-        ledger = self.ledger
-        assert ledger is not None
-        if self.replies == REPLIES_RELAYED or mode not in (b"ON", b"OFF", b"SKIP"):
-            self.submit(raw)
-            return
-        if mode == b"ON":
-            self.replies = REPLIES_ON
-            self.direct = True
-            self.submit(raw)
-            return
-        self.forwarded += 1
-        ledger.send(raw)
-        self.direct = False
-        if mode == b"OFF" or self.replies != REPLIES_OFF:
-            self.replies = REPLIES_OFF if mode == b"OFF" else REPLIES_SKIP
-
     def log_in(self) -> None:
         """Redis has accepted a login: its limits for strangers no longer hold."""
         self.limits = self.gate.limits(authenticated=True)
@@ -254,40 +212,9 @@ class Session(Intake):
         """The connection is as it was at first."""
         self.limits = self.gate.limits(authenticated=False)
 
-    def skips(self) -> bool:
-        """Whether CLIENT REPLY SKIP stands before the next command."""
-        return self.replies == REPLIES_SKIP
-
-    def silenced(self) -> bool:
-        """Whether CLIENT REPLY silences the command that is sent now."""
-        return self.replies != REPLIES_ON and self._silent()
-
-    def _silent(self) -> bool:
-        # Redis: SKIP silences the next command only.
-        if self.replies == REPLIES_SKIP:
-            self.replies = REPLIES_ON
-            self.direct = True
-            return True
-        return self.replies in (REPLIES_OFF, REPLIES_RELAYED)
-
-    def _swallow(self) -> bool:
-        # Whether CLIENT REPLY silences an answer of the proxy's own.
-        ledger = self.ledger
-        assert ledger is not None
-        if self.replies == REPLIES_SKIP:
-            # Redis still means to silence the next command that it sees: it gets one whose reply nobody wants.
-            ledger.send(POISON)
-            self.replies = REPLIES_ON
-            self.direct = True
-            return True
-        if self.replies == REPLIES_RELAYED and ledger.scanner.elements > 0:
-            self.close("out_of_step")
-            return True
-        return self.replies == REPLIES_OFF
-
     def answer(self, payload: bytes) -> None:
         """An answer of the proxy's own, in its place among the replies."""
-        if self.replies != REPLIES_ON and self._swallow():
+        if self.replies != silence.ON and silence.swallows(self):
             return
         self.local += 1
         if self.owed == 0:
@@ -305,7 +232,7 @@ class Session(Intake):
         ledger = self.ledger
         assert ledger is not None
         ledger.send(POISON)
-        if not self.silenced():
+        if not silence.falls_on(self):
             ledger.owe(self, 1, REPLACE, error)
 
     # Upstreams
@@ -345,7 +272,7 @@ class Session(Intake):
         self.lingering = False
         if self.pinned is not None:
             self.unpinning = False
-            self.direct = self.replies == REPLIES_ON
+            self.direct = self.replies == silence.ON
             return self.pinned
         if self.owed > 0:
             self.wait_until_settled()
@@ -365,7 +292,7 @@ class Session(Intake):
         self.ledger = ledger
         ledger.owner = self
         self.simple = self.terms.pinned
-        self.direct = self.replies == REPLIES_ON
+        self.direct = self.replies == silence.ON
         for command in handshake.introduce(self, ledger):
             self.hide(encode_command(command))
 

@@ -14,9 +14,11 @@ import hiredis
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import CONFIRM, CONFIRMATION, MESSAGE, REPLY
+from proxy.session import silence
+from proxy.session.item import Item
 
 if TYPE_CHECKING:
-    from proxy.session.session import Item, Session
+    from proxy.session.session import Session
 
 _MESSAGES = frozenset({b"message", b"pmessage", b"smessage", b"invalidate"})
 _OPENING = {b"subscribe": 0, b"psubscribe": 1, b"ssubscribe": 2}
@@ -63,7 +65,7 @@ class Subscriptions:
         return max(1, len(self.sets[_CLOSING[verb]]))
 
 
-def _change(session: "Session", item: "Item") -> int:
+def _change(session: "Session", item: Item) -> int:
     argv = item.command.argv
     ledger = session.to_private()
     if ledger is None:
@@ -83,7 +85,7 @@ def _change(session: "Session", item: "Item") -> int:
     session.attentive = True
     session.forwarded += 1
     # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
-    silent = session.silenced()
+    silent = silence.falls_on(session)
     if bare and not closing and silent:
         ledger.send(item.raw)
         return TAKEN

@@ -18,11 +18,13 @@ from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, MEMBERS, PEEK
 from proxy.rules.verdict import ReplyEdit
+from proxy.session import silence
+from proxy.session.item import Item
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
 if TYPE_CHECKING:
-    from proxy.session.session import Item, Session
+    from proxy.session.session import Session
 
 ENDS_OR_LEAVES = frozenset({State.MULTI, State.EXEC, State.DISCARD, State.WATCH, State.RESET, State.QUIT})
 
@@ -41,7 +43,7 @@ class Transaction:
     edits: dict[int, tuple[int, ReplyEdit]] = field(default_factory=dict)
 
 
-def multi(session: "Session", item: "Item", data: bytes, end: int) -> int:
+def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
     if session.transaction is not None:
         return _within(session, item)
@@ -58,7 +60,7 @@ def multi(session: "Session", item: "Item", data: bytes, end: int) -> int:
             session.transaction = None
             session.attentive = True
 
-    if whole or session.replies != 0:
+    if whole or session.replies != silence.ON:
         session.submit(item.raw)
     else:
         session.forwarded += 1
@@ -67,7 +69,7 @@ def multi(session: "Session", item: "Item", data: bytes, end: int) -> int:
     return TAKEN
 
 
-def _within(session: "Session", item: "Item") -> int:
+def _within(session: "Session", item: Item) -> int:
     # A nested MULTI or WATCH is answered at once, and not queued: later positions don't count it.
     session.submit(item.raw)
     if session.transaction is not None:
@@ -92,7 +94,7 @@ def _arrived_whole(session: "Session", data: bytes, end: int) -> bool:
     return False
 
 
-def queue(session: "Session", item: "Item") -> int:
+def queue(session: "Session", item: Item) -> int:
     """A command between MULTI and EXEC."""
     state = item.command.spec.state
     if state in _IMPOSSIBLE:
@@ -126,7 +128,7 @@ def _unless_queued(edit: ReplyEdit) -> ReplyEdit:
     return lambda frame: frame if frame == _QUEUED else edit(frame)
 
 
-def _end(session: "Session", item: "Item") -> int:
+def _end(session: "Session", item: Item) -> int:
     running = session.transaction
     if running is None:
         # Redis answers an error, and forgets what was watched only after a real EXEC.
@@ -134,7 +136,7 @@ def _end(session: "Session", item: "Item") -> int:
     if item.command.spec.state is State.DISCARD:
         return _discard(session, item)
     edits = running.edits
-    if edits and session.replies == 0:
+    if edits and session.replies == silence.ON:
         session.forwarded += 1
         session.owe(item.raw, MEMBERS, edits)
     else:
@@ -151,7 +153,7 @@ def _ended(session: "Session") -> None:
         session.adopt()
 
 
-def _discard(session: "Session", item: "Item") -> int:
+def _discard(session: "Session", item: Item) -> int:
     if len(item.command.argv) != 1:
         # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
         session.submit(item.raw)
@@ -161,20 +163,20 @@ def _discard(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _forget(session: "Session", item: "Item") -> None:
+def _forget(session: "Session", item: Item) -> None:
     # DISCARD, UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
     def answered(line: bytes) -> None:
         if not line.startswith(b"+"):
             session.permanent = True
 
-    if session.replies != 0:
+    if session.replies != silence.ON:
         session.submit(item.raw)
         return
     session.forwarded += 1
     session.owe(item.raw, PEEK, answered)
 
 
-def _watch(session: "Session", item: "Item") -> int:
+def _watch(session: "Session", item: Item) -> int:
     if session.transaction is not None:
         return _within(session, item)
     if session.to_private() is None:
@@ -184,7 +186,7 @@ def _watch(session: "Session", item: "Item") -> int:
     return TAKEN
 
 
-def _unwatch(session: "Session", item: "Item") -> int:
+def _unwatch(session: "Session", item: Item) -> int:
     if session.pinned is None or len(item.command.argv) != 1:
         return session.forward(item)
     _forget(session, item)

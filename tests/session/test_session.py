@@ -6,7 +6,7 @@ import pytest
 
 from proxy.commands.table import Lane
 from proxy.session.gate import PoolKey
-from proxy.session.session import POISON
+from proxy.session.poison import POISON
 from tests.policy.given import policy
 from tests.session.given import HOME, Client, Route, call, route_with
 

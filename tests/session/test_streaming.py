@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.session.session import POISON
+from proxy.session.poison import POISON
 from tests.session.given import LARGE, Client, Route, call, route_with
 
 OK = b"+OK\r\n"

@@ -1,0 +1,15 @@
+"""A command on its way through a session."""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.rules.verdict import ReplyEdit
+
+
+@dataclass(slots=True)
+class Item:
+    """A command that has been judged: what it is now, its bytes, and what is to be done to its reply."""
+
+    command: Command
+    raw: bytes
+    edit: ReplyEdit | None = None

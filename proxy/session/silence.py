@@ -1,0 +1,75 @@
+"""CLIENT REPLY: which commands are answered at all.
+
+OFF silences all that follow and SKIP the next one, in Redis and here alike: a silenced command is sent and owes
+nothing. Answers of Keyrail's own fall silent with them, and use a SKIP up as Redis's would.
+
+MONITOR is kept in the same place, for it ends the counting as well: its lines look like replies, so from then on all
+that its connection sends is relayed as it comes.
+"""
+
+from typing import TYPE_CHECKING
+
+from proxy.session.poison import POISON
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+# Values of ``Session.replies``.
+ON = 0
+OFF = 1
+SKIP = 2
+RELAYED = 3
+
+
+def choose(session: "Session", mode: bytes, raw: bytes) -> None:
+    """CLIENT REPLY ON, OFF or SKIP, or something else, on which Redis has the word."""
+    ledger = session.ledger
+    assert ledger is not None
+    if session.replies == RELAYED or mode not in (b"ON", b"OFF", b"SKIP"):
+        session.submit(raw)
+        return
+    if mode == b"ON":
+        _end(session)
+        session.submit(raw)
+        return
+    session.forwarded += 1
+    ledger.send(raw)
+    session.direct = False
+    if mode == b"OFF" or session.replies != OFF:
+        session.replies = OFF if mode == b"OFF" else SKIP
+
+
+def relay(session: "Session") -> None:
+    """From now on everything that the private upstream sends is passed on uncounted."""
+    assert session.pinned is not None
+    session.pinned.relay = True
+    session.replies = RELAYED
+    session.direct = False
+
+
+def falls_on(session: "Session") -> bool:
+    """Whether the command that is sent now is silenced; a SKIP is used up by it."""
+    if session.replies == SKIP:
+        _end(session)
+        return True
+    return session.replies in (OFF, RELAYED)
+
+
+def swallows(session: "Session") -> bool:
+    """Whether an answer of the proxy's own is silenced; a SKIP is used up by it."""
+    ledger = session.ledger
+    assert ledger is not None
+    if session.replies == SKIP:
+        # Redis still means to silence the next command that it sees: it gets one whose reply nobody wants.
+        ledger.send(POISON)
+        _end(session)
+        return True
+    if session.replies == RELAYED and ledger.scanner.elements > 0:
+        session.close("out_of_step")
+        return True
+    return session.replies == OFF
+
+
+def _end(session: "Session") -> None:
+    session.replies = ON
+    session.direct = True
