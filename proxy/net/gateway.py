@@ -92,6 +92,7 @@ class Gateway:
         self._available: dict[str | None, frozenset[str]] = {}
         self._regimes: dict[frozenset[str], Regime] = {}
         self._former: list[Regime] = []
+        self._learning: Counter[str | None] = Counter()
         self._lacking: set[bytes] = set()
         self._probing: dict[bytes, list[Seeker]] = {}
         self._counters = Counters()
@@ -189,9 +190,18 @@ class Gateway:
         self._policy, self.generation = self._prepared
         self._prepared = None
         if self._needs() - needed_before:
-            self._available.clear()
+            self._available.pop(None, None)
             self._start(self._probe_again())
+            for key in {key.user: key for key in self._pools if key.user is not None}.values():
+                self._probe_user_again(key)
         self._renew()
+
+    def _probe_user_again(self, key: PoolKey) -> None:
+        # Where all connections of the user are busy, what was found out before still holds, and the rest is unknown.
+        upstream = self._convert(key)
+        if upstream is not None:
+            self._available.pop(key.user, None)
+            self.release(upstream)
 
     def _needs(self) -> frozenset[str]:
         return compile_policy(self._policy, self._table()).needs | {_NAMES}
@@ -334,7 +344,7 @@ class Gateway:
     def _give_up_shared(self, wait: Wait, pool: Pool, lane: Lane) -> None:
         if wait not in pool.waiting_shared[lane]:
             return
-        if pool.alive(lane) and not wait.seeker.gone:
+        if (pool.alive(lane) or self._learning[pool.key.user]) and not wait.seeker.gone:
             self.loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, wait, pool, lane)
             return
         pool.waiting_shared[lane].remove(wait)
@@ -348,10 +358,11 @@ class Gateway:
         return found
 
     def _convert(self, key: PoolKey) -> UpstreamConnection | None:
-        for other, pool in self._pools.items():
-            if other.user != key.user:
-                continue
-            upstream = pool.take_idle() or next((u for u in pool.lanes[Lane.FAST] if u.head is None), None)
+        theirs = [pool for pool in self._pools.values() if pool.key.user == key.user]
+        for pool in sorted(theirs, key=lambda pool: not pool.idle):
+            other = pool.key
+            free = (u for u in pool.lanes[Lane.FAST] if u.head is None and not u.closed)
+            upstream = pool.take_idle() or next(free, None)
             if upstream is None:
                 continue
             pool.forget(upstream)
@@ -405,6 +416,7 @@ class Gateway:
             return
         user = ledger.key.user
         if user is not None and user not in self._available:
+            self._learning[user] += 1
             self._start(self._learn_user(ledger, user))
             return
         pool = self._pool(ledger.key)
@@ -424,9 +436,14 @@ class Gateway:
         # The first login of a user: what Redis is, and what this user may run. Until then nobody else gets it.
         try:
             found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
-            await self._learn_engine(upstream, found or self.engine or Engine())
-        except OSError:
+            learning = self._learn_engine(upstream, found or self.engine or Engine())
+            await asyncio.wait_for(learning, self.settings.connect_timeout)
+        except Exception:  # noqa: BLE001 - whatever it is, the connection is not handed to a client
+            _log.exception("user %s: nothing could be learnt on a new connection; it is closed", user)
+            upstream.abort()
             return
+        finally:
+            self._learning[user] -= 1
         self._available.setdefault(user, frozenset())
         if self.refusal is not None:
             for client in list(self.clients):
@@ -482,7 +499,7 @@ class Gateway:
     def _ensure(self, pool: Pool, lane: Lane) -> None:
         # One attempt at a time, and no more connections than the settings allow.
         if pool.key.user is not None:
-            idle = pool.take_idle()
+            idle = pool.take_idle() or (None if pool.alive(lane) else self._convert(pool.key))
             if idle is not None:
                 self._share(pool, idle, lane)
             return
