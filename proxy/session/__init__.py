@@ -1,9 +1,11 @@
 """One client: what it may do now, and what it is owed. No sockets and no clock: ``gate`` is all it knows of them.
 
-session.py        judging, routing, switching between upstreams
+session.py        judging and routing: where a command starts, and what brings it back
 item.py           a command that has been judged
 gate.py           what a session asks of the network side
-handshake.py      HELLO, AUTH, SELECT, RESET, QUIT, CLIENT SETNAME and its kin
+switching.py      between shared upstreams and one of its own
+handshake.py      HELLO, AUTH, SELECT, RESET, QUIT
+names.py          CLIENT SETNAME, GETNAME, SETINFO
 transaction.py    MULTI … EXEC, whole or piece by piece
 subscription.py   SUBSCRIBE and its kin, RESP2 and RESP3
 pinned.py         what needs an upstream of its own: blocking commands, WAIT, MONITOR, unknown commands …

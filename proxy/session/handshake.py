@@ -1,45 +1,29 @@
-"""How a client introduces itself: HELLO, AUTH, SELECT, RESET, QUIT, and CLIENT SETNAME, GETNAME, SETINFO.
+"""How a client introduces itself and takes its leave: HELLO, AUTH, SELECT, RESET, QUIT.
 
 These choose the pool. Nothing here believes a client: it moves to another pool only when Redis has answered its own
 command with success. AUTH runs on a private upstream, never on a shared one; SELECT and HELLO without AUTH run on a
 connection of the pool that they ask for, where they change nothing, or on a private one where there is no such pool.
-
-Names are kept here and not on a shared connection. Where a name would be refused, or the engine does not know the
-command, the command goes to Redis, which then says so in its own words and changes nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import silence
-from proxy.session.gate import PoolKey, PrivateLedger
+from proxy.session import names, silence, switching
+from proxy.session.gate import PoolKey
 from proxy.session.item import Item
-from proxy.wire.encode import OK, encode_bulk, encode_command, encode_null
+from proxy.wire.encode import OK, encode_command
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _RESET_REPLY = b"+RESET\r\n"
-_PRINTABLE = frozenset(range(0x21, 0x7F))
 
 # Errors to HELLO that come before it has changed anything, where AUTH is its first option.
 _UNCHANGED = (b"-WRONGPASS", b"-NOPROTO")
-
-
-def introduce(session: "Session", ledger: PrivateLedger) -> Iterator[list[bytes]]:
-    """The commands that give a private upstream the names of its client, where it has others."""
-    had = ledger.identity
-    ledger.identity = (session.name, session.library, session.library_version)
-    if had[0] != session.name:
-        yield [b"CLIENT", b"SETNAME", session.name]
-    if had[1] != session.library:
-        yield [b"CLIENT", b"SETINFO", b"LIB-NAME", session.library]
-    if had[2] != session.library_version:
-        yield [b"CLIENT", b"SETINFO", b"LIB-VER", session.library_version]
 
 
 def move(session: "Session", key: PoolKey) -> None:
@@ -87,7 +71,7 @@ def _ask(
 def _send(session: "Session", raw: bytes, answered: ReplyEdit) -> int:
     session.forwarded += 1
     session.owe(raw, EDIT, answered)
-    session.wait_until_settled()
+    switching.wait_until_settled(session)
     return TAKEN
 
 
@@ -100,7 +84,7 @@ def _select(session: "Session", item: Item) -> int:
     target = session.key._replace(database=database)
     if session.pinned is None and session.gate.has_pool(target):
         return _ask_in_pool(session, target, item.raw, lambda: move(session, target))
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     _linger(session)
     return _ask(session, item.raw, lambda: move(session, target))
@@ -109,7 +93,7 @@ def _select(session: "Session", item: Item) -> int:
 def _ask_in_pool(session: "Session", target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
     if session.owed > 0:
-        session.wait_until_settled()
+        switching.wait_until_settled(session)
         return WAIT
     ledger = session.gate.shared(target, Lane.FAST)
     if ledger is None:
@@ -130,14 +114,14 @@ def _ask_in_pool(session: "Session", target: PoolKey, raw: bytes, accepted: Call
 
 
 def _linger(session: "Session") -> None:
-    if not session.keeps_pin():
+    if not switching.keeps_pin(session):
         session.lingering = True
         session.gate.linger(session)
 
 
 def _auth(session: "Session", item: Item) -> int:
     argv = item.command.argv
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     _linger(session)
     user = argv[1].decode("utf-8", "replace") if len(argv) == 3 else "default"
@@ -154,7 +138,7 @@ def _hello(session: "Session", item: Item) -> int:
     if said is None:
         return _odd_hello(session, item)
     protocol, user, name, in_order = said
-    plain = user is None and (name is None or _valid_name(name))
+    plain = user is None and (name is None or names.valid(name))
     target = session.key._replace(protocol=protocol)
 
     def accepted() -> None:
@@ -174,7 +158,7 @@ def _hello(session: "Session", item: Item) -> int:
     if session.pinned is None and plain and session.gate.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % protocol])
         return _ask_in_pool(session, target, raw, accepted)
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     _linger(session)
     return _ask(session, item.raw, accepted, refused)
@@ -184,7 +168,7 @@ def _odd_hello(session: "Session", item: Item) -> int:
     if len(item.command.argv) <= 2:
         # No version, or one that Redis does not speak: nothing changes, so any connection will do.
         return session.forward(item)
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     session.permanent = True
     session.submit(item.raw)
@@ -215,7 +199,7 @@ def _read_hello(argv: list[bytes]) -> tuple[int, str | None, bytes | None, bool]
 
 def _reset(session: "Session", item: Item) -> int:
     if session.owed > 0:
-        session.wait_until_settled()
+        switching.wait_until_settled(session)
         return WAIT
     if len(item.command.argv) != 1 or (session.pinned is None and session.gate.strange(session.key)):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
@@ -265,58 +249,10 @@ def _quit(session: "Session", item: Item) -> int:
     return ENDED
 
 
-def _name(session: "Session", item: Item) -> int:
-    if session.pinned is not None:
-        return _name_on_its_own(session, item)
-    if not session.gate.keeps_names(session.key):
-        return session.forward(item)
-    argv = item.command.argv
-    if len(argv) == 2 and argv[1].upper() == b"GETNAME":
-        session.answer(encode_bulk(session.name) if session.name else encode_null(session.key.protocol))
-        return TAKEN
-    if not _note(session, argv):
-        return session.forward(item)
-    session.answer(OK)
-    return TAKEN
-
-
-def _name_on_its_own(session: "Session", item: Item) -> int:
-    # A private upstream has its client's names, and Redis's own answer.
-    def answered(frame: bytes) -> bytes:
-        if _succeeded(frame) and _note(session, item.command.argv) and session.pinned is not None:
-            session.pinned.identity = (session.name, session.library, session.library_version)
-        return frame
-
-    session.submit(item.raw, answered)
-    return TAKEN
-
-
-def _note(session: "Session", argv: list[bytes]) -> bool:
-    # Remember a name that Redis would accept; False for anything else, on which Redis has the word.
-    word = argv[1].upper()
-    if word == b"SETNAME" and len(argv) == 3 and _valid_name(argv[2]):
-        session.name = argv[2]
-        return True
-    if word == b"SETINFO" and len(argv) == 4 and _valid_name(argv[3]) and session.gate.names_libraries():
-        attribute = argv[2].upper()
-        if attribute == b"LIB-NAME":
-            session.library = argv[3]
-            return True
-        if attribute == b"LIB-VER":
-            session.library_version = argv[3]
-            return True
-    return False
-
-
-def _valid_name(name: bytes) -> bool:
-    return _PRINTABLE.issuperset(name)
-
-
 HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {
     State.SELECT: _select,
     State.AUTH: _auth,
     State.HELLO: _hello,
     State.RESET: _reset,
     State.QUIT: _quit,
-    State.NAME: _name,
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, PEEK
-from proxy.session import silence
+from proxy.session import silence, switching
 from proxy.session.item import Item
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
@@ -32,7 +32,7 @@ def _blocking(session: "Session", item: Item) -> int:
     command = item.command
     if not session.regime.table.keys.blocks(command.spec.id, Request.from_argv(command.argv)):
         return session.forward(item)
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     session.blocked = True
     session.attentive = True
@@ -44,7 +44,7 @@ def _wait(session: "Session", item: Item) -> int:
     # WAIT speaks of the writes of its own connection: hidden commands move this one's offset up to what the server has
     # written by now, which covers all writes of this client that have been answered. In Redis any command does; in
     # Valkey only one that is propagated, and a message on a shard channel that nobody knows is one and changes nothing.
-    ledger = session.to_private()
+    ledger = switching.to_private(session)
     if ledger is None:
         return WAIT
     if session.covered is None and session.replies == silence.ON:
@@ -57,13 +57,13 @@ def _wait(session: "Session", item: Item) -> int:
         ledger.send(_SHARD_MESSAGE)
         ledger.owe(session, 1, EDIT, answered)
         session.lingering = True
-        session.wait_until_settled()
+        switching.wait_until_settled(session)
         return WAIT
     covered, session.covered = session.covered, None
     session.attentive = True
     if covered is False:
         session.answer(_WAIT_REFUSED)
-        session.settle_pin()
+        switching.settle_pin(session)
         return TAKEN
     session.blocked = True
     session.attentive = True
@@ -72,7 +72,7 @@ def _wait(session: "Session", item: Item) -> int:
 
 
 def _pin(session: "Session", item: Item) -> int:
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     session.permanent = True
     session.submit(item.raw, item.edit)
@@ -81,11 +81,11 @@ def _pin(session: "Session", item: Item) -> int:
 
 def _monitor(session: "Session", item: Item) -> int:
     # Its lines look like replies, so nothing may be owed when they begin, and nothing is counted afterwards.
-    ledger = session.to_private()
+    ledger = switching.to_private(session)
     if ledger is None:
         return WAIT
     if session.owed > 0:
-        session.wait_until_settled()
+        switching.wait_until_settled(session)
         return WAIT
     session.permanent = True
     if session.replies != silence.ON:
@@ -99,12 +99,12 @@ def _monitor(session: "Session", item: Item) -> int:
         return frame
 
     session.submit(item.raw, answered)
-    session.wait_until_settled()
+    switching.wait_until_settled(session)
     return TAKEN
 
 
 def _reply(session: "Session", item: Item) -> int:
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     session.permanent = True
     argv = item.command.argv
@@ -124,7 +124,7 @@ def _unknown(session: "Session", item: Item) -> int:
         session.halted = True
         session.gate.await_probe(session, name)
         return WAIT
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     session.probe = name
     session.gate.begin_probe(name)
@@ -148,7 +148,7 @@ def _unknown(session: "Session", item: Item) -> int:
 
 def _idle(session: "Session", item: Item) -> int:
     # SCRIPT KILL behind the script that it is to end would wait for it.
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     session.attentive = True
     session.submit(item.raw, item.edit)

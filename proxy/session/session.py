@@ -1,24 +1,18 @@
 """One client's session: each command is judged, then routed to where its state allows.
 
-A client has at most one upstream with open debts. It is *pooled* (``ledger`` is a shared upstream, and the intake
-forwards plain commands by itself) or *pinned* (``pinned`` is an upstream of its own). Before it changes upstreams, all
-replies that it is owed must have come: the command waits (``WAIT``), and ``settled`` brings it again. A command that
-waits has been judged already, and is not judged twice.
-
-      pooled ──(MULTI, WATCH, SUBSCRIBE, BLPOP, CLIENT ID …)──> pinned
-        ^                                                         │
-        └──────(the state has ended and nothing is owed)──────────┘
+What waits (``WAIT``: for an upstream, for replies, for another session's answer) comes back by ``arrived``. It has been
+judged already, and is not judged twice.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from proxy.commands.command import Command
-from proxy.commands.table import Lane, State
+from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT, Intake
-from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE, Ledger
+from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE
 from proxy.rules.context import Context
 from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
-from proxy.session import handshake, pinned, silence, streaming, subscription, transaction
+from proxy.session import handshake, names, pinned, silence, streaming, subscription, switching, transaction
 from proxy.session.gate import Gate, PoolKey, PrivateLedger, Regime
 from proxy.session.item import Item
 from proxy.session.poison import POISON
@@ -171,7 +165,7 @@ class Session(Intake):
 
     def forward(self, item: Item) -> int:
         """A command that needs no connection state."""
-        ledger = self.to_shared(item.command.spec.lane)
+        ledger = switching.to_shared(self, item.command.spec.lane)
         if ledger is None:
             return WAIT
         self.submit(item.raw, item.edit)
@@ -235,66 +229,7 @@ class Session(Intake):
         if not silence.falls_on(self):
             ledger.owe(self, 1, REPLACE, error)
 
-    # Upstreams
-
-    def to_shared(self, lane: Lane) -> Ledger | None:
-        """The upstream for a command without state; None when the command has to wait."""
-        if not self.gate.pooling:
-            self.permanent = True
-            return self.to_private()
-        current = self.ledger
-        if self.pinned is not None:
-            if self.keeps_pin() or (self.owed > 0 and not self.unpinning):
-                return current
-            if self.owed > 0:
-                self.wait_until_settled()
-                return None
-            self.unpin()
-            current = None
-        # A client with debts on the slow lane stays there: it never has debts on two.
-        stays = self.direct == (lane is Lane.FAST) or (not self.direct and self.owed > 0)
-        if stays and current is not None and current.usable and not current.closed:
-            return current
-        if self.owed > 0:
-            self.wait_until_settled()
-            return None
-        found = self.gate.shared(self.key, lane)
-        if found is None:
-            self.halted = True
-            self.gate.await_shared(self, self.key, lane)
-            return None
-        self.ledger = found
-        self.direct = lane is Lane.FAST
-        return found
-
-    def to_private(self) -> PrivateLedger | None:
-        """An upstream of this client's own; None when the command has to wait."""
-        self.lingering = False
-        if self.pinned is not None:
-            self.unpinning = False
-            self.direct = self.replies == silence.ON
-            return self.pinned
-        if self.owed > 0:
-            self.wait_until_settled()
-            return None
-        found = self.gate.private(self.key)
-        if found is None:
-            self.halted = True
-            self.gate.await_private(self, self.key)
-            return None
-        self.pin(found)
-        return found
-
-    def pin(self, ledger: PrivateLedger) -> None:
-        """Take a private upstream, and make it known to Redis by this client's name."""
-        self.unpinning = False
-        self.pinned = ledger
-        self.ledger = ledger
-        ledger.owner = self
-        self.simple = self.terms.pinned
-        self.direct = self.replies == silence.ON
-        for command in handshake.introduce(self, ledger):
-            self.hide(encode_command(command))
+    # Upstreams: what changes in them, and in what is waited for
 
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""
@@ -314,20 +249,6 @@ class Session(Intake):
         if not ledger.closed:
             self.gate.release(ledger)
 
-    def keeps_pin(self) -> bool:
-        """Whether the private upstream still holds state of this client."""
-        return (
-            self.permanent
-            or self.watching
-            or self.transaction is not None
-            or (self.subscriptions is not None and not self.subscriptions.empty())
-        )
-
-    def wait_until_settled(self) -> None:
-        """Read no further until nothing is owed."""
-        self.halted = True
-        self.attentive = True
-
     def settled(self) -> None:
         """Nothing is owed: a private upstream whose state has ended goes back, and what waited goes on."""
         self.attentive = False
@@ -336,7 +257,7 @@ class Session(Intake):
             self.subscriptions.asked = 0
             if self.subscriptions.empty():
                 self._stop_listening()
-        if self.pinned is not None and not self.lingering and not self.keeps_pin():
+        if self.pinned is not None and not self.lingering and not switching.keeps_pin(self):
             self.unpin()
         self.arrived()
 
@@ -356,48 +277,11 @@ class Session(Intake):
         """The login is over and nothing followed: the upstream goes to the pool."""
         if self.lingering and self.pinned is not None:
             self.lingering = False
-            self.settle_pin()
-
-    def settle_pin(self) -> None:
-        """Give the private upstream back as soon as nothing holds it."""
-        if self.pinned is None:
-            return
-        if self.owed > 0:
-            # Its next command waits for that, or a client that always has debts would never go back.
-            self.attentive = True
-            self.unpinning = not self.keeps_pin()
-            self.direct = self.direct and not self.unpinning
-        elif not self.keeps_pin():
-            self.unpin()
-
-    def cut(self, error: bytes) -> None:
-        """Close the private upstream, on which a command stands unfinished; its state, if any, is lost with it."""
-        ledger = self.pinned
-        assert ledger is not None
-        stateful = self.keeps_pin()
-        if self.owed > 0 or stateful:
-            # Replies that were asked for before are lost as well: the client is told by the close.
-            if self.owed == 0:
-                self.answer(error)
-            self.close("refused_while_streaming")
-            return
-        self.pinned = None
-        self.ledger = None
-        self.direct = False
-        self.simple = self.terms.pooled
-        ledger.owner = None
-        self.gate.discard(ledger)
-
-    def read_on(self, following: bytes) -> None:
-        """Go on with the bytes behind a streamed request."""
-        if following:
-            self.pending = following
-        if not self.running:
-            self.resume()
+            switching.settle_pin(self)
 
     def let_go(self) -> bool:
         """The private upstream is lost: whether nothing of this client is lost with it."""
-        if self.owed > 0 or self.keeps_pin() or self.stream is not None or self.key.user is not None:
+        if self.owed > 0 or switching.keeps_pin(self) or self.stream is not None or self.key.user is not None:
             return False
         self.unpin()
         return True
@@ -431,7 +315,7 @@ class Session(Intake):
             ledger.owner = None
             if self.blocked or self.stream is not None:
                 self.gate.discard(ledger)
-            elif self.owed > 0 or self.keeps_pin():
+            elif self.owed > 0 or switching.keeps_pin(self):
                 self.gate.dismiss(ledger)
             else:
                 ledger.listener = None
@@ -456,6 +340,7 @@ def _no_chance() -> float:
 _HANDLERS = {
     State.POOL: Session.forward,
     **handshake.HANDLERS,
+    **names.HANDLERS,
     **transaction.HANDLERS,
     **subscription.HANDLERS,
     **pinned.HANDLERS,

@@ -15,7 +15,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
-from proxy.session import transaction
+from proxy.session import switching, transaction
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
 
@@ -38,7 +38,7 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
     if spec.state not in _STREAMED_STATES:
         session.collect(data[request.start :])
         return TAKEN
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     assert session.ledger is not None
     stream = _Stream(session, argv, request.expected, request.bulk)
@@ -154,10 +154,13 @@ class _Stream:
             _submit(session, self.tail, self.edit)
         elif session.pinned is not None:
             session.refuse(self.refusal)
-            session.settle_pin()
+            switching.settle_pin(session)
         else:
             session.answer(self.refusal)
-        session.read_on(following)
+        if following:
+            session.pending = following
+        if not session.running:
+            session.resume()
 
     def _judge_last(self) -> None:
         session = self.session
@@ -166,7 +169,7 @@ class _Stream:
         if isinstance(verdict, Refuse | Rewrite):
             # Redis has all but the last byte: without that upstream, it has nothing.
             self.refusal = verdict.error if isinstance(verdict, Refuse) else _CANNOT_REWRITE
-            session.cut(self.refusal)
+            _cut(session, self.refusal)
             return
         self.judged = command
         self.tail = self.withheld
@@ -178,6 +181,25 @@ def _submit(session: "Session", tail: bytes, edit: ReplyEdit | None) -> None:
         return
     session.attentive = True
     session.submit(tail, edit)
+
+
+def _cut(session: "Session", error: bytes) -> None:
+    # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
+    ledger = session.pinned
+    assert ledger is not None
+    stateful = switching.keeps_pin(session)
+    if session.owed > 0 or stateful:
+        # Replies that were asked for before are lost as well: the client is told by the close.
+        if session.owed == 0:
+            session.answer(error)
+        session.close("refused_while_streaming")
+        return
+    session.pinned = None
+    session.ledger = None
+    session.direct = False
+    session.simple = session.terms.pooled
+    ledger.owner = None
+    session.gate.discard(ledger)
 
 
 def _around(argv: list[bytes], streamed: int, length: int) -> tuple[bytes, bytes]:

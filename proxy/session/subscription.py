@@ -14,7 +14,7 @@ import hiredis
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import CONFIRM, CONFIRMATION, MESSAGE, REPLY
-from proxy.session import silence
+from proxy.session import silence, switching
 from proxy.session.item import Item
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class Subscriptions:
 
 def _change(session: "Session", item: Item) -> int:
     argv = item.command.argv
-    ledger = session.to_private()
+    ledger = switching.to_private(session)
     if ledger is None:
         return WAIT
     subscriptions = session.subscriptions
     if subscriptions is None:
         if session.owed > 0:
-            session.wait_until_settled()
+            switching.wait_until_settled(session)
             return WAIT
         subscriptions = session.subscriptions = Subscriptions(session.key.protocol)
         ledger.listener = subscriptions

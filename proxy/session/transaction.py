@@ -18,7 +18,7 @@ from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, MEMBERS, PEEK
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import silence
+from proxy.session import silence, switching
 from proxy.session.item import Item
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
@@ -50,7 +50,7 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
     if len(item.command.argv) != 1:
         return session.forward(item)
     whole = session.pinned is None and _arrived_whole(session, data, end)
-    ledger = session.to_shared(Lane.FAST) if whole else session.to_private()
+    ledger = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if ledger is None:
         return WAIT
     running = Transaction(session.forwarded + 1)
@@ -148,7 +148,7 @@ def _end(session: "Session", item: Item) -> int:
 def _ended(session: "Session") -> None:
     session.transaction = None
     session.watching = False
-    session.settle_pin()
+    switching.settle_pin(session)
     if session.stale:
         session.adopt()
 
@@ -179,7 +179,7 @@ def _forget(session: "Session", item: Item) -> None:
 def _watch(session: "Session", item: Item) -> int:
     if session.transaction is not None:
         return _within(session, item)
-    if session.to_private() is None:
+    if switching.to_private(session) is None:
         return WAIT
     session.watching = True
     session.submit(item.raw)

@@ -1,0 +1,83 @@
+"""What a client calls itself: CLIENT SETNAME, GETNAME and SETINFO.
+
+Names are kept here and not on a shared connection; a private one is given them when it is taken. Where a name would be
+refused, or the engine does not know the command, the command goes to Redis, which then says so in its own words and
+changes nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from proxy.commands.table import State
+from proxy.hotpath.intake import TAKEN
+from proxy.session.gate import PrivateLedger
+from proxy.session.item import Item
+from proxy.wire.encode import OK, encode_bulk, encode_null
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_PRINTABLE = frozenset(range(0x21, 0x7F))
+
+
+def introduce(session: "Session", ledger: PrivateLedger) -> Iterator[list[bytes]]:
+    """The commands that give a private upstream the names of its client, where it has others."""
+    had = ledger.identity
+    ledger.identity = (session.name, session.library, session.library_version)
+    if had[0] != session.name:
+        yield [b"CLIENT", b"SETNAME", session.name]
+    if had[1] != session.library:
+        yield [b"CLIENT", b"SETINFO", b"LIB-NAME", session.library]
+    if had[2] != session.library_version:
+        yield [b"CLIENT", b"SETINFO", b"LIB-VER", session.library_version]
+
+
+def _name(session: "Session", item: Item) -> int:
+    if session.pinned is not None:
+        return _name_on_its_own(session, item)
+    if not session.gate.keeps_names(session.key):
+        return session.forward(item)
+    argv = item.command.argv
+    if len(argv) == 2 and argv[1].upper() == b"GETNAME":
+        session.answer(encode_bulk(session.name) if session.name else encode_null(session.key.protocol))
+        return TAKEN
+    if not _note(session, argv):
+        return session.forward(item)
+    session.answer(OK)
+    return TAKEN
+
+
+def _name_on_its_own(session: "Session", item: Item) -> int:
+    # A private upstream has its client's names, and Redis's own answer.
+    def answered(frame: bytes) -> bytes:
+        if not frame.startswith(b"-") and _note(session, item.command.argv) and session.pinned is not None:
+            session.pinned.identity = (session.name, session.library, session.library_version)
+        return frame
+
+    session.submit(item.raw, answered)
+    return TAKEN
+
+
+def _note(session: "Session", argv: list[bytes]) -> bool:
+    # Remember a name that Redis would accept; False for anything else, on which Redis has the word.
+    word = argv[1].upper()
+    if word == b"SETNAME" and len(argv) == 3 and valid(argv[2]):
+        session.name = argv[2]
+        return True
+    if word == b"SETINFO" and len(argv) == 4 and valid(argv[3]) and session.gate.names_libraries():
+        attribute = argv[2].upper()
+        if attribute == b"LIB-NAME":
+            session.library = argv[3]
+            return True
+        if attribute == b"LIB-VER":
+            session.library_version = argv[3]
+            return True
+    return False
+
+
+def valid(name: bytes) -> bool:
+    """Whether Redis would accept the name."""
+    return _PRINTABLE.issuperset(name)
+
+
+HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {State.NAME: _name}
