@@ -1,0 +1,287 @@
+"""The upstream connections of a route: how they come, and what happens when they go.
+
+They are opened when they are needed, but for one that is always wanted: as long as it stands, the route is ready. One
+attempt at a time is made for each lane of a pool; after a failure the next one waits, ever longer, as long as somebody
+wants it. A connection that is lost takes along the clients that have debts or state on it, and no others.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from proxy.commands.table import Lane
+from proxy.net.client import ClientConnection
+from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
+from proxy.net.knowledge import Knowledge
+from proxy.net.policies import Policies
+from proxy.net.pool import Backoff, Pool
+from proxy.net.pools import Pools
+from proxy.net.settings import RouteSettings, Settings
+from proxy.net.tls import FollowedContext, upstream_context
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.gate import PoolKey
+
+IDLE_KEPT = 16
+
+_log = logging.getLogger("keyrail.route")
+
+
+class Connections:
+    """The keeper of one route's upstream connections.
+
+    ``reason`` says why none is there, and is empty while one is; ``attempted`` is set when the first attempt is over.
+    """
+
+    def __init__(
+        self,
+        route: RouteSettings,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        known: Knowledge,
+        policies: Policies,
+        clients: Collection[ClientConnection],
+        events: Counter[str],
+    ) -> None:
+        self.settings = settings
+        self.loop = loop
+        self.output_limit = settings.client_output_limit
+        self.home = PoolKey(None, route.upstream.database, 2)
+        self.pools = Pools(self.home)
+        self.reason = "connecting to " + str(route.upstream)
+        self.attempted = asyncio.Event()
+        self.closing = False
+        self._address = route.upstream
+        self._known = known
+        self._policies = policies
+        self._clients = clients
+        self._events = events
+        self._tls: FollowedContext | None = None
+        self._all: set[UpstreamConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._backoff = Backoff(random.random)
+        self._retrying = False
+        self._pooled = 0
+        self._pinned = 0
+
+    # Life
+
+    def begin(self) -> None:
+        """Begin to connect. Raises TlsError."""
+        if self._address.tls is not None:
+            self._tls = upstream_context(self._address.tls, _log.warning)
+        self.ensure(self.pools.of(self.home), Lane.FAST)
+
+    def alive(self) -> bool:
+        """Whether the connection that is always wanted is there."""
+        return self.pools.of(self.home).alive(Lane.FAST)
+
+    def start(self, work: Any) -> None:
+        """Run a coroutine until it ends or the route closes."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Close all of them now."""
+        for task in self._tasks:
+            task.cancel()
+        for upstream in list(self._all):
+            upstream.abort()
+
+    # Opening
+
+    def ensure(self, pool: Pool, lane: Lane) -> None:
+        """See to it that the lane has a connection that takes work, if it may have one more."""
+        # One attempt at a time, and no more connections than the settings allow.
+        if pool.key.user is not None:
+            idle = pool.take_idle() or (None if pool.alive(lane) else self.convert(pool.key))
+            if idle is not None:
+                self.share(pool, idle, lane)
+            return
+        if self._retrying and not pool.alive(lane):
+            return
+        free = sum(not upstream.burdened for upstream in pool.lanes[lane])
+        if pool.opening[lane] == 0 and free < self.settings.upstream_connections:
+            self._open(pool, lane)
+
+    def open_private(self, pool: Pool) -> None:
+        """Open a connection for a single client, if one more is allowed."""
+        if self._has_room():
+            self._open(pool, None)
+
+    def _has_room(self) -> bool:
+        private = self.pools.opening_private() + sum(not upstream.shared for upstream in self._all)
+        return private < self.settings.private_connections
+
+    def _open(self, pool: Pool, lane: Lane | None) -> None:
+        if self.closing or self._known.refusal is not None:
+            return
+        pool.opening[lane] += 1
+        self.start(self._open_into(pool, lane))
+
+    async def _open_into(self, pool: Pool, lane: Lane | None) -> None:
+        upstream: UpstreamConnection | None = None
+        try:
+            opened = await self._connect(pool.key)
+            upstream = opened.upstream
+            await asyncio.wait_for(self._policies.learn(opened), self.settings.connect_timeout)
+            upstream.check()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may go well
+            pool.opening[lane] -= 1
+            if upstream is not None:
+                upstream.abort()
+            self._failed(pool, lane, error)
+            return
+        pool.opening[lane] -= 1
+        self.attempted.set()
+        if self.closing or self._known.refusal is not None:
+            upstream.abort()
+            return
+        self._backoff.succeeded()
+        if lane is None:
+            pool.keep(upstream, self.loop.time(), max(IDLE_KEPT, len(pool.waiting_private)))
+            pool.wake(pool.waiting_private, 1)
+        else:
+            self.share(pool, upstream, lane)
+
+    async def _connect(self, key: PoolKey) -> Opened:
+        opened = await asyncio.wait_for(
+            open_upstream(self._address, self._tls, self, key, self.loop), self.settings.connect_timeout
+        )
+        self._all.add(opened.upstream)
+        return opened
+
+    async def open_to_learn(self) -> UpstreamConnection | None:
+        """A connection on which what is not known of the route's own login has been learnt.
+
+        None where Redis is away: when it is back, it is asked all the same.
+        """
+        with contextlib.suppress(OSError, TimeoutError, UpstreamRefusedError):
+            opened = await self._connect(self.home)
+            await self._policies.learn(opened)
+            return opened.upstream
+        return None
+
+    def share(self, pool: Pool, upstream: UpstreamConnection, lane: Lane) -> None:
+        """Open a connection to all clients of its pool."""
+        upstream.open_to_all(lane)
+        pool.lanes[lane].append(upstream)
+        if pool.key == self.home and lane is Lane.FAST and self.reason:
+            self.reason = ""
+            self._events["reconnects"] += 1
+        pool.wake(pool.waiting_shared[lane])
+
+    def convert(self, key: PoolKey) -> UpstreamConnection | None:
+        """A spare connection of the key's user, set right for the key's pool."""
+        upstream = self.pools.take_spare(key.user)
+        if upstream is None:
+            return None
+        self.account(upstream)
+        upstream.shared = False
+        for client in self._clients:  # nothing is owed on it: they only forget it
+            if client.ledger is upstream:
+                client.ledger, client.direct = None, False
+        upstream.become(key)
+        return upstream
+
+    # Failing, and trying again
+
+    def _failed(self, pool: Pool, lane: Lane | None, error: Exception) -> None:
+        self.attempted.set()
+        self._events["connect_failures"] += 1
+        if pool.key == self.home and not pool.alive(Lane.FAST):
+            text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+            self.reason = f"{self._address}: {text}"
+        wanted = pool.waiting_private or any(pool.waiting_shared.values())
+        if wanted or (pool.key == self.home and lane is Lane.FAST):
+            self._retry_later()
+
+    def _retry_later(self) -> None:
+        if self._retrying or self.closing:
+            return
+        self._retrying = True
+        self.loop.call_later(self._backoff.failed(), self._retry)
+
+    def _retry(self) -> None:
+        self._retrying = False
+        for pool in self.pools:
+            for lane in Lane:
+                wanted = pool.waiting_shared[lane] or (pool.key == self.home and lane is Lane.FAST)
+                if wanted and not pool.alive(lane):
+                    self.ensure(pool, lane)
+        self._open_for_waiting()
+
+    def _open_for_waiting(self) -> None:
+        # A place for a private connection has become free, or an attempt has failed: those who wait are still there.
+        for pool in self.pools:
+            missing = len(pool.waiting_private) - pool.opening[None]
+            while missing > 0 and pool.key.user is None and self._has_room():
+                missing -= 1
+                self._open(pool, None)
+
+    # What connections report
+
+    def lost(self, upstream: UpstreamConnection) -> None:
+        """Close the clients that have debts or state on it; the others notice nothing."""
+        self._all.discard(upstream)
+        self.account(upstream)
+        pool = self.pools.of(upstream.key)
+        shared = pool.forget(upstream)
+        losers = set(upstream.abandon())
+        owner = upstream.owner
+        if isinstance(owner, ClientConnection) and owner not in losers and not owner.let_go():
+            losers.add(owner)
+        for loser in losers:
+            if isinstance(loser, ClientConnection):
+                loser.close("upstream_lost")
+        user = upstream.key.user
+        if user is not None and not any(other.key.user == user for other in self._all):
+            for client in [client for client in self._clients if client.key.user == user]:
+                client.close("login_lost")
+        if shared and not self.closing and pool.key == self.home and not pool.alive(Lane.FAST):
+            self.reason = f"{self._address}: the connection was lost"
+            self.ensure(pool, Lane.FAST)
+        if not self._retrying:
+            self._open_for_waiting()
+
+    def relieved(self, upstream: UpstreamConnection) -> None:
+        """A shared connection takes work again."""
+        pool = self.pools.of(upstream.key)
+        pool.wake(pool.waiting_shared[upstream.lane])
+
+    def retired(self, upstream: UpstreamConnection) -> None:
+        """A shared connection is to close: open another in its place."""
+        pool = self.pools.of(upstream.key)
+        pool.forget(upstream)
+        self._events["retired"] += 1
+        self.ensure(pool, upstream.lane)
+
+    def count(self, event: str) -> None:
+        """Count an event for the metrics."""
+        self._events[event] += 1
+
+    # Figures
+
+    def account(self, upstream: UpstreamConnection) -> None:
+        """Count the commands that a connection has carried, before it is shared no more, or shared."""
+        if upstream.shared:
+            self._pooled += upstream.commands
+        else:
+            self._pinned += upstream.commands
+        upstream.commands = 0
+
+    def carried(self) -> dict[str, int]:
+        """How many commands went over shared connections, and over connections of one client."""
+        for upstream in self._all:
+            self.account(upstream)
+        return {"pooled": self._pooled, "pinned": self._pinned}
+
+    def standing(self) -> dict[str, int]:
+        """How many connections are shared, in the hands of one client, or ready for one."""
+        shared = sum(upstream.shared for upstream in self._all)
+        idle = self.pools.idle()
+        return {"shared": shared, "private": len(self._all) - shared - idle, "idle": idle}

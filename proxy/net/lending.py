@@ -1,0 +1,187 @@
+"""What sessions get of a route's connections: a shared one to send on, or one of their own until they are done with it.
+
+A session that gets nothing waits. As long as there is a connection of the kind, or somebody's login is being looked
+at, it waits on; otherwise an attempt that is under way has 250 ms, and then the client is closed.
+
+Connections of users that clients have logged in as come in here with those clients' logins: what such a user may run
+is learnt when the first of them is given back.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Collection
+from functools import partial
+
+from proxy.commands.table import Lane
+from proxy.hotpath.ledger import Ledger
+from proxy.net.client import ClientConnection
+from proxy.net.connections import IDLE_KEPT, Connections
+from proxy.net.engine import Engine, described_by
+from proxy.net.knowledge import Knowledge
+from proxy.net.policies import Policies
+from proxy.net.pool import Pool, Wait
+from proxy.net.upstream import UpstreamConnection, read_reply
+from proxy.session.gate import Lingerer, PoolKey, PrivateLedger, Seeker
+
+_ATTEMPT_PATIENCE = 0.25
+_LINGER = 0.2
+
+_log = logging.getLogger("keyrail.route")
+
+
+class Lending:
+    """One route's connections, as its sessions see them."""
+
+    def __init__(
+        self, connections: Connections, known: Knowledge, policies: Policies, clients: Collection[ClientConnection]
+    ) -> None:
+        self._connections = connections
+        self._pools = connections.pools
+        self._settings = connections.settings
+        self._loop = connections.loop
+        self._known = known
+        self._policies = policies
+        self._clients = clients
+        self._learning: Counter[str | None] = Counter()
+
+    # Shared
+
+    def has_pool(self, key: PoolKey) -> bool:
+        """Whether connections of this pool are there, or can be opened without asking Redis for something new."""
+        if self._pools.alive(key):
+            return True
+        if key.user is not None or self._known.stranger or not self._known.hello:
+            return False
+        return self._pools.serve(key.database)
+
+    def shared(self, key: PoolKey, lane: Lane) -> UpstreamConnection | None:
+        """A shared connection that takes work now; another is opened when all are busy."""
+        # Nobody can open more connections for a user whose password is not known here: they have one lane.
+        lane = Lane.FAST if key.user is not None else lane
+        pool = self._pools.of(key)
+        found = pool.shared(lane)
+        if found is None:
+            self._connections.ensure(pool, lane)
+            found = pool.shared(lane)
+        return found
+
+    def await_shared(self, seeker: Seeker, key: PoolKey, lane: Lane) -> None:
+        """Wait for a shared connection: as long as there is one, otherwise 250 ms for an attempt under way."""
+        lane = Lane.FAST if key.user is not None else lane
+        pool = self._pools.of(key)
+        wait = Wait(seeker)
+        pool.waiting_shared[lane].append(wait)
+        self._loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, wait, pool, lane)
+
+    def _give_up_shared(self, wait: Wait, pool: Pool, lane: Lane) -> None:
+        if wait not in pool.waiting_shared[lane]:
+            return
+        if (pool.alive(lane) or self._learning[pool.key.user]) and not wait.seeker.gone:
+            self._loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, wait, pool, lane)
+            return
+        pool.waiting_shared[lane].remove(wait)
+        wait.seeker.close("no_upstream")
+
+    # Private
+
+    def private(self, key: PoolKey) -> UpstreamConnection | None:
+        """An idle connection for one client; for users without a password here, one of theirs set right."""
+        found = self._pools.of(key).take_idle()
+        if found is None and key.user is not None:
+            found = self._connections.convert(key)
+        return found
+
+    def await_private(self, seeker: Seeker, key: PoolKey) -> None:
+        """Wait for a private connection: for its login while Redis is known to be there, otherwise 250 ms."""
+        pool = self._pools.of(key)
+        wait = Wait(seeker)
+        pool.waiting_private.append(wait)
+        if key.user is None:
+            self._connections.open_private(pool)
+        for upstream in pool.lanes[Lane.FAST] if key.user is not None else ():
+            upstream.when_paid(partial(pool.wake, pool.waiting_private, 1))
+        ready = self._known.refusal is None and self._connections.alive()
+        patience = self._settings.connect_timeout if ready else _ATTEMPT_PATIENCE
+        self._loop.call_later(patience, self._give_up_private, wait, pool)
+
+    def _give_up_private(self, wait: Wait, pool: Pool) -> None:
+        if wait in pool.waiting_private:
+            pool.waiting_private.remove(wait)
+            wait.seeker.close("no_upstream")
+
+    def release(self, ledger: PrivateLedger) -> None:
+        """Take back a connection: to share it where its pool has none, else to lie ready for a single client."""
+        assert isinstance(ledger, UpstreamConnection)
+        if self._connections.closing or ledger.retiring or ledger.head is not None or ledger.relay or ledger.closed:
+            ledger.close()
+            return
+        user = ledger.key.user
+        if user is not None and user not in self._known.able:
+            self._learning[user] += 1
+            self._connections.start(self._learn_user(ledger, user))
+            return
+        pool = self._pools.of(ledger.key)
+        self._connections.account(ledger)
+        ledger.resume()
+        if self._settings.pooling and pool.shared(Lane.FAST) is None and pool.opening[Lane.FAST] == 0:
+            self._connections.share(pool, ledger, Lane.FAST)
+            return
+        most = IDLE_KEPT if user is None else self.logged_in(user)
+        pool.keep(ledger, self._loop.time(), max(most, len(pool.waiting_private)))
+        pool.wake(pool.waiting_private, 1)
+
+    def linger(self, session: Lingerer) -> None:
+        """A login is rarely followed by nothing."""
+        self._loop.call_later(_LINGER, session.linger_over)
+
+    def discard(self, ledger: Ledger) -> None:
+        """Close a connection at once."""
+        assert isinstance(ledger, UpstreamConnection)
+        ledger.abort()
+
+    def dismiss(self, ledger: Ledger) -> None:
+        """Close a connection whose state is not wanted, behind what was sent on it."""
+        assert isinstance(ledger, UpstreamConnection)
+        ledger.resume()
+        ledger.close()
+
+    # Users that clients have logged in as
+
+    def logged_in(self, user: str) -> int:
+        """How many clients are logged in as this user."""
+        return sum(client.key.user == user for client in self._clients)
+
+    async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
+        # The first login of a user: what Redis is, and what this user may run. Until then nobody else gets it.
+        try:
+            found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
+            learning = self._policies.learn_user(upstream, found or self._known.engine or Engine())
+            await asyncio.wait_for(learning, self._settings.connect_timeout)
+        except Exception:  # noqa: BLE001 - whatever it is, the connection is not handed to a client
+            _log.exception("user %s: nothing could be learnt on a new connection; it is closed", user)
+            upstream.abort()
+            return
+        finally:
+            self._learning[user] -= 1
+        self._known.able.setdefault(user, frozenset())
+        if self._known.refusal is not None:
+            for client in list(self._clients):
+                client.close("not_ready")
+        self.release(upstream)
+
+    def learn_again(self) -> None:
+        """The policy needs more than was asked about: find out anew what each user may run."""
+        self._known.able.pop(None, None)
+        self._connections.start(self._learn_home_again())
+        for key in self._pools.users():
+            # Where all connections of the user are busy, what was found out before holds, and the rest is unknown.
+            upstream = self._connections.convert(key)
+            if upstream is not None:
+                self._known.able.pop(key.user, None)
+                self.release(upstream)
+
+    async def _learn_home_again(self) -> None:
+        upstream = await self._connections.open_to_learn()
+        if upstream is not None:
+            self.release(upstream)

@@ -1,0 +1,128 @@
+"""The policy in force on one route, compiled for what each user may run.
+
+A rewrite may need a command that some user is not allowed, so there is a *regime* for each set of allowed commands.
+What is allowed is learnt on connections that are nobody's; whenever more is known, or another policy comes into force,
+the clients adopt new regimes. Former regimes are kept for a while: transactions end under them, and their plans still
+hold counts.
+"""
+
+from collections.abc import Collection
+
+from proxy.commands.table import Lane, State
+from proxy.hotpath.counters import Counters
+from proxy.hotpath.intake import Terms
+from proxy.net.client import ClientConnection
+from proxy.net.connect import Opened
+from proxy.net.engine import Engine, probe
+from proxy.net.knowledge import NAMES, Knowledge
+from proxy.net.upstream import UpstreamConnection
+from proxy.net.verdicts import Verdicts
+from proxy.policy.compile import compile_policy
+from proxy.policy.model import Policy
+from proxy.session.gate import PoolKey, Regime
+from proxy.wire.request import Request
+
+_FORMER_KEPT = 8
+
+
+class Policies:
+    """The policy in force, ``generation`` being its number, and the one that is prepared to follow it."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        generation: int,
+        known: Knowledge,
+        counters: Counters,
+        clients: Collection[ClientConnection],
+    ) -> None:
+        self.generation = generation
+        self._policy = policy
+        self._known = known
+        self._counters = counters
+        self._clients = clients
+        self._prepared: tuple[Policy, int] | None = None
+        self._request = Request()
+        self._regimes: dict[frozenset[str], Regime] = {}
+        self._former: list[Regime] = []
+
+    def prepare(self, policy: Policy, generation: int) -> None:
+        """Compile a policy without putting it in force. Raises what compiling raises."""
+        compile_policy(policy, self._known.table())
+        self._prepared = policy, generation
+
+    @property
+    def prepared(self) -> bool:
+        """Whether a policy waits to be put in force."""
+        return self._prepared is not None
+
+    def commit(self) -> bool:
+        """Put the prepared policy in force, and say whether it needs commands that nobody has asked about.
+
+        The clients do not know it before ``renew``.
+        """
+        assert self._prepared is not None
+        needed_before = self._needs()
+        self._policy, self.generation = self._prepared
+        self._prepared = None
+        return bool(self._needs() - needed_before)
+
+    def renew(self) -> None:
+        """Let all clients adopt what is in force now; those inside MULTI finish under what they began with."""
+        self._former = [*self._former, *self._regimes.values()][-_FORMER_KEPT:]
+        self._regimes = {}
+        for client in list(self._clients):
+            client.adopt()
+
+    def regime(self, key: PoolKey) -> Regime:
+        """The policy as compiled for what this pool's user may run."""
+        able = self._known.able.get(key.user, frozenset())
+        regime = self._regimes.get(able)
+        if regime is None:
+            table = self._known.table()
+            policy = compile_policy(self._policy, table, able)
+            pooled = bytes(
+                state == State.POOL and lane == Lane.FAST.value
+                for state, lane in zip(table.states, table.lanes, strict=True)
+            )
+            pinned = bytes(state == State.POOL for state in table.states)
+            terms = Terms(policy.plan, table.lookup, table.keys, self._counters, self._request, pooled, pinned)
+            regime = self._regimes[able] = Regime(terms, policy, table, self.generation)
+        return regime
+
+    # Learning
+
+    def _needs(self) -> frozenset[str]:
+        return compile_policy(self._policy, self._known.table()).needs | {NAMES}
+
+    async def learn(self, opened: Opened) -> None:
+        """What the first connection to an engine tells: the others find it known. Raises ConnectionResetError."""
+        self._known.stranger = opened.stranger
+        self._known.hello = opened.hello
+        if opened.engine is not None:
+            await self.learn_user(opened.upstream, opened.engine)
+
+    async def learn_user(self, upstream: UpstreamConnection, found: Engine) -> None:
+        """Find out what the user of a connection may run. Raises ConnectionResetError."""
+        user = upstream.key.user
+        if not await self._known.meet(upstream, found) or user in self._known.able:
+            return
+        needs = self._needs()
+        able = self._known.able[user] = await probe(upstream, needs)
+        self.renew()
+        engine = self._known.engine
+        if user is None and engine is not None:
+            missing = sorted(needs - able - {NAMES})
+            engine.features_off += [f"rewrites to {name} ({name} is not allowed or not known)" for name in missing]
+
+    # Figures
+
+    def count_into(self, verdicts: Verdicts) -> None:
+        """Add what the plans have done by themselves since the last call."""
+        for regime in [*self._regimes.values(), *self._former]:
+            changed = regime.terms.plan.changed
+            for command_id, hits in regime.policy.lowered.items():
+                count = changed[command_id]
+                changed[command_id] = 0
+                for hit in hits if count else ():
+                    verdicts.add(hit, count)
