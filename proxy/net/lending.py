@@ -53,7 +53,7 @@ class Lending:
             return True
         if key.user is not None or self._known.stranger or not self._known.hello:
             return False
-        return self._pools.serve(key.database)
+        return self._pools.reaches(key.database)
 
     def shared(self, key: PoolKey, lane: Lane) -> UpstreamConnection | None:
         """A shared connection that takes work now; another is opened when all are busy."""
@@ -77,7 +77,9 @@ class Lending:
     def _give_up_shared(self, wait: Wait, pool: Pool, lane: Lane) -> None:
         if wait not in pool.waiting_shared[lane]:
             return
-        if (pool.alive(lane) or self._learning[pool.key.user]) and not wait.seeker.gone:
+        # While Redis is known to be there, an attempt under way is waited for: it has a time limit of its own.
+        coming = self._connections.alive() and pool.opening[lane] > 0
+        if (pool.alive(lane) or coming or self._learning[pool.key.user]) and not wait.seeker.gone:
             self._loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, wait, pool, lane)
             return
         pool.waiting_shared[lane].remove(wait)

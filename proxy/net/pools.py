@@ -30,7 +30,7 @@ class Pools:
         pool = self._pools.get(key)
         return pool is not None and pool.alive(Lane.FAST)
 
-    def serve(self, database: int) -> bool:
+    def reaches(self, database: int) -> bool:
         """Whether the route's own login has connections of this database."""
         return any(
             key.database == database and key.user is None and pool.alive(Lane.FAST) for key, pool in self._pools.items()
