@@ -3,7 +3,7 @@
     yaml_source.py   YAML read strictly: every scalar is text, every value knows its line
     errors.py        problems, all reported at once
     fields.py        one value of a file as a duration, a span, a choice …
-    guardrails.py    the YAML of each guardrail
+    guardrails/      the YAML of each guardrail, one file each
     model.py         a policy, loaded
     load.py          a file -> Policy
     contradictions.py   what rules of one policy may not say together

@@ -15,14 +15,10 @@ from typing import Literal, TypeAlias, assert_never
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
-from proxy.policy.model import Mode, OnError, Policy, PolicyRule
+from proxy.policy.model import Mode, OnError, Policy
 from proxy.rules.context import Context
-from proxy.rules.lifetime import Lifetime, LifetimeSettings
 from proxy.rules.lowering import Lowering, NameCheck
-from proxy.rules.names import NamesSettings, Naming
 from proxy.rules.order import ORDER
-from proxy.rules.refuse import Refusal, RefuseSettings
-from proxy.rules.replace import Replacement, ReplaceSettings
 from proxy.rules.rule import Binding, Rule
 from proxy.rules.verdict import PASS, Pass, Refuse, ReplyEdit, Rewrite, Verdict, refusal
 
@@ -155,22 +151,8 @@ def compile_policy(
     active = (rule for rule in policy.rules if rule.mode is not Mode.OFF)
     ordered = sorted(active, key=lambda rule: ORDER.index(type(rule.settings)))
     binding = Binding(table, available, seed)
-    return CompiledPolicy(policy, table, tuple((_bind(rule, binding), rule.mode) for rule in ordered))
-
-
-def _bind(rule: PolicyRule, binding: Binding) -> Rule:
-    settings = rule.settings
-    match settings:
-        case RefuseSettings():
-            return Refusal(rule.name, settings, rule.wording, binding)
-        case NamesSettings():
-            return Naming(rule.name, settings, rule.wording)
-        case ReplaceSettings():
-            return Replacement(rule.name, settings, binding)
-        case LifetimeSettings():
-            return Lifetime(rule.name, settings, rule.wording, binding)
-        case _:
-            assert_never(settings)
+    rules = ((rule.settings.bind(rule.name, rule.wording, binding), rule.mode) for rule in ordered)
+    return CompiledPolicy(policy, table, tuple(rules))
 
 
 def _lower_command(spec: Spec, steps: list[_Step]) -> Lowering:

@@ -22,8 +22,7 @@ from proxy.policy.fields import Fields, choice, read_fields, read_line, read_map
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.yaml_source import Problems, Scalar, Value, read_yaml
-from proxy.rules.order import Settings
-from proxy.rules.rule import Wording
+from proxy.rules.rule import Settings, Wording
 
 _VERSION = "1"
 _MODES = {mode.value: mode for mode in Mode}

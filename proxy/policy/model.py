@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from proxy.policy.errors import Where
-from proxy.rules.order import Settings
-from proxy.rules.rule import Wording
+from proxy.rules.rule import Settings, Wording
 
 
 class Mode(StrEnum):

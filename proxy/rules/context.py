@@ -8,7 +8,8 @@ from dataclasses import dataclass
 class Context:
     """The client and the moment that a command is judged in.
 
-    `now` is in seconds since the epoch; `random` returns a number in [0, 1).
+    `now` is in seconds since the epoch; `random` returns a number in [0, 1). `app` is the policy's name for the
+    application that the client belongs to, empty where it is unknown.
     """
 
     user: str
@@ -17,3 +18,4 @@ class Context:
     in_transaction: bool
     now: float
     random: Callable[[], float]
+    app: str = ""

@@ -47,6 +47,10 @@ class LifetimeSettings:
         """The TTL that belongs to a random number in [0, 1)."""
         return max(1, round(self.default * (1 + self.jitter * (2 * chance - 1))))
 
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Lifetime":
+        """The rule itself."""
+        return Lifetime(name, self, wording, binding)
+
 
 class Lifetime:
     """The default TTL of strings."""

@@ -11,7 +11,7 @@ from proxy.commands.command import Command, Key
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import UNLIMITED, Lowering, NameCheck
-from proxy.rules.rule import Wording
+from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Verdict, refusal
 
 _VISIBLE = bytes(range(0x21, 0x7F))
@@ -52,6 +52,10 @@ class NamesSettings:
         if self.max_segments == self.min_segments:
             return str(self.min_segments)
         return f"{self.min_segments} to {self.max_segments}"
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "Naming":
+        """The rule itself."""
+        return Naming(name, self, wording)
 
 
 class Naming:

@@ -10,15 +10,16 @@ whatever changes it:
 4. ``lifetime``: last, for it completes a write that every other rule has let through.
 """
 
-from typing import TypeAlias
-
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import NamesSettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
+from proxy.rules.rule import Settings
 
-Settings: TypeAlias = RefuseSettings | NamesSettings | ReplaceSettings | LifetimeSettings
-"""What a policy can say about a guardrail; one type for each."""
-
-ORDER: tuple[type[Settings], ...] = (RefuseSettings, NamesSettings, ReplaceSettings, LifetimeSettings)
+ORDER: tuple[type[Settings], ...] = (
+    RefuseSettings,
+    NamesSettings,
+    ReplaceSettings,
+    LifetimeSettings,
+)
 """First to last."""

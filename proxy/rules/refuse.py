@@ -33,6 +33,10 @@ class RefuseSettings:
 
     commands: tuple[str, ...]
 
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Refusal":
+        """The rule itself."""
+        return Refusal(name, self, wording, binding)
+
 
 class Refusal:
     """A list of commands that do not reach Redis."""

@@ -13,7 +13,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
-from proxy.rules.rule import Binding, takes
+from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
 
 _NAME_AND_ARGUMENTS = -2
@@ -25,6 +25,10 @@ class ReplaceSettings:
     """Pairs of a command and the one that runs in its place, both in capitals."""
 
     pairs: tuple[tuple[str, str], ...]
+
+    def bind(self, name: str, _wording: Wording, binding: Binding) -> "Replacement":
+        """The rule itself."""
+        return Replacement(name, self, binding)
 
 
 class Replacement:

@@ -45,6 +45,13 @@ def takes(spec: Spec, argc: int) -> bool:
     return argc == spec.arity if spec.arity >= 0 else argc >= -spec.arity
 
 
+class Settings(Protocol):
+    """What a policy says about one guardrail: a frozen value, defaults included."""
+
+    def bind(self, name: str, wording: Wording, binding: Binding, /) -> "Rule":
+        """The rule itself."""
+
+
 class Rule(Protocol):
     """One guardrail of a policy, bound to a command table."""
 

@@ -19,10 +19,9 @@ from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import CHARACTERS, NamesSettings
-from proxy.rules.order import Settings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
-from proxy.rules.rule import Wording
+from proxy.rules.rule import Settings, Wording
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Rewrite
 from proxy.wire.request import Request
