@@ -1,0 +1,57 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
+"""The walker over a schema's automaton: which entry owns a key, in one pass over its bytes.
+
+All patterns are one deterministic automaton (``proxy.schema.automaton`` makes it), so the number of patterns does not
+matter: each byte of the key is one look-up. The bytes fall into classes that no pattern tells apart. A state is a row
+of ``width`` numbers: for each class where the row of the next state begins, and last the owner of a key that ends
+there. Row 0 is the state that no key leaves again; its owner is nobody.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+_NOBODY = -1
+NOBODY = _NOBODY
+
+
+class Automaton:
+    """`classes` has the class of each of the 256 bytes; `rows` the states' rows, of which the one at `start` is
+    where every key begins."""
+
+    def __init__(self, classes: bytes, rows: Sequence[int], start: int) -> None:
+        if len(classes) != 256:
+            raise ValueError("every byte has a class")
+        self.classes = classes
+        self.rows = array("i", rows)
+        self.width = max(classes) + 2
+        self.start = start
+        if len(self.rows) % self.width or any(not 0 <= each < len(self.rows) for each in self._steps()):
+            raise ValueError("a row leads out of the automaton")
+
+    def _steps(self) -> list[int]:
+        rows = list(self.rows)
+        return [self.start, *(each for i, each in enumerate(rows) if i % self.width != self.width - 1)]
+
+    @property
+    def states(self) -> int:
+        """How many states there are."""
+        return len(self.rows) // self.width
+
+    def owner(self, key: bytes) -> int:
+        """The number of the entry that owns the key; NOBODY if none does."""
+        return self.find(key, 0, len(key))
+
+    def find(self, p: bytes, start: int, end: int) -> int:
+        """The owner of the key between the offsets."""
+        return self._walk(p, start, end, self.classes)
+
+    def _walk(self, p: bytes, start: int, end: int, classes: bytes) -> int:
+        row = self.start
+        i = start
+        while i < end:
+            row = self.rows[row + classes[p[i]]]
+            if row == 0:
+                return _NOBODY
+            i += 1
+        return self.rows[row + self.width - 1]

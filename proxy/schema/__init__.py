@@ -1,0 +1,9 @@
+"""Key schemas: which keys there are, by their patterns, and whose entry a key belongs to.
+
+    expressions.py   regular expressions over bytes, as values
+    patterns.py      the pattern language: text -> Pattern
+    entries.py       what a schema says of the keys of each pattern
+    automaton.py     all patterns of a schema -> one automaton that tells the owner of a key in one pass
+
+The walker itself is ``proxy.hotpath.automaton``, which is compiled.
+"""

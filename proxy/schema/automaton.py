@@ -1,0 +1,224 @@
+"""All patterns of a schema as one automaton, which tells in one pass over a key which entry owns it.
+
+Every pattern is a regular language; the automaton runs all of them side by side (subset construction), so where a key
+ends it is known which patterns match it. Of those the most specific owns the key:
+
+- a pattern whose language lies within another's is the more specific of the two;
+- of any other two it is the one that is more specific in the first segment where they differ in that (``patterns``
+  has the order).
+
+The order of the file never matters. What that leaves open is an error: two patterns that match the same key, neither
+the more specific. So is a pattern that owns no key, because more specific ones take all of them.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from proxy.hotpath.automaton import NOBODY, Automaton
+from proxy.schema.expressions import ByteSet, Positions
+from proxy.schema.patterns import Pattern
+
+MOST_STATES = 50_000
+_PLEASANT = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_.-"
+"""The bytes that an example is made of where it may choose, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """Two patterns, by their numbers, of which neither is the more specific, and a key that both match."""
+
+    first: int
+    second: int
+    example: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A pattern that owns no key, and those that take its keys from it; none if it matches no key at all."""
+
+    pattern: int
+    owners: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """Patterns that together need more than MOST_STATES states."""
+
+    states: int
+
+
+Flaw: TypeAlias = Tie | Unreachable | TooLarge
+
+
+class SchemaError(ValueError):
+    """Patterns that do not tell whose each key is; `flaws` are all that is wrong with them."""
+
+    def __init__(self, flaws: Sequence[Flaw]) -> None:
+        super().__init__("; ".join(map(str, flaws)))
+        self.flaws = tuple(flaws)
+
+
+def compile_patterns(patterns: Sequence[Pattern], most_states: int = MOST_STATES) -> Automaton:
+    """The automaton that finds the owner of a key: its number in `patterns`. Raises SchemaError."""
+    building = _Construction(patterns)
+    if not building.run(most_states):
+        raise SchemaError([TooLarge(most_states)])
+    matches = _Matches(patterns, building.matches)
+    flaws = matches.flaws(building.examples())
+    if flaws:
+        raise SchemaError(flaws)
+    return building.automaton([matches.owner_of(found) for found in building.matches])
+
+
+_State: TypeAlias = tuple[frozenset[int], frozenset[int]]
+"""The positions that may read the next byte, and the patterns that match a key which ends here."""
+
+
+class _Construction:
+    """The subset construction. State 0 is that of no way on; without any pattern it is the start too."""
+
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        positions = Positions()
+        self._pattern_of: dict[int, int] = {}
+        starts: set[int] = set()
+        for number, pattern in enumerate(patterns):
+            ends = positions.add(pattern.expression)
+            starts |= ends.first
+            self._pattern_of |= dict.fromkeys(ends.last, number)
+        self._follow = [frozenset(each) for each in positions.follow]
+        self._classes = _byte_classes(set(positions.reads))
+        self._width = max(self._classes) + 1
+        members = {read: self._classes_in(read) for read in set(positions.reads)}
+        self._reads = [members[read] for read in positions.reads]
+        nothing: frozenset[int] = frozenset()
+        self._numbers: dict[_State, int] = {(nothing, nothing): 0}
+        self._states: list[_State] = [(nothing, nothing)]
+        self._start = self._number_of((frozenset(starts), nothing))
+        self._steps: list[list[int]] = []
+        self._reached_by = [(0, 0)] * len(self._states)
+
+    def _classes_in(self, read: ByteSet) -> tuple[int, ...]:
+        return tuple(sorted({self._classes[byte] for byte in range(256) if read >> byte & 1}))
+
+    def _number_of(self, state: _State) -> int:
+        number = self._numbers.setdefault(state, len(self._states))
+        if number == len(self._states):
+            self._states.append(state)
+        return number
+
+    def run(self, most_states: int) -> bool:
+        """Find all states; False if there are too many."""
+        while len(self._steps) < len(self._states) <= most_states:
+            number = len(self._steps)
+            reading: list[list[int]] = [[] for _ in range(self._width)]
+            for position in sorted(self._states[number][0]):
+                for each in self._reads[position]:
+                    reading[each].append(position)
+            targets: dict[tuple[int, ...], int] = {}
+            step = []
+            for byte_class, read in enumerate(map(tuple, reading)):
+                if read not in targets:
+                    targets[read] = self._number_of(self._behind(read))
+                    if len(self._states) > len(self._reached_by):
+                        self._reached_by.append((number, byte_class))
+                step.append(targets[read])
+            self._steps.append(step)
+        return len(self._states) <= most_states
+
+    def _behind(self, read: tuple[int, ...]) -> _State:
+        pending = frozenset().union(*(self._follow[position] for position in read))
+        return pending, frozenset(self._pattern_of[position] for position in read if position in self._pattern_of)
+
+    @property
+    def matches(self) -> list[frozenset[int]]:
+        """The patterns that match a key which ends in each state."""
+        return [matched for _, matched in self._states]
+
+    def examples(self) -> dict[frozenset[int], bytes]:
+        """A shortest key for each set of patterns that match one together."""
+        found: dict[frozenset[int], bytes] = {}
+        best = [min(self._bytes_of(each), key=_unpleasantness) for each in range(self._width)]
+        for number, matched in enumerate(self.matches):  # in the order that the states were reached in
+            if matched and matched not in found:
+                key = bytearray()
+                at = number
+                while at != self._start:
+                    at, byte_class = self._reached_by[at]
+                    key.append(best[byte_class])
+                found[matched] = bytes(reversed(key))
+        return found
+
+    def _bytes_of(self, byte_class: int) -> list[int]:
+        return [byte for byte in range(256) if self._classes[byte] == byte_class]
+
+    def automaton(self, owners: Sequence[int]) -> Automaton:
+        """The whole as the walker reads it."""
+        width = self._width + 1
+        rows = array("i")
+        for step, owner in zip(self._steps, owners, strict=True):
+            rows.extend(target * width for target in step)
+            rows.append(owner)
+        return Automaton(self._classes, rows, self._start * width)
+
+
+def _byte_classes(sets: set[ByteSet]) -> bytes:
+    """For each byte its class: bytes are in one class if every set holds either both or neither."""
+    ordered = sorted(sets)
+    numbers: dict[tuple[int, ...], int] = {}
+    return bytes(
+        numbers.setdefault(tuple(each >> byte & 1 for each in ordered), len(numbers)) for byte in range(256)
+    )
+
+
+def _unpleasantness(byte: int) -> tuple[int, bool]:
+    place = _PLEASANT.find(byte)
+    return (len(_PLEASANT) if place < 0 else place), not 0x21 <= byte < 0x7F
+
+
+class _Matches:
+    """Which patterns match keys together, and which of them owns such keys."""
+
+    def __init__(self, patterns: Sequence[Pattern], matches: Sequence[frozenset[int]]) -> None:
+        self._specificity = [pattern.specificity for pattern in patterns]
+        self._together = dict.fromkeys(each for each in matches if each)
+        # A pattern's language lies within another's if every key that it matches is matched by the other too.
+        self._within: list[frozenset[int]] = [frozenset() for _ in patterns]
+        for number in range(len(patterns)):
+            sharing = [each for each in self._together if number in each]
+            self._within[number] = frozenset.intersection(*sharing) if sharing else frozenset()
+        self._owners = {each: self._winners(each) for each in self._together}
+
+    def _beats(self, one: int, other: int) -> bool:
+        within, around = other in self._within[one], one in self._within[other]
+        if within or around:
+            return within and not around
+        return self._specificity[one] < self._specificity[other]
+
+    def _winners(self, together: frozenset[int]) -> list[int]:
+        """Those that no other beats: one, or it is a tie."""
+        ordered = sorted(together)
+        unbeaten = [one for one in ordered if not any(self._beats(other, one) for other in ordered)]
+        return unbeaten or ordered
+
+    def owner_of(self, matched: frozenset[int]) -> int:
+        """The owner of keys that these patterns match."""
+        return self._owners[matched][0] if matched else NOBODY
+
+    def flaws(self, examples: dict[frozenset[int], bytes]) -> list[Flaw]:
+        """Every tie, and every pattern that owns nothing although it is in no tie."""
+        ties: dict[tuple[int, int], Tie] = {}
+        for matched, winners in self._owners.items():
+            for second in winners[1:]:
+                pair = winners[0], second
+                ties.setdefault(pair, Tie(*pair, examples[matched]))
+        owning = {number for winners in self._owners.values() for number in winners}
+        unreachable = [
+            Unreachable(number, self._takers(number)) for number in range(len(self._within)) if number not in owning
+        ]
+        return [*ties.values(), *unreachable]
+
+    def _takers(self, number: int) -> tuple[int, ...]:
+        winners = [winners for matched, winners in self._owners.items() if number in matched]
+        return tuple(sorted({each for found in winners for each in found}))

@@ -1,0 +1,66 @@
+"""What a schema says of its keys: one entry for each pattern, and the schema that finds a key's entry."""
+
+from dataclasses import dataclass
+
+from proxy.hotpath.automaton import NOBODY
+from proxy.schema.automaton import compile_patterns
+from proxy.schema.patterns import Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLifetime:
+    """How long keys of an entry live, in seconds.
+
+    `permanent` is for ever, on purpose; nothing else is then said. `default` is for keys written without a TTL,
+    spread by `jitter` (a share of it, 0 <= jitter < 1). TTLs lie from `least` to `most`. With `sliding` each access
+    renews the default; with `required` a write without a TTL is wrong.
+    """
+
+    permanent: bool = False
+    default: int | None = None
+    least: int | None = None
+    most: int | None = None
+    jitter: float = 0.0
+    sliding: bool = False
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeySize:
+    """How large values may be: the bytes of one value, and the members of a collection; None is no limit."""
+
+    most_bytes: int | None = None
+    most_members: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """One entry of a schema. `app` is the application whose keys these are, "" if that is not said.
+
+    `type` is one of Redis's own words (string, hash, list, set, zset, stream …), and None where anything goes, as
+    `lifetime` and `size` are.
+    """
+
+    name: str
+    pattern: Pattern
+    type: str | None = None
+    lifetime: KeyLifetime | None = None
+    size: KeySize | None = None
+    about: str = ""
+    app: str = ""
+
+
+class Schema:
+    """All entries, and the automaton that finds the one that owns a key: its number in `entries`.
+
+    Raises SchemaError for patterns that do not tell whose each key is.
+    """
+
+    def __init__(self, entries: tuple[KeyEntry, ...]) -> None:
+        self.entries = entries
+        self.automaton = compile_patterns([entry.pattern for entry in entries])
+
+    def entry_of(self, key: bytes) -> KeyEntry | None:
+        """The entry that owns the key."""
+        owner = self.automaton.owner(key)
+        return None if owner == NOBODY else self.entries[owner]
