@@ -2,7 +2,8 @@ cimport cython
 
 from proxy.wire.reply cimport ReplyScanner
 
-cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _MESSAGE, _CONFIRMATION, _REPLY
+cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP
+cdef int _MESSAGE, _CONFIRMATION, _REPLY
 cdef int _MINUS, _STAR, _PUSH
 
 
@@ -83,7 +84,7 @@ cdef class Ledger:
     cdef Py_ssize_t _special(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
     @cython.locals(count=cython.Py_ssize_t, hidden=cython.Py_ssize_t, position=cython.Py_ssize_t,
-                   index=cython.Py_ssize_t, first=Entry, last=Entry)
+                   index=cython.Py_ssize_t, fate=cython.int, unwraps=cython.bint, first=Entry, last=Entry)
     cdef Py_ssize_t _expand(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                             Py_ssize_t n) except -3
     cdef tuple _chain(self, Entry first, Entry last, Entry entry)

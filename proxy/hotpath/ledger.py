@@ -14,6 +14,10 @@ many frames are due, and their fate:
     MEMBERS   EXEC's array: ``payload`` maps positions to entries for these members; the rest is forwarded
     CONFIRM   SUBSCRIBE and its kin: ``payload`` is (verb, count); count() gives the number of confirmations where the
               command did not name it
+    NOTE      the whole frame is handed to ``payload(frame)``, and nothing is sent: a hidden reply that tells something
+    UNWRAP    EXEC's reply where the proxy itself has put MULTI and EXEC around a client's command: ``payload`` is
+              (members, instead). Of the array each member has an entry, and its head is dropped; any other reply is
+              handed whole to instead(frame), and what that returns is sent
 
     head        reply frame                         error frame            push frame (``>``)          end of stream
     (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
@@ -38,6 +42,8 @@ _EDIT = 4
 _PEEK = 5
 _MEMBERS = 6
 _CONFIRM = 7
+_NOTE = 8
+_UNWRAP = 9
 FORWARD = _FORWARD
 HIDE = _HIDE
 LOCAL = _LOCAL
@@ -46,6 +52,8 @@ EDIT = _EDIT
 PEEK = _PEEK
 MEMBERS = _MEMBERS
 CONFIRM = _CONFIRM
+NOTE = _NOTE
+UNWRAP = _UNWRAP
 
 _MINUS = 45
 _STAR = 42
@@ -316,7 +324,7 @@ class Ledger:
             if n >= 0 and p[i] == _MINUS:
                 self.hidden_errors += 1
             return n
-        if fate == _PEEK or fate == _MEMBERS:
+        if fate == _PEEK or fate == _MEMBERS or (fate == _UNWRAP and p[i] == _STAR):
             n = self._line_end(p, i, size)
             if n < 0:
                 return n
@@ -332,6 +340,10 @@ class Ledger:
             self._deliver(entry.creditor, entry.payload)
         elif fate == _EDIT:
             self._deliver(entry.creditor, entry.payload(data[i:n]))
+        elif fate == _NOTE:
+            entry.payload(data[i:n])
+        elif fate == _UNWRAP:
+            self._deliver(entry.creditor, entry.payload[1](data[i:n]))
         elif p[i] == _MINUS:  # _CONFIRM: one error for the whole command
             self._deliver(entry.creditor, data[i:n])
             self._settle(entry, entry.due if entry.due > 0 else 1, True)
@@ -343,14 +355,17 @@ class Ledger:
 
     def _expand(self, entry: Entry, data: bytes, p: bytes, i: int, n: int) -> int:
         # EXEC's array becomes its members, each an entry at the head. A null or an error passes as it is.
+        unwraps = entry.fate == _UNWRAP
+        fates = entry.payload[0] if unwraps else entry.payload
         digits = data[i + 1 : n - 2]
         if p[i] == _STAR and not digits.isdigit() and digits != b"-1":
             return -1
         count = int(digits) if p[i] == _STAR else -1
+        if unwraps and count != len(fates):
+            return -1
         if count <= 0:
             entry.fate = _FORWARD
             return i
-        fates = entry.payload
         hidden = 0
         first = None
         last = None
@@ -362,12 +377,13 @@ class Ledger:
             if index > position:
                 first, last = self._chain(first, last, Entry(entry.creditor, index - position, _FORWARD, None))
             first, last = self._chain(first, last, Entry(entry.creditor, 1, fate, payload))
-            if fate == _HIDE:
+            if fate == _HIDE or fate == _NOTE:
                 hidden += 1
             position = index + 1
         if position < count:
             first, last = self._chain(first, last, Entry(entry.creditor, count - position, _FORWARD, None))
-        self._deliver(entry.creditor, b"*%d\r\n" % (count - hidden))
+        if not unwraps:
+            self._deliver(entry.creditor, b"*%d\r\n" % (count - hidden))
         entry.creditor.owed += count - 1
         assert last is not None, "count is at least 1"
         last.next = entry.next

@@ -371,3 +371,61 @@ def an_array_that_is_too_short_is_out_of_step(module: ModuleType) -> None:
     bench.ledger.owe(client, 1, module.MEMBERS, {2: (module.HIDE, None)})
     bench.ledger.receive(b"*2\r\n+a\r\n+b\r\n")
     assert bench.events == ["out of step"]
+
+
+# NOTE and UNWRAP: hidden commands around a client's
+
+
+def a_note_is_taken_and_not_sent(module: ModuleType) -> None:
+    for frame in (ONE, ERROR, BULK):
+        bench = Bench(module)
+        client = bench.client()
+        noted: list[bytes] = []
+        bench.ledger.owe(client, 1, module.NOTE, noted.append)
+        bench.ledger.submit(client, b"x", 1)
+        bench.ledger.receive(frame[:-1])
+        bench.ledger.receive(frame[-1:] + OK)
+        assert (noted, heard(client), client.owed) == ([frame], OK, 0)
+
+
+def a_note_among_members_is_hidden(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    noted: list[bytes] = []
+    bench.ledger.owe(client, 1, module.MEMBERS, {1: (module.NOTE, noted.append)})
+    bench.ledger.receive(b"*3\r\n" + OK + ONE + BULK)
+    assert (noted, heard(client), client.owed) == ([ONE], b"*2\r\n" + OK + BULK, 0)
+
+
+def what_was_wrapped_comes_out_alone(module: ModuleType) -> None:
+    for frame in (OK, ERROR, BULK, b"*2\r\n:1\r\n$-1\r\n"):
+        bench = Bench(module)
+        client = bench.client()
+        noted: list[bytes] = []
+        members = {0: (module.NOTE, noted.append), 1: (module.PEEK, noted.append), 2: (module.HIDE, None)}
+        bench.ledger.owe(client, 1, module.UNWRAP, (members, lambda frame: b"instead"))
+        bench.ledger.submit(client, b"x", 1)
+        for byte in b"*3\r\n" + ONE + frame + ERROR + OK:
+            bench.ledger.receive(bytes([byte]))
+        assert noted == [ONE, frame[: frame.index(b"\n") + 1]]
+        assert (heard(client), client.owed, bench.owed()) == (frame + OK, 0, [])
+
+
+def what_comes_instead_of_an_array_is_told_of(module: ModuleType) -> None:
+    for frame in (ERROR, b"_\r\n", OK):
+        bench = Bench(module)
+        client = bench.client()
+        payload = ({0: (module.HIDE, None), 1: (module.FORWARD, None)}, lambda frame: b"<" + frame)
+        bench.ledger.owe(client, 1, module.UNWRAP, payload)
+        bench.ledger.receive(frame[:-1])
+        bench.ledger.receive(frame[-1:])
+        assert (heard(client), client.owed, bench.owed()) == (b"<" + frame, 0, [])
+
+
+def a_wrapping_of_another_size_is_out_of_step(module: ModuleType) -> None:
+    for line in (b"*1\r\n", b"*3\r\n", b"*0\r\n", b"*-1\r\n"):
+        bench = Bench(module)
+        payload = ({0: (module.HIDE, None), 1: (module.FORWARD, None)}, lambda frame: frame)
+        bench.ledger.owe(bench.client(), 1, module.UNWRAP, payload)
+        bench.ledger.receive(line)
+        assert bench.events == ["out of step"]

@@ -22,7 +22,7 @@ def test_case(case: Any) -> None:
     case(ledger)
 
 
-fates = st.sampled_from(["forward", "hide", "local", "replace", "edit", "peek", "members"])
+fates = st.sampled_from(["forward", "hide", "local", "replace", "edit", "peek", "members", "note"])
 steps = st.lists(st.tuples(st.integers(0, 2), fates, st.sampled_from(FRAMES), st.booleans()), max_size=12)
 
 
@@ -64,6 +64,9 @@ def queue(bench: Bench, client: Any, fate: str, frame: bytes) -> bytes:
         keeper.submit(client, b"x", 1)
     elif fate == "hide":
         keeper.owe(client, 1, ledger.HIDE, None)
+        return b""
+    elif fate == "note":
+        keeper.owe(client, 1, ledger.NOTE, lambda frame: None)
         return b""
     elif fate == "replace":
         keeper.owe(client, 1, ledger.REPLACE, ERROR)
