@@ -95,6 +95,15 @@ _DROPS_TTL = _names("""
     MSET MSETEX PERSIST RENAME RESTORE RESTORE-ASKING SDIFFSTORE SET SINTERSTORE SORT SUNIONSTORE ZDIFFSTORE
     ZINTERSTORE ZRANGESTORE ZUNIONSTORE""")
 
+HANDSHAKE = _names("""
+    AUTH CLIENT|CAPA CLIENT|GETNAME CLIENT|ID CLIENT|SETINFO CLIENT|SETNAME CLIENT|TRACKING CLUSTER|INFO
+    CLUSTER|NODES CLUSTER|SHARDS CLUSTER|SLOTS COMMAND COMMAND|COUNT COMMAND|DOCS COMMAND|INFO HELLO INFO READONLY
+    ROLE""")
+"""What client libraries send while they connect, and whose errors they branch on."""
+
+_ALSO_CHANGES_DATA = _names("DEBUG EVAL EVALSHA FCALL REPLICAOF SLAVEOF")
+"""Commands that may change or replace data without a flag that says so."""
+
 READ_KEYS = frozenset({"PFCOUNT"})
 """Commands whose keys are read although the engine says RW: PFCOUNT only writes its own cache into them."""
 
@@ -136,7 +145,13 @@ def drops_ttl(name: str) -> bool:
     return name in _DROPS_TTL
 
 
+def may_change_data(name: str, flags: frozenset[str]) -> bool:
+    """Whether the command may change what is stored: of a module's command the worst is assumed."""
+    return "write" in flags or name in _ALSO_CHANGES_DATA or ("module" in flags and "readonly" not in flags)
+
+
 def decided_names() -> frozenset[str]:
     """Every command that the lists above name: each must exist in the table."""
     listed = _STATELESS | _SLOW | _CREATES | _NEVER_CREATES | _DROPS_TTL | READ_KEYS | _STATE_OF.keys()
+    listed |= HANDSHAKE | _ALSO_CHANGES_DATA
     return frozenset(name for name in listed if not name.endswith("|*"))

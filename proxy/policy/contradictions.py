@@ -10,7 +10,8 @@ from proxy.commands.table import STANDARD
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.yaml_source import Problems
 from proxy.rules.lifetime import LifetimeSettings
-from proxy.rules.refuse import RefuseSettings, covered
+from proxy.rules.listing import covered, entry_of
+from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 
 
@@ -44,6 +45,9 @@ def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, Poli
 
 
 def _names_refused(command: str) -> set[str]:
+    entry = entry_of(command, STANDARD)
+    if entry.words:
+        return {command}
     return {command} | {spec.display for spec in covered(STANDARD.find(command), STANDARD)}
 
 

@@ -5,6 +5,8 @@
     rule.py       what a rule is: judge, and the plan that may judge in its place
     lowering.py   one command's plan operations, gathered from the rules that touch it
     order.py      which guardrail goes before which, and why
+    listing.py    commands as policies list them
+    handshake.py  refusals in Redis's own words, for what client libraries send while they connect
     refuse.py     commands that are refused
     replace.py    commands that run under another name (DEL as UNLINK)
     names.py      how keys may be named

@@ -20,6 +20,7 @@ from tests.policy.given import policy
             "rules.b.refuse: found CONFIG SET, expected each command refused once",
         ),
         ("refuse: [REPLICAOF]", "refuse: [SLAVEOF]", "rules.b.refuse: found REPLICAOF"),
+        ("refuse: [FLUSHALL SYNC]", "refuse: [flushall sync]", "rules.b.refuse: found FLUSHALL SYNC, expected each"),
         (
             "refuse: [DEL]",
             "replace: {DEL: UNLINK}",

@@ -99,6 +99,9 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
         ("rules: {a: {refuse: KEYS}}", "rules.a.refuse: found 'KEYS', expected a list"),
         ("rules: {a: {refuse: []}}", "rules.a.refuse: found a list, expected a list such as"),
         ("rules: {a: {refuse: [{}]}}", "rules.a.refuse[0]: found a mapping, expected text"),
+        ("rules: {a: {refuse: [CONFIG FOO BAR]}}", "rules.a.refuse[0]: found 'CONFIG FOO BAR', expected a command"),
+        ("rules: {a: {refuse: [KEYS], allow: [keys]}}", "rules.a.allow[0]: found 'keys', expected a narrower form"),
+        ("rules: {a: {refuse: [KEYS], allow: [GET a]}}", "rules.a.allow[0]: found 'GET a', expected a narrower form"),
         ("rules: {a: {refuse: [HELLO]}}", "rules.a.refuse[0]: found 'HELLO', expected a command that a client can do"),
         ("rules: {a: {refuse: [KEYS], replace: {DEL: UNLINK}}}", "rules.a: found refuse and replace, expected exactly"),
         (

@@ -11,8 +11,13 @@ from proxy.rules.verdict import PASS, Refuse
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec
 
 
-def refusal(*commands: str, wording: Wording = NO_WORDS) -> Refusal:
-    return Refusal("no-way", RefuseSettings(commands), wording, BINDING)
+def refusal(*commands: str, allow: tuple[str, ...] = (), wording: Wording = NO_WORDS) -> Refusal:
+    return Refusal("no-way", RefuseSettings(commands, allow), wording, BINDING)
+
+
+def refused(rule: Refusal, text: str) -> bool:
+    given = command(text)
+    return rule.touches(given.spec) and isinstance(rule.judge(given, context()), Refuse)
 
 
 def test_the_error_names_rule_reason_and_alternative() -> None:
@@ -79,3 +84,42 @@ def test_a_twin_is_no_way_around(listed: str, twin: str) -> None:
 
 def test_del_and_unlink_are_two_commands() -> None:
     assert not refusal("DEL").touches(spec("UNLINK"))
+
+
+def test_a_narrower_form_passes() -> None:
+    rule = refusal("FLUSHALL", "FLUSHDB", allow=("FLUSHALL ASYNC",))
+    given = ("flushall async", "FLUSHALL", "FLUSHALL SYNC", "FLUSHDB ASYNC")
+    assert [refused(rule, text) for text in given] == [False, True, True, True]
+
+
+def test_a_subcommand_of_a_refused_container_passes() -> None:
+    rule = refusal("CONFIG", allow=("CONFIG GET",))
+    given = ("config get x", "CONFIG SET x y", "CONFIG", "CONFIG FROBNICATE")
+    assert [refused(rule, text) for text in given] == [False, True, True, True]
+
+
+def test_only_requests_with_these_arguments_are_refused() -> None:
+    rule = refusal("CLIENT KILL TYPE")
+    assert refused(rule, "client kill Type normal")
+    assert not refused(rule, "CLIENT KILL ID 3")
+    assert not refused(rule, "CLIENT KILL")
+    verdict = rule.judge(command("CLIENT KILL TYPE x"), context())
+    assert isinstance(verdict, Refuse)
+    assert b"CLIENT KILL TYPE is refused" in verdict.error
+
+
+@pytest.mark.parametrize(
+    ("listed", "sent", "error"),
+    [
+        ("INFO", "info", b"-NOPERM this user has no permissions to run the 'info' command\r\n"),
+        ("CLIENT", "CLIENT setinfo", b"-NOPERM this user has no permissions to run the 'client|setinfo' command\r\n"),
+        ("CLIENT", "CLIENT maint_notif ON", b"-ERR unknown subcommand 'maint_notif'. Try CLIENT HELP.\r\n"),
+    ],
+)
+def test_handshake_commands_keep_the_words_of_redis(listed: str, sent: str, error: bytes) -> None:
+    assert refusal(listed).judge(command(sent), context()) == Refuse(error)
+
+
+def test_an_unknown_subcommand_is_shown_in_one_line() -> None:
+    verdict = refusal("CLIENT").judge(command("CLIENT", b"A\r\n+OK"), context())
+    assert verdict == Refuse(b"-ERR unknown subcommand 'A  +OK'. Try CLIENT HELP.\r\n")

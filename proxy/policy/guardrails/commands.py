@@ -1,16 +1,53 @@
-"""Commands as policies name them: ``FLUSHALL``, ``CONFIG SET``, in any letter case."""
+"""Commands as policies name them: ``FLUSHALL``, ``CONFIG SET``, ``FLUSHALL ASYNC``, in any letter case."""
 
 import difflib
 
 from proxy.commands.table import STANDARD, Spec
-from proxy.policy.yaml_source import Problems, Scalar
+from proxy.policy.fields import read_list
+from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.rules.listing import entry_of
 
 
 def read_command(scalar: Scalar, problems: Problems) -> Spec | None:
     """A command of the standard table, named as people write it; a near miss is suggested."""
     spec = STANDARD.find(scalar.text)
     if spec is None:
-        names = [each.display for each in STANDARD.specs[1:]]
-        close = difflib.get_close_matches(scalar.text.upper(), names, 1)
-        problems.unexpected(scalar, f"a command; did you mean {close[0]}?" if close else "a command")
+        _note_unknown(scalar, scalar.text.upper(), problems)
     return spec
+
+
+def read_listed(scalar: Scalar, problems: Problems) -> str | None:
+    """One line of a list: a command, with its first arguments if it is only about some of its requests.
+
+    A name with a dot is a module's: the engine behind may have modules that no table knows.
+    """
+    text = scalar.text
+    if not (text.isascii() and text.isprintable()):
+        problems.unexpected(scalar, "a command")
+        return None
+    entry = entry_of(text, STANDARD)
+    spec = STANDARD.find(entry.command)
+    if spec is None and "." in entry.command:
+        return entry.text
+    if spec is None or (spec.container and entry.words):
+        _note_unknown(scalar, entry.text, problems)
+        return None
+    return entry.text
+
+
+def read_listing(value: Value, problems: Problems) -> tuple[str, ...]:
+    """A list of commands, each once."""
+    listed: dict[str, None] = {}
+    for scalar in read_list(value, problems) or ():
+        text = read_listed(scalar, problems)
+        if text in listed:
+            problems.unexpected(scalar, "each command once")
+        elif text is not None:
+            listed[text] = None
+    return tuple(listed)
+
+
+def _note_unknown(scalar: Scalar, name: str, problems: Problems) -> None:
+    names = [each.display for each in STANDARD.specs[1:]]
+    close = difflib.get_close_matches(name, names, 1)
+    problems.unexpected(scalar, f"a command; did you mean {close[0]}?" if close else "a command")

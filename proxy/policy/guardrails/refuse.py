@@ -1,33 +1,40 @@
-"""``refuse: [FLUSHALL, CONFIG SET]``."""
+"""``refuse: [FLUSHALL, CONFIG SET]``, with ``allow: [FLUSHALL ASYNC]`` beside it."""
 
-from proxy.policy.fields import Fields, read_list
-from proxy.policy.guardrails.commands import read_command
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.commands.table import STANDARD
+from proxy.policy.fields import Fields
+from proxy.policy.guardrails.commands import read_listing
+from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
+from proxy.rules.listing import entry_of
 from proxy.rules.refuse import RefuseSettings
 
-_NEVER_REFUSED = ("AUTH", "DISCARD", "EXEC", "HELLO", "QUIT", "RESET", "UNWATCH")
+NEVER_REFUSED = ("AUTH", "DISCARD", "EXEC", "HELLO", "QUIT", "RESET", "UNWATCH")
 """Without these a client cannot log in, or cannot leave a state that it is in."""
 
 
 def read_refuse(value: Value, rule: Fields) -> RefuseSettings | None:
-    """The list under ``refuse``."""
-    commands: dict[str, None] = {}
-    for scalar in read_list(value, rule.problems) or ():
-        command = _read_refused(scalar, rule.problems)
-        if command in commands:
-            rule.problems.unexpected(scalar, "each command once")
-        elif command is not None:
-            commands[command] = None
-    return RefuseSettings(tuple(commands)) if commands else None
+    """The list under ``refuse``, and the one under ``allow``."""
+    problems = rule.problems
+    commands = read_listing(value, problems)
+    for scalar in _scalars(value):
+        if entry_of(scalar.text, STANDARD).command in NEVER_REFUSED:
+            expected = "a command that a client can do without; it needs this one to log in or to end a state"
+            problems.unexpected(scalar, expected)
+    allowed_value = rule.take("allow")
+    allow = () if allowed_value is None else read_listing(allowed_value, problems)
+    if allowed_value is not None:
+        _check_narrower(allowed_value, allow, commands, problems)
+    return RefuseSettings(commands, allow) if commands else None
 
 
-def _read_refused(scalar: Scalar, problems: Problems) -> str | None:
-    name = " ".join(scalar.text.upper().replace("|", " ").split())
-    if "." in name and " " not in name and name.isascii() and name.isprintable():
-        return name  # a module's command: the engine behind may have modules that no table knows
-    spec = read_command(scalar, problems)
-    if spec is not None and spec.display in _NEVER_REFUSED:
-        problems.unexpected(
-            scalar, "a command that a client can do without; it needs this one to log in or to end a state"
-        )
-    return None if spec is None else spec.display
+def _check_narrower(value: Value, allow: tuple[str, ...], refused: tuple[str, ...], problems: Problems) -> None:
+    """What is allowed must be a part of what is refused, and not all of it."""
+    for scalar in _scalars(value):
+        text = entry_of(scalar.text, STANDARD).text
+        if text in allow and not any(text.startswith(f"{each} ") for each in refused):
+            problems.unexpected(scalar, "a narrower form of a command that this rule refuses, such as FLUSHALL ASYNC")
+
+
+def _scalars(value: Value) -> tuple[Scalar, ...]:
+    if not isinstance(value, Sequence):
+        return ()
+    return tuple(item for item in value.items if isinstance(item, Scalar))

@@ -1,0 +1,90 @@
+"""Commands as policies list them: by name, and where it matters by their first arguments.
+
+``FLUSHALL`` is the command with whatever arguments, ``CONFIG SET`` a subcommand, ``FLUSHALL ASYNC`` only those that
+begin with that argument, in any letter case. A container (``CONFIG``) stands for all its subcommands, those of engines
+to come included: what the command table does not know is matched by the bytes of its first argument. A command stands
+for its twin too (SLAVEOF for REPLICAOF), or a list could be walked around.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec, Table
+from proxy.commands.twins import twins
+
+_UNKNOWN = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a list: `text` as listed, in capitals; `command` is its name in it, `words` what follows."""
+
+    text: str
+    command: str
+    words: tuple[bytes, ...] = ()
+
+
+def entry_of(text: str, table: Table) -> Entry:
+    """A listed text taken apart; a first word that the table does not know is a command of its own."""
+    first, *rest = text.upper().split() or [""]
+    names = [*first.split("|"), *rest]
+    for count in (2, 1):
+        command = " ".join(names[:count])
+        if len(names) >= count and table.find(command) is not None:
+            return Entry(" ".join(names), command, tuple(word.encode() for word in names[count:]))
+    return Entry(" ".join(names), names[0], tuple(word.encode() for word in names[1:]))
+
+
+class Listing:
+    """A list of commands, bound to a table."""
+
+    def __init__(self, texts: Iterable[str], table: Table) -> None:
+        self._by_id: dict[int, list[Entry]] = {}
+        self._by_first_word: dict[bytes, list[Entry]] = {}
+        for entry in sorted((entry_of(text, table) for text in texts), key=lambda entry: -len(entry.words)):
+            spec = table.find(entry.command)
+            if spec is None or spec.container:
+                self._by_first_word.setdefault(entry.command.encode(), []).append(entry)
+            for each in covered(spec, table):
+                self._by_id.setdefault(each.id, []).append(entry)
+
+    def touches(self, spec: Spec) -> bool:
+        """Whether some request of this command can be in the list; `spec` may be that of all unknown commands."""
+        return spec.id in self._by_id or (spec.id == _UNKNOWN and bool(self._by_first_word))
+
+    def holds(self, spec: Spec) -> bool:
+        """Whether every request of this command is in the list."""
+        return any(not entry.words for entry in self._by_id.get(spec.id, ()))
+
+    def find(self, command: Command) -> Entry | None:
+        """The entry that a request falls under, the one with most words first."""
+        return self._search(command.spec, command.argv, cut=False)
+
+    def find_any(self, command: Command) -> Entry | None:
+        """An entry that a request falls under, or may fall under with more arguments than those that are known."""
+        return self._search(command.spec, command.argv, cut=True)
+
+    def _search(self, spec: Spec, argv: Sequence[bytes], cut: bool) -> Entry | None:
+        if spec.id != _UNKNOWN:
+            entries = self._by_id.get(spec.id, ())
+            arguments = argv[2:] if "|" in spec.name else argv[1:]
+        else:
+            entries = self._by_first_word.get(argv[0].upper(), ())
+            arguments = argv[1:]
+        for entry in entries:
+            words = entry.words[: len(arguments)] if cut else entry.words
+            if len(arguments) >= len(words) and all(
+                argument.upper() == word for argument, word in zip(arguments, words, strict=False)
+            ):
+                return entry
+        return None
+
+
+def covered(spec: Spec | None, table: Table) -> Iterable[Spec]:
+    """The commands that naming `spec` stands for: itself, its subcommands, and the twins of each."""
+    if spec is None:
+        return ()
+    family: Sequence[Spec] = (spec, *table.subcommands(spec.name)) if spec.container else (spec,)
+    found = (table.find(twin) for each in family for twin in twins(each.display))
+    return {each.id: each for each in (*family, *(twin for twin in found if twin is not None))}.values()
