@@ -10,7 +10,7 @@ pools.py, pool.py which connections are alike: by user, database and protocol
 policies.py       the policy in force, compiled for what each user may run
 knowledge.py      what is known of the Redis behind a route
 engine.py         how that is asked
-verdicts.py       what the rules said: counts and warnings
+verdicts.py       what the rules said: counts, evidence, violations
 settings.py       all that the operator can set; address.py and tls.py read the parts
 embedded.py       a private Redis for a first look
 interpreter.py    how Keyrail starts more of itself

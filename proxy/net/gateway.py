@@ -24,8 +24,10 @@ from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.policies import Policies
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
-from proxy.net.verdicts import Verdicts
+from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
+from proxy.traffic.evidence import UNKNOWN_APP
+from proxy.traffic.exposure import Exposure
 from proxy.traffic.merge import Answer
 from proxy.traffic.windows import Windows
 from proxy.wire.limits import protocol_error
@@ -52,7 +54,9 @@ class Gateway:
         self.clients: set[ClientConnection] = set()
         self._counters = Counters()
         self._windows = Windows(self._counters, time.monotonic())
-        self._verdicts = Verdicts()
+        self._verdicts = Verdicts(route.name, settings.redaction, settings.violations is not None)
+        self._exposure = Exposure(policy.rule_names)
+        self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
         self._known = Knowledge(loop, str(route.upstream), settings.allow_cluster)
         self._policies = Policies(policy, generation, self._known, self._counters, self.clients)
@@ -173,6 +177,7 @@ class Gateway:
         if not self.clients:
             self._drained.set()
         self._local += client.local
+        self._asked[_app_of(client)] += client.forwarded + client.local
 
     # Policy
 
@@ -187,6 +192,8 @@ class Gateway:
         if self._policies.commit():
             self._lending.learn_again()
         self._policies.renew()
+        self._verdicts.keep(self._policies.rules)
+        self._exposure.keep(self._policies.rules, self._asked_by_app())
 
     # Figures
 
@@ -217,6 +224,8 @@ class Gateway:
                 "local": self._local + sum(client.local for client in self.clients),
             },
             "verdicts": self._verdicts.figures(),
+            "violations_dropped": self._verdicts.dropped(),
+            "out_of": self._exposure.figures(self._asked_by_app()),
             "closed": dict(self._closed),
             "events": dict(self._events),
             "out_of_step": self._events["out_of_step"],
@@ -225,6 +234,21 @@ class Gateway:
             "generation": self._policies.generation,
         }
 
+    def seen(self) -> Seen:
+        """What rules said since the last call: lines to be written, and evidence."""
+        return self._verdicts.seen()
+
+    def _asked_by_app(self) -> Counter[str]:
+        """All commands so far."""
+        asked = Counter(self._asked)
+        for client in self.clients:
+            asked[_app_of(client)] += client.forwarded + client.local
+        return asked
+
     def busiest(self, window: int) -> Answer:
         """The busiest keys of the last ``window`` seconds, as ``traffic.merge`` takes them."""
         return self._windows.answer(window, time.monotonic())
+
+
+def _app_of(_client: ClientConnection) -> str:
+    return UNKNOWN_APP

@@ -52,6 +52,11 @@ class Policies:
         self._prepared = policy, generation
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of the rules in force."""
+        return self._policy.rule_names
+
+    @property
     def prepared(self) -> bool:
         """Whether a policy waits to be put in force."""
         return self._prepared is not None

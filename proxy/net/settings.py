@@ -4,11 +4,13 @@
 to its workers whole. Adding an option means a field here and a row in ``server.config``, and nothing else.
 """
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from proxy.net.address import ListenAddress, UpstreamAddress
+from proxy.traffic.redaction import Redact, Redaction
 
 DEFAULT_ADMIN_PORT = 9121
 
@@ -69,6 +71,13 @@ class AdminSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ViolationsSettings:
+    """Where each violation is told as a line of JSON: at the end of a file, or on standard error."""
+
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole process group's settings."""
 
@@ -99,5 +108,19 @@ class Settings:
     client_query_limit: int = 1024 * 1024 * 1024
     """Bytes of one client's unfinished command, before it is closed; Redis's own default."""
 
+    violations: ViolationsSettings | None = None
+    """None tells of no violations line by line."""
+
+    redact: Redact = Redact.HASH
+    """What is shown of keys in violations and samples."""
+
+    secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False, compare=False)
+    """What the hashes of keys are keyed with; of this run alone, and the same in all its workers."""
+
     allow_cluster: bool = False
     """Serve an upstream in cluster mode, although clients may learn the nodes' addresses and walk around."""
+
+    @property
+    def redaction(self) -> Redaction:
+        """How keys are shown."""
+        return Redaction(self.redact, self.secret)

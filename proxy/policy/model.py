@@ -46,6 +46,11 @@ class Policy:
     on_rule_error: OnError = OnError.REFUSE
     count_keys: bool = True
 
+    @property
+    def rule_names(self) -> tuple[str, ...]:
+        """The names of its rules."""
+        return tuple(rule.name for rule in self.rules)
+
 
 TRANSPARENT = Policy(source="none", count_keys=False)
 """No rule, and nothing counted: Keyrail as a wire."""

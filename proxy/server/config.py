@@ -9,7 +9,7 @@ A config file holds the options of ``options.OPTIONS`` by name, and either the o
       - {name: queue, listen: ["redis://127.0.0.1:6381", "unix:///run/queue.sock"], upstream: "queue:6379"}
 
 The flags and variables of a route override a file that has one; with several routes it would be a guess which
-one they mean, so that is an error. A policy's path in a config file starts at that file's folder.
+one they mean, so that is an error. A file's path in a config file starts at that file's folder.
 """
 
 import re
@@ -25,6 +25,7 @@ from proxy.net.settings import (
     PolicySource,
     RouteSettings,
     Settings,
+    ViolationsSettings,
 )
 from proxy.policy import yaml_source
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, Option, Scope
@@ -201,9 +202,9 @@ def _read_mapping(mapping: yaml_source.Mapping, allowed: set[str], file: Path, p
             continue
         texts = _texts(option, mapping.entries[option.name], problems)
         _put(layer, option, texts, problems)
-        if option.name == "policy" and "policy" in layer:
-            given = layer["policy"]
-            layer["policy"] = _Given(_beside(given.value, file), given.place)
+        if option.name in layer:
+            given = layer[option.name]
+            layer[option.name] = _Given(_beside(given.value, file), given.place)
     return layer
 
 
@@ -221,10 +222,14 @@ def _texts(option: Option, value: yaml_source.Value, problems: list[str]) -> lis
     return texts
 
 
-def _beside(source: PolicySource, file: Path) -> PolicySource:
-    if source.path is None:
-        return source
-    return PolicySource(source.kind, str(file.parent / source.path))
+def _beside(value: Any, file: Path) -> Any:
+    """What names a file names one beside the config file."""
+    match value:
+        case PolicySource(path=Path() as path):
+            return PolicySource(value.kind, str(file.parent / path))
+        case ViolationsSettings(path=Path() as path):
+            return ViolationsSettings(file.parent / path)
+    return value
 
 
 def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings:

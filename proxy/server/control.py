@@ -7,6 +7,7 @@
     Commit     put it in force
     Ask        the busiest keys of a window   Told      them
     Drain      finish, then end               Report    figures, every second and as the last word
+                                              News      with each report: violations, changed evidence
 
 Messages are pickled, with their length in front. So a worker that replaces a dead one gets the very policies in force,
 not what their files have become since; and pickle is safe here, because whoever could write to this socket already runs
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.net.settings import Settings
+from proxy.net.verdicts import Seen
 from proxy.policy import Policy
 from proxy.traffic.merge import Answer
 
@@ -113,8 +115,15 @@ class Report:
     routes: tuple[dict[str, Any], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """What each route's rules said since the last report."""
+
+    routes: tuple[Seen, ...]
+
+
 ToWorker = Start | Prepare | Commit | Ask | Drain
-FromWorker = Serving | Unfit | Prepared | Told | Report
+FromWorker = Serving | Unfit | Prepared | Told | Report | News
 
 
 class Channel:

@@ -10,12 +10,13 @@ import contextlib
 import itertools
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.net.interpreter import module_command, module_environment
 from proxy.net.settings import Settings
+from proxy.net.verdicts import Seen
 from proxy.policy import Policy
 from proxy.server.control import (
     Ask,
@@ -23,6 +24,7 @@ from proxy.server.control import (
     Commit,
     Drain,
     ListenerSocket,
+    News,
     Prepare,
     Prepared,
     Report,
@@ -34,6 +36,8 @@ from proxy.server.control import (
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
 from proxy.server.listeners import Listeners
 from proxy.server.notices import notice
+from proxy.server.violations import ViolationLog
+from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.merge import Answer
 
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
@@ -59,6 +63,7 @@ class _Member:
     channel: Channel
     serving: bool = False
     report: Report | None = None
+    evidence: list[Records] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
     prepared: asyncio.Future[Prepared] | None = None
     answers: dict[int, asyncio.Future[Answer]] = field(default_factory=dict)
@@ -67,7 +72,9 @@ class _Member:
 class Crew:
     """All workers of the process group."""
 
-    def __init__(self, settings: Settings, listeners: Listeners, policies: tuple[Policy, ...]) -> None:
+    def __init__(
+        self, settings: Settings, listeners: Listeners, policies: tuple[Policy, ...], log: ViolationLog | None
+    ) -> None:
         self.policies = policies
         self.generation = 1
         self.restarts = 0
@@ -75,8 +82,10 @@ class Crew:
         """Called when a worker has reported, started to serve, or ended."""
         self._settings = settings
         self._listeners = listeners
+        self._log = log
         self._members: dict[int, _Member] = {}
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
+        self._departed_evidence: list[Records] = [{} for _ in settings.routes]
         self._tasks: list[asyncio.Task[None]] = []
         self._questions = itertools.count(1)
         self._stopping = asyncio.Event()
@@ -115,6 +124,16 @@ class Crew:
             merge_snapshots(route.name, [report.routes[index] for report in reports], self._departed[index])
             for index, route in enumerate(self._settings.routes)
         ]
+
+    def age(self) -> float:
+        """Return how old the oldest worker's figures are, in seconds."""
+        now = time.monotonic()
+        return max((now - member.heard for member in self._members.values() if member.report is not None), default=0.0)
+
+    def evidence(self, route: int) -> Records:
+        """Return what speaks for and against the rules of a route, over all workers."""
+        parts = [member.evidence[route] for member in self._members.values() if member.evidence]
+        return merge_records([self._departed_evidence[route], *parts])
 
     async def ask(self, route: int, window: int) -> list[Answer]:
         """Return the busiest keys of a route from every worker that answers in time."""
@@ -240,6 +259,8 @@ class Crew:
             case Report():
                 member.report = message
                 member.heard = time.monotonic()
+            case News(routes):
+                self._note(member, routes)
             case Told(question, answer):
                 waiting = member.answers.get(question)
                 if waiting is not None and not waiting.done():
@@ -254,6 +275,14 @@ class Crew:
         if self.complete and not self._started.done():
             self._started.set_result(None)
 
+    def _note(self, member: _Member, routes: Sequence[Seen]) -> None:
+        if not member.evidence:
+            member.evidence = [{} for _ in routes]
+        for known, seen in zip(member.evidence, routes, strict=True):
+            known.update(seen.records)
+            if self._log is not None:
+                self._log.write(seen.lines)
+
     def _fail(self, reason: str) -> None:
         """Fail the crew's start; a replacement that finds the same is only reported, and will be tried again."""
         if self._started.done():
@@ -267,6 +296,8 @@ class Crew:
         if member.report is not None:
             for departed, snapshot in zip(self._departed, member.report.routes, strict=True):
                 add_numbers(departed, counters_of(snapshot))
+        for route, records in enumerate(member.evidence):
+            self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
         for waiting in [member.prepared, *member.answers.values()]:
             if waiting is not None:
                 waiting.cancel()

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-COUNTERS = ("clients_total", "commands", "verdicts", "closed", "events", "out_of_step", "reconnects")
+COUNTERS = (
+    "clients_total",
+    "commands",
+    "verdicts",
+    "violations_dropped",
+    "out_of",
+    "closed",
+    "events",
+    "out_of_step",
+    "reconnects",
+)
 GAUGES = ("clients", "upstreams")
 
 Snapshot = Mapping[str, Any]

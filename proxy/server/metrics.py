@@ -2,7 +2,8 @@
 
 keyrail_commands_total{route,path}          path: pooled (shared upstream), pinned (private one), local (answered here)
 keyrail_pooled_share{route}                 pooled commands of all that went to an upstream, 0 to 1
-keyrail_verdicts_total{route,rule,mode,what}   what: refused, rewritten, skipped, error
+keyrail_verdicts_total{route,rule,app,mode,what}   what: refused, rewritten, skipped, error
+keyrail_violations_dropped_total{route,rule}       beyond what the log of violations takes each second
 keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_closes_total{route,cause}
 keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{route}, keyrail_out_of_step_total{route}
 keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
@@ -72,7 +73,10 @@ def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
         "keyrail_pooled_share", "Share of forwarded commands that used a shared upstream.", labels=("route",)
     )
     verdicts = CounterMetricFamily(
-        "keyrail_verdicts", "What rules did, or would have done.", labels=("route", "rule", "mode", "what")
+        "keyrail_verdicts", "What rules did, or would have done.", labels=("route", "rule", "app", "mode", "what")
+    )
+    dropped = CounterMetricFamily(
+        "keyrail_violations_dropped", "Violations that no line of the log tells of.", labels=("route", "rule")
     )
     for route in routes:
         by_path: Mapping[str, float] = route.counters.get("commands", {})
@@ -80,11 +84,14 @@ def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
             commands.add_metric((route.name, path), by_path.get(path, 0))
         forwarded = by_path.get("pooled", 0) + by_path.get("pinned", 0)
         share.add_metric((route.name,), by_path.get("pooled", 0) / forwarded if forwarded else 1.0)
-        for rule, counts in route.counters.get("verdicts", {}).items():
-            for key, number in counts.items():
-                mode, _, what = key.partition(" ")
-                verdicts.add_metric((route.name, rule, mode, what), number)
-    yield from (commands, share, verdicts)
+        for rule, by_app in route.counters.get("verdicts", {}).items():
+            for app, counts in by_app.items():
+                for key, number in counts.items():
+                    mode, _, what = key.partition(" ")
+                    verdicts.add_metric((route.name, rule, app, mode, what), number)
+        for rule, number in route.counters.get("violations_dropped", {}).items():
+            dropped.add_metric((route.name, rule), number)
+    yield from (commands, share, verdicts, dropped)
 
 
 def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:

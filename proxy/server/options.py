@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.settings import AdminSettings, PolicyKind, PolicySource
+from proxy.net.settings import AdminSettings, PolicyKind, PolicySource, ViolationsSettings
+from proxy.traffic.redaction import Redact
 
 ENVIRONMENT_PREFIX = "KEYRAIL_"
 PACKAGED_POLICIES = ("default", "tour", "bench")
@@ -128,6 +130,21 @@ def read_policy(text: str) -> PolicySource:
     return PolicySource(PolicyKind.FILE, text)
 
 
+def read_violations(text: str) -> ViolationsSettings | None:
+    """Read stderr, off, or a file's path."""
+    if text in ("off", ""):
+        return None
+    return ViolationsSettings(None if text == "stderr" else Path(text))
+
+
+def read_redact(text: str) -> Redact:
+    """Read shape, hash or none."""
+    try:
+        return Redact(text)
+    except ValueError:
+        raise ValueError(f"expected shape, hash or none, got {text!r}") from None
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "listen",
@@ -166,7 +183,7 @@ OPTIONS: tuple[Option, ...] = (
         Scope.GROUP,
         read_admin,
         "HOST:PORT|off",
-        "the admin HTTP port: /healthz /readyz /metrics /hotkeys (default 127.0.0.1:9121)",
+        "the admin HTTP port: /healthz /readyz /metrics /hotkeys /rules (default 127.0.0.1:9121)",
     ),
     Option("workers", Scope.GROUP, count(1, 256), "N", "worker processes (default 1)"),
     Option(
@@ -217,6 +234,20 @@ OPTIONS: tuple[Option, ...] = (
         read_size,
         "SIZE",
         "close a client whose unfinished command is larger than this (default 1GB)",
+    ),
+    Option(
+        "violations",
+        Scope.GROUP,
+        read_violations,
+        "stderr|FILE|off",
+        "tell each violation as a line of JSON, a few for each rule and second (default off)",
+    ),
+    Option(
+        "redact",
+        Scope.GROUP,
+        read_redact,
+        "shape|hash|none",
+        "what violations and samples show of a key: its shape, the shape and a keyed hash, the key (default hash)",
     ),
     Option(
         "allow_cluster",

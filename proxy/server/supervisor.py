@@ -6,7 +6,7 @@ What can be wrong is found in this order and ends the start with one line: a mis
 with status 2, a circumstance (a port in use) with status 1. An upstream that is down is neither: Keyrail starts, says
 so, is not ready, and becomes ready by itself.
 
-SIGTERM and SIGINT stop it, a second one at once; SIGHUP reloads the policies.
+SIGTERM and SIGINT stop it, a second one at once; SIGHUP reloads the policies and opens the log of violations anew.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
 from proxy.server.reload import Reloader, read_policies
+from proxy.server.violations import ViolationLog, ViolationsError
 
 USAGE, FAILURE = 2, 1
 
@@ -64,6 +65,7 @@ class Supervisor:
         self._listeners = Listeners()
         self._admin: AdminServer | None = None
         self._crew: Crew | None = None
+        self._log: ViolationLog | None = None
         self._engines: list[EmbeddedEngine] = []
         self._stop = asyncio.Event()
         self._now = asyncio.Event()
@@ -82,7 +84,7 @@ class Supervisor:
                 await asyncio.wait([starting])
                 return 0
             reloader = starting.result()
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: self._spawn(reloader.reload()))
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: self._hang_up(reloader))
             return await self._watch()
         finally:
             await self._shut()
@@ -110,13 +112,15 @@ class Supervisor:
             self._settings = replace(
                 self._settings, routes=tuple([await self._embed(r) for r in self._settings.routes])
             )
-            self._crew = Crew(self._settings, self._listeners, policies)
+            if self._settings.violations is not None:
+                self._log = ViolationLog(self._settings.violations)
+            self._crew = Crew(self._settings, self._listeners, policies, self._log)
             reloader = Reloader(self._settings.routes, self._crew)
             if self._admin is not None:
                 registry = registry_of(GroupCollector(self._crew, reloader))
                 await self._admin.start(AdminState(self._settings, self._crew, registry, self.reasons))
             await self._crew.start()
-        except (ListenError, AdminError, EmbeddedError, CrewError) as error:
+        except (ListenError, AdminError, EmbeddedError, CrewError, ViolationsError) as error:
             raise StartError([str(error)], FAILURE) from None
         self._announce(self._crew)
         for index, route in enumerate(self._settings.routes):
@@ -191,6 +195,8 @@ class Supervisor:
             await self._admin.stop()
         for engine in self._engines:
             await engine.stop()
+        if self._log is not None:
+            self._log.close()
         self._listeners.close()
         for task in self._tasks:
             task.cancel()
@@ -206,6 +212,12 @@ class Supervisor:
         if self._stop.is_set():
             self._now.set()
         self._stop.set()
+
+    def _hang_up(self, reloader: Reloader) -> None:
+        """Begin again with what lies in files: the log, which may have been rotated, and the policies."""
+        if self._log is not None:
+            self._log.write(())
+        self._spawn(reloader.reload())
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)

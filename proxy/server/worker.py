@@ -26,6 +26,7 @@ from proxy.server.control import (
     Commit,
     Drain,
     ListenerSocket,
+    News,
     Prepare,
     Prepared,
     Report,
@@ -70,7 +71,7 @@ class Worker:
         await self._drain()
         for task in tasks:
             task.cancel()
-        self._channel.send(self._figures())
+        self._tell()
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
@@ -145,11 +146,12 @@ class Worker:
 
     async def _report(self) -> None:
         while True:
-            self._channel.send(self._figures())
+            self._tell()
             await asyncio.sleep(REPORT_SECONDS)
 
-    def _figures(self) -> Report:
-        return Report(tuple(gateway.snapshot() for gateway in self._gateways))
+    def _tell(self) -> None:
+        self._channel.send(Report(tuple(gateway.snapshot() for gateway in self._gateways)))
+        self._channel.send(News(tuple(gateway.seen() for gateway in self._gateways)))
 
     async def _drain(self) -> None:
         for gateway in self._gateways:

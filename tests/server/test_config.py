@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.settings import AdminSettings, ListenerSettings, PolicyKind, PolicySource, RouteSettings, Settings
+from proxy.net.settings import (
+    AdminSettings,
+    ListenerSettings,
+    PolicyKind,
+    PolicySource,
+    RouteSettings,
+    Settings,
+    ViolationsSettings,
+)
 from proxy.server.config import ConfigError, load_settings
 from proxy.server.options import OPTIONS, read_seconds, read_size
 
@@ -47,6 +55,8 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "client_output_limit": "7KB",
         "client_query_limit": "8mb",
         "allow_cluster": "on",
+        "violations": "/var/log/violations",
+        "redact": "shape",
     }
     assert texts.keys() | {"embedded"} == {option.name for option in OPTIONS}
     file = tmp_path / "all.yaml"
@@ -70,6 +80,15 @@ def test_routes(tmp_path: Path) -> None:
     cache, queue = settings.routes
     assert (cache.name, str(cache.upstream), str(cache.policy)) == ("cache", "redis://h:2", "bench")
     assert (queue.embedded, str(queue.policy), str(queue.listeners[1].address)) == (True, "tour", "unix:///q")
+
+
+def test_files_in_a_file_lie_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "keyrail.yaml"
+    file.write_text("violations: violations.json\npolicy: mine.yaml\n")
+    settings = load_settings({"config": [str(file)]}, {})
+    assert settings.violations == ViolationsSettings(tmp_path / "violations.json")
+    assert settings.routes[0].policy.path == tmp_path / "mine.yaml"
+    assert load_settings({"violations": ["v"]}, {}).violations == ViolationsSettings(Path("v"))
 
 
 def test_embedded_and_upstream_answer_one_question() -> None:

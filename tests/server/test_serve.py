@@ -111,7 +111,7 @@ def test_routes_have_their_own_listeners_and_policies(upstream: str, tmp_path: P
         with Wire(Address(path=str(socket_file))) as wire:
             assert wire.ask("GET", "a") == b"$1\r\n1\r\n"
         assert stat.S_IMODE(socket_file.stat().st_mode) == 0o600
-        sample = 'keyrail_verdicts_total{mode="enforce",route="strict",rule="no-keys",what="refused"}'
+        sample = 'keyrail_verdicts_total{app="unknown",mode="enforce",route="strict",rule="no-keys",what="refused"}'
         running.await_metric(sample, 1)
         assert running.json("/hotkeys?route=strict")["keys"][0]["key"] == "a"
         assert running.json("/hotkeys?route=open")["keys"] == []

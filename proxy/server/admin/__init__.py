@@ -3,4 +3,5 @@
 app.py       the application, its paths, its life
 health.py    /healthz and /readyz
 traffic.py   /hotkeys
+rules.py     /rules
 """

@@ -5,6 +5,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from proxy.net.settings import AdminSettings
 from proxy.server.admin.health import healthz, readyz
+from proxy.server.admin.rules import rules
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import hotkeys
 from proxy.server.listeners import listen_problem, listen_tcp
@@ -22,7 +23,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def index(_request: web.Request) -> web.Response:
     """Say what there is."""
-    return web.Response(text="keyrail: /healthz /readyz /metrics /hotkeys?count=10&window=60\n")
+    return web.Response(text="keyrail: /healthz /readyz /metrics /hotkeys?count=10&window=60 /rules\n")
 
 
 class AdminServer:
@@ -52,6 +53,7 @@ class AdminServer:
         app.router.add_get("/readyz", readyz)
         app.router.add_get("/metrics", metrics)
         app.router.add_get("/hotkeys", hotkeys)
+        app.router.add_get("/rules", rules)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         for each in self._sockets:

@@ -1,0 +1,44 @@
+"""A key as it may be shown outside of the process: in logs, in samples, on the admin port.
+
+A key can hold a name, an address or a token, so by default only its shape is shown, with a short hash that tells two
+keys apart. The hash is keyed with a secret that ends with the process group: nobody can try keys against it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2s
+
+from proxy.traffic.names import shown
+from proxy.traffic.shapes import shape
+
+_HASH_BYTES = 4
+_LONGEST = 128
+"""Characters of a key that are shown as they are."""
+
+
+class Redact(StrEnum):
+    """What is shown of a key."""
+
+    SHAPE = "shape"
+    """Its shape alone."""
+    HASH = "hash"
+    """Its shape and a short keyed hash."""
+    NONE = "none"
+    """The key itself, as far as it is printable and not long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """How keys are shown; ``secret`` is at most 32 bytes."""
+
+    kind: Redact = Redact.HASH
+    secret: bytes = b""
+
+    def of(self, key: bytes) -> str:
+        """The key as it may be shown."""
+        if self.kind is Redact.SHAPE:
+            return shape(key)
+        if self.kind is Redact.HASH:
+            return f"{shape(key)}#{blake2s(key, key=self.secret, digest_size=_HASH_BYTES).hexdigest()}"
+        text = shown(key[: 4 * _LONGEST])
+        return text if len(text) <= _LONGEST and len(key) <= 4 * _LONGEST else f"{text[:_LONGEST]}..."

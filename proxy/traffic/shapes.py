@@ -1,0 +1,51 @@
+"""The shape of a key: what it would look like with its identities taken out, so that a million keys are one finding.
+
+    user:1042:cart                                 user:{int}:cart
+    session:3f2c9a7e-0d1b-4c55-9c7e-1f2a3b4c5d6e   session:{uuid}
+    mail:ada@example.org:2026-11-21                mail:{email}:{date}
+    thumb:9f86d081884c7d65                         thumb:{hex}
+
+Words stay, since they are what tells one use of Redis from another; a word that is somebody's name stays too. Every
+byte that is no printable ASCII is part of ``{bytes}``, so a shape can stand in any line. Pure.
+"""
+
+import re
+
+_LONGEST = 256
+"""Bytes of a key that are looked at; a longer one ends in an ellipsis."""
+
+_LONGEST_WORD = 24
+"""Letters; a longer run of them is no word."""
+
+_PARTS = re.compile(
+    rb"(?P<bytes>[^!-~]+)"
+    rb"|(?P<uuid>(?<![0-9A-Za-z])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z]))"
+    rb"|(?P<email>[0-9A-Za-z._%+-]{1,64}@[0-9A-Za-z-]{1,63}(?:\.[0-9A-Za-z-]{1,63}){1,8})"
+    rb"|(?P<ip>(?<![0-9A-Za-z.])\d{1,3}(?:\.\d{1,3}){3}(?![0-9A-Za-z.]))"
+    rb"|(?P<date>(?<![0-9A-Za-z])(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+    rb"(?:[T_]\d\d:?\d\d(?::?\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?(?![0-9A-Za-z])"
+    rb"|(?<![0-9A-Za-z])(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?![0-9A-Za-z]))"
+    rb"|(?P<run>[0-9A-Za-z]+)"
+)
+_HEX = re.compile(rb"[0-9a-f]{8,}|[0-9A-F]{8,}")
+_NUMBERED = re.compile(rb"([A-Za-z]{1,%d})\d+" % _LONGEST_WORD)
+
+
+def shape(key: bytes) -> str:
+    """The key with its identities folded: ``{int}``, ``{uuid}``, ``{hex}``, ``{date}``, ``{ip}``, ``{opaque}`` …"""
+    text = _PARTS.sub(_folded, key[:_LONGEST]).decode("ascii")
+    return f"{text}..." if len(key) > _LONGEST else text
+
+
+def _folded(part: re.Match[bytes]) -> bytes:
+    if part.lastgroup != "run":
+        return b"{%b}" % str(part.lastgroup).encode()
+    run = part[0]
+    if run.isdigit():
+        return b"{int}"
+    if run.isalpha():
+        return run if len(run) <= _LONGEST_WORD else b"{opaque}"
+    if _HEX.fullmatch(run):
+        return b"{hex}"
+    numbered = _NUMBERED.fullmatch(run)
+    return numbered[1] + b"{int}" if numbered else b"{opaque}"

@@ -1,0 +1,70 @@
+"""One violation as one line of JSON, which no byte of a client's can break and no value is ever part of.
+
+    {"time": "2026-11-21T20:12:03.123Z", "route": "default", "rule": "no-keyspace-walks", "mode": "warn",
+     "what": "refused", "app": "reports", "command": "KEYS", "shape": "user:{int}", "key": "user:{int}#9f86d081",
+     "user": "default", "client_name": "spark-7", "library": "redis-py 8.1.0", "address": "10.0.0.7:51234"}
+
+``what``: ``refused``, ``rewritten``, ``skipped`` (a rewrite that could not be made; ``why`` says why), ``error`` (the
+rule itself failed, ``why`` says where). In a mode other than ``enforce`` it is what would have been. A command without
+keys has neither ``shape`` nor ``key``; one with several shows the first, and ``keys`` says how many there are.
+
+A line has at most 4096 bytes, so that it reaches a file or a pipe in one piece.
+"""
+
+import json
+from collections.abc import Mapping
+
+from proxy.traffic.evidence import moment
+
+MOST_BYTES = 4096
+_LONGEST_TEXT = 64
+_LONGEST_SHOWN = 300
+"""Characters of one field: keys and reasons may be longer than names."""
+
+_LONGER = frozenset({"shape", "key", "why"})
+
+Field = str | int
+
+
+def violation_line(when: float, fields: Mapping[str, Field]) -> bytes:
+    """The line, its end included; empty fields are left out."""
+    kept: dict[str, Field | None] = {"time": moment(when)}
+    for name, value in fields.items():
+        if isinstance(value, int):
+            kept[name] = value
+        elif value:
+            kept[name] = value[: _LONGEST_SHOWN if name in _LONGER else _LONGEST_TEXT]
+    line = json.dumps(kept, ensure_ascii=True) + "\n"
+    if len(line) > MOST_BYTES:
+        # Many characters outside of ASCII take up to twelve bytes each.
+        plain = {name: _ascii(value) if isinstance(value, str) else value for name, value in kept.items()}
+        line = json.dumps(plain, ensure_ascii=True) + "\n"
+    return line.encode("ascii")
+
+
+def _ascii(text: str) -> str:
+    return "".join(char if " " <= char <= "~" else "?" for char in text)
+
+
+class Allowance:
+    """A token bucket: ``burst`` lines at once, then ``each_second`` more; those beyond are counted."""
+
+    def __init__(self, each_second: int, burst: int) -> None:
+        self._each_second = each_second
+        self._burst = burst
+        self._left = burst
+        self.dropped = 0
+
+    def take(self) -> bool:
+        """Whether one more may leave."""
+        if self._left > 0:
+            self._left -= 1
+            return True
+        self.dropped += 1
+        return False
+
+    def another_second(self) -> int:
+        """A second is over: how many were dropped in it."""
+        self._left = min(self._left + self._each_second, self._burst)
+        dropped, self.dropped = self.dropped, 0
+        return dropped
