@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from proxy.hotpath.intake import Intake
+from proxy.net.tls import subject_of
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.gate import Gate, PoolKey
 from proxy.session.session import Session
@@ -45,8 +46,8 @@ class ClientConnection(Session, asyncio.Protocol):
 
     gate: ClientGate
 
-    def __init__(self, gate: ClientGate, home: PoolKey, limits: Limits) -> None:
-        super().__init__(gate, home, limits)
+    def __init__(self, gate: ClientGate, home: PoolKey, limits: Limits, listener: str) -> None:
+        super().__init__(gate, home, limits, listener)
         self.transport: asyncio.Transport | None = None
         self.address = ""
         self.cause = "client"
@@ -63,6 +64,10 @@ class ClientConnection(Session, asyncio.Protocol):
         self.write = self.transport.write
         peer = self.transport.get_extra_info("peername")
         self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "unix"
+        certificate = self.transport.get_extra_info("peercert")
+        if certificate:
+            self.certificate = subject_of(certificate)
+            self.adopt()
         self.gate.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

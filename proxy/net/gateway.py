@@ -14,6 +14,7 @@ import contextlib
 import ssl
 import time
 from collections import Counter
+from functools import partial
 from socket import AF_UNIX, socket
 from typing import Any
 
@@ -121,11 +122,12 @@ class Gateway:
     async def serve(self, sock: socket, listener: ListenerSettings, ssl_context: ssl.SSLContext | None) -> None:
         """Accept clients on a socket that listens."""
         create = self.loop.create_unix_server if sock.family == AF_UNIX else self.loop.create_server
-        server = await create(self._new_client, sock=sock, ssl=ssl_context, backlog=1024)
+        new_client = partial(self._new_client, str(listener.address).partition("://")[2])
+        server = await create(new_client, sock=sock, ssl=ssl_context, backlog=1024)
         self._servers.append(server)
 
-    def _new_client(self) -> ClientConnection:
-        return ClientConnection(self, self._connections.home, self._known.limits(authenticated=False))
+    def _new_client(self, listener: str) -> ClientConnection:
+        return ClientConnection(self, self._connections.home, self._known.limits(authenticated=False), listener)
 
     def stop_accepting(self) -> None:
         """Take no more clients."""

@@ -1,6 +1,7 @@
 """The policy in force on one route, compiled for what each user may run.
 
-A rewrite may need a command that some user is not allowed, so there is a *regime* for each set of allowed commands.
+A rewrite may need a command that some user is not allowed, and rules have a mode of their own for each app, so there is
+a *regime* for each set of allowed commands and each app.
 What is allowed is learnt on connections that are nobody's; whenever more is known, or another policy comes into force,
 the clients adopt new regimes. Former regimes are kept for a while: transactions end under them, and their plans still
 hold counts.
@@ -17,7 +18,8 @@ from proxy.net.engine import Engine, probe
 from proxy.net.knowledge import NAMES, Knowledge
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts
-from proxy.policy.compile import compile_policy
+from proxy.policy.apps import App, Caller, identify
+from proxy.policy.compile import compile_policy, needs_of
 from proxy.policy.model import Policy
 from proxy.session.gate import PoolKey, Regime
 from proxy.wire.request import Request
@@ -43,12 +45,13 @@ class Policies:
         self._clients = clients
         self._prepared: tuple[Policy, int] | None = None
         self._request = Request()
-        self._regimes: dict[frozenset[str], Regime] = {}
-        self._former: list[Regime] = []
+        self._regimes: dict[tuple[frozenset[str], App | None], Regime] = {}
+        self._former: list[tuple[Regime, ...]] = []
 
     def prepare(self, policy: Policy, generation: int) -> None:
         """Compile a policy without putting it in force. Raises what compiling raises."""
-        compile_policy(policy, self._known.table())
+        for app in (None, *policy.apps):
+            compile_policy(policy, self._known.table(), app=app)
         self._prepared = policy, generation
 
     @property
@@ -74,31 +77,32 @@ class Policies:
 
     def renew(self) -> None:
         """Let all clients adopt what is in force now; those inside MULTI finish under what they began with."""
-        self._former = [*self._former, *self._regimes.values()][-_FORMER_KEPT:]
+        self._former = [*self._former, tuple(self._regimes.values())][-_FORMER_KEPT:]
         self._regimes = {}
         for client in list(self._clients):
             client.adopt()
 
-    def regime(self, key: PoolKey) -> Regime:
-        """The policy as compiled for what this pool's user may run."""
+    def regime(self, key: PoolKey, caller: Caller) -> Regime:
+        """The policy as compiled for the client's app and for what this pool's user may run."""
         able = self._known.able.get(key.user, frozenset())
-        regime = self._regimes.get(able)
+        app = identify(self._policy.apps, caller)
+        regime = self._regimes.get((able, app))
         if regime is None:
             table = self._known.table()
-            policy = compile_policy(self._policy, table, able)
+            policy = compile_policy(self._policy, table, able, app=app)
             pooled = bytes(
                 state == State.POOL and lane == Lane.FAST.value
                 for state, lane in zip(table.states, table.lanes, strict=True)
             )
             pinned = bytes(state == State.POOL for state in table.states)
             terms = Terms(policy.plan, table.lookup, table.keys, self._counters, self._request, pooled, pinned)
-            regime = self._regimes[able] = Regime(terms, policy, table, self.generation)
+            regime = self._regimes[able, app] = Regime(terms, policy, table, self.generation)
         return regime
 
     # Learning
 
     def _needs(self) -> frozenset[str]:
-        return compile_policy(self._policy, self._known.table()).needs | {NAMES}
+        return needs_of(self._policy, self._known.table()) | {NAMES}
 
     async def learn(self, opened: Opened) -> None:
         """What the first connection to an engine tells: the others find it known. Raises ConnectionResetError."""
@@ -124,7 +128,7 @@ class Policies:
 
     def count_into(self, verdicts: Verdicts) -> None:
         """Add what the plans have done by themselves since the last call."""
-        for regime in [*self._regimes.values(), *self._former]:
+        for regime in (*self._regimes.values(), *(each for former in self._former for each in former)):
             changed = regime.terms.plan.changed
             for command_id, hits in regime.policy.lowered.items():
                 count = changed[command_id]

@@ -8,8 +8,9 @@ Session tickets are off: Redis's clients keep their connections, and a resumed s
 """
 
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from proxy.net.address import ListenerTls, Secret, UpstreamTls, Verify
 
@@ -73,6 +74,15 @@ def upstream_context(tls: UpstreamTls, report: Callable[[str], None]) -> Followe
     password_file = tls.key_password.file if tls.key_password else None
     files = (tls.ca_file, tls.ca_path, tls.certificate, tls.key, password_file)
     return FollowedContext(lambda: _build_upstream(tls), files, report)
+
+
+def subject_of(certificate: Mapping[str, Any]) -> str:
+    """The common name of a verified certificate, as ``ssl`` describes it; empty where it has none."""
+    for relative_name in certificate.get("subject", ()):
+        for field, value in relative_name:
+            if field == "commonName":
+                return str(value)
+    return ""
 
 
 def _build_listener(tls: ListenerTls) -> ssl.SSLContext:

@@ -3,9 +3,14 @@
     yaml_source.py   YAML read strictly: every scalar is text, every value knows its line
     errors.py        problems, all reported at once
     fields.py        one value of a file as a duration, a span, a choice …
+    sections/        the sections of a file, one file each
     guardrails/      the YAML of each guardrail, one file each
+    apps.py          who calls
     model.py         a policy, loaded
-    load.py          a file -> Policy
+    document.py      one file, read by itself
+    load.py          a file and what it includes -> Policy
+    references.py    names that point from one part of a policy to another
+    precedence.py    which mode a rule has for whom
     contradictions.py   what rules of one policy may not say together
     compile.py       Policy + command table -> CompiledPolicy: the plan, and the judgement behind it
 

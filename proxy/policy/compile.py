@@ -1,21 +1,25 @@
 """Policy + command table -> what a session runs: a plan for the hot path, and the judgement behind it.
 
-``judge`` holds a command against every rule that touches it, in the order of ``proxy.rules.order``. All modes
-take this path: an enforced verdict is applied, any other is only counted. So what audit reports is what
-enforce would do, but for one thing: a rewrite that is not applied is not seen by the rules after it.
+A policy is compiled for one app and for what the engine lets a user run. ``judge`` holds a command against every rule
+that touches it, in the order of ``proxy.rules.order``. All modes take this path: an enforced verdict is applied, any
+other is only counted. So what audit reports is what enforce would do, but for one thing: a rewrite that is not applied
+is not seen by the rules after it.
 
 A rule that raises has a bug. The command is refused or passed as the policy says, and it is counted in either
 case.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias, assert_never
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
-from proxy.policy.model import Mode, OnError, Policy
+from proxy.policy.apps import UNKNOWN, App
+from proxy.policy.model import Mode, OnError, Policy, PolicyRule
+from proxy.policy.precedence import Voice, is_active, voice
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering, NameCheck
 from proxy.rules.order import ORDER
@@ -47,53 +51,73 @@ class Decision:
 _NOTHING = Decision(PASS)
 
 
+@cache
+def _hit(rule: str, mode: Mode, what: What) -> tuple[Hit]:
+    """A hit without a detail: there are few, and they are told of with every judged command."""
+    return (Hit(rule, mode, what),)
+
+
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """A rule at its place in the order."""
+class Step:
+    """A rule at its place in the order. `mode` is what it has where its voice does not vary."""
 
     place: int
     rule: Rule
+    source: PolicyRule
+    voice: Voice
+    varies: bool
     mode: Mode
-    enforced: bool
-    refused: tuple[Hit]
-    rewritten: tuple[Hit]
+
+    @property
+    def enforced(self) -> bool:
+        """Whether the rule's verdict is always applied."""
+        return not self.varies and self.mode is Mode.ENFORCE
+
+
+Witness: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
+"""Told of each rule that was asked: what it was asked about, its mode, and what it said."""
 
 
 class CompiledPolicy:
-    """A policy bound to a command table.
+    """A policy bound to a command table, for the clients of one app.
 
     `plan` runs on the hot path. `needs` are the commands that rewrites send in place of the client's own.
     `lowered` maps each command id that the plan may change by itself to the hits that one such change stands
-    for.
+    for. `app` is what the clients are counted as.
     """
 
-    def __init__(self, policy: Policy, table: Table, rules: tuple[tuple[Rule, Mode], ...]) -> None:
+    def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
         self.policy = policy
         self.table = table
-        self.needs: frozenset[str] = frozenset().union(*(rule.needs for rule, _ in rules))
-        steps = [_step(place, rule, mode) for place, (rule, mode) in enumerate(rules)]
+        self.app = UNKNOWN if app is None else app.name
+        self.steps = steps
+        self.needs: frozenset[str] = frozenset().union(*(step.rule.needs for step in steps))
         self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
-        self.plan, self.lowered = self._lower(steps)
+        self.plan, self.lowered = self._lower()
 
-    def _lower(self, steps: list[_Step]) -> tuple[Plan, Mapping[int, tuple[Hit, ...]]]:
+    def _lower(self) -> tuple[Plan, Mapping[int, tuple[Hit, ...]]]:
         plan = Plan(len(self.table.specs))
         programs: dict[NameCheck, int] = {}
         lowered: dict[int, tuple[Hit, ...]] = {}
         for spec in self.table.specs:
             if self.policy.count_keys and any(key_spec.names_keys for key_spec in spec.key_specs):
                 plan.count_keys(spec.id)
-            lowering = _lower_command(spec, steps)
+            lowering = _lower_command(spec, self.steps)
             lowering.apply(spec.id, plan, programs)
             if lowering.changes:
-                lowered[spec.id] = tuple(Hit(steps[i].rule.name, steps[i].mode, "rewritten") for i in lowering.acts)
+                lowered[spec.id] = tuple(
+                    Hit(self.steps[i].rule.name, self.steps[i].mode, "rewritten") for i in lowering.acts
+                )
         return plan, lowered
 
-    def judge(self, command: Command, context: Context) -> Decision:
+    def judge(self, command: Command, context: Context, witness: Witness | None = None) -> Decision:
         """What is to become of a command. Never raises for a rule's sake."""
         steps = self._steps[command.spec.id]
-        return self._walk(command, context, steps) if steps else _NOTHING
+        return self._walk(command, context, steps, witness) if steps else _NOTHING
 
-    def _walk(self, command: Command, context: Context, steps: tuple[_Step, ...]) -> Decision:
+    def _walk(
+        self, command: Command, context: Context, steps: tuple[Step, ...], witness: Witness | None
+    ) -> Decision:
         hits: tuple[Hit, ...] = ()
         edit: ReplyEdit | None = None
         current = command
@@ -101,61 +125,95 @@ class CompiledPolicy:
         while i < len(steps):
             step = steps[i]
             i += 1
-            try:
-                verdict = step.rule.judge(current, context)
-            except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
-                hits += (Hit(step.rule.name, step.mode, "error", _locate(error)),)
-                if step.enforced and self.policy.on_rule_error is OnError.REFUSE:
-                    return Decision(_failed(step.rule.name), hits)
-                continue
-            if verdict is PASS:
+            mode = step.mode
+            if step.varies:
+                mode = step.voice.mode_for(current, context)
+                if mode is Mode.OFF:
+                    continue
+            verdict, said = self._ask(step, current, context, mode, witness)
+            hits += said
+            if verdict is PASS or mode is not Mode.ENFORCE:
                 continue
             match verdict:
-                case Pass(skipped=why):
-                    if why:
-                        hits += (Hit(step.rule.name, step.mode, "skipped", why),)
+                case Pass():
+                    pass
                 case Refuse():
-                    hits += step.refused
-                    if step.enforced:
-                        return Decision(verdict, hits)
+                    return Decision(verdict, hits)
                 case Rewrite():
-                    hits += step.rewritten
-                    if step.enforced:
-                        current = self._rewritten(current, verdict)
-                        edit = _chain(verdict.edit, edit)
-                        steps = tuple(later for later in self._steps[current.spec.id] if later.place > step.place)
-                        i = 0
+                    current = self._rewritten(current, verdict)
+                    edit = _chain(verdict.edit, edit)
+                    steps = tuple(later for later in self._steps[current.spec.id] if later.place > step.place)
+                    i = 0
                 case _:
                     assert_never(verdict)
         if current is not command:
             return Decision(Rewrite(current.argv, edit, current.spec), hits)
         return Decision(PASS, hits) if hits else _NOTHING
 
+    def _ask(
+        self, step: Step, command: Command, context: Context, mode: Mode, witness: Witness | None
+    ) -> tuple[Verdict, tuple[Hit, ...]]:
+        name = step.rule.name
+        try:
+            verdict = step.rule.judge(command, context)
+        except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
+            if witness is not None:
+                witness(step, command, mode, error)
+            failed = _failed(name) if self.policy.on_rule_error is OnError.REFUSE else PASS
+            return failed, (Hit(name, mode, "error", _locate(error)),)
+        if witness is not None:
+            witness(step, command, mode, verdict)
+        match verdict:
+            case Pass(skipped=why):
+                return verdict, (Hit(name, mode, "skipped", why),) if why else ()
+            case Refuse():
+                return verdict, _hit(name, mode, "refused")
+            case Rewrite():
+                return verdict, _hit(name, mode, "rewritten")
+            case _:
+                assert_never(verdict)
+
     def _rewritten(self, command: Command, by: Rewrite) -> Command:
         return Command(self.table, by.argv, by.spec, command.streamed, command.streamed_length)
 
 
-def _step(place: int, rule: Rule, mode: Mode) -> _Step:
-    refused, rewritten = Hit(rule.name, mode, "refused"), Hit(rule.name, mode, "rewritten")
-    return _Step(place, rule, mode, mode is Mode.ENFORCE, (refused,), (rewritten,))
-
-
 def compile_policy(
-    policy: Policy, table: Table, available: frozenset[str] | None = None, seed: int | None = None
+    policy: Policy,
+    table: Table,
+    available: frozenset[str] | None = None,
+    seed: int | None = None,
+    *,
+    app: App | None = None,
+    paused: bool = False,
 ) -> CompiledPolicy:
-    """Bind a policy to a command table.
+    """Bind a policy to a command table, for the clients of `app` (None: of no app that it knows).
 
     `available` are those commands of `needs` that the engine is known to run for its user; None stands for
-    all. `seed` fixes the order in which the plan deals out jittered TTLs.
+    all. `seed` fixes the order in which the plan deals out jittered TTLs. `paused` is the kill switch: nothing but
+    locked rules is enforced.
     """
-    active = (rule for rule in policy.rules if rule.mode is not Mode.OFF)
-    ordered = sorted(active, key=lambda rule: ORDER.index(type(rule.settings)))
-    binding = Binding(table, available, seed)
-    rules = ((rule.settings.bind(rule.name, rule.wording, binding), rule.mode) for rule in ordered)
-    return CompiledPolicy(policy, table, tuple(rules))
+    binding = Binding(table, available, seed, "" if app is None else app.name)
+    mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
+    voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]
+    active = [(rule, voiced) for rule, voiced in voices if voiced.varies or voiced.stage.mode is not Mode.OFF]
+    active.sort(key=lambda each: ORDER.index(type(each[0].settings)))
+    steps = (
+        Step(
+            place, rule.settings.bind(rule.name, rule.wording, binding), rule, voiced, voiced.varies, voiced.stage.mode
+        )
+        for place, (rule, voiced) in enumerate(active)
+    )
+    return CompiledPolicy(policy, table, app, tuple(steps))
 
 
-def _lower_command(spec: Spec, steps: list[_Step]) -> Lowering:
+def needs_of(policy: Policy, table: Table) -> frozenset[str]:
+    """The commands that rewrites may send in place of the clients' own, whatever app they are of."""
+    binding = Binding(table)
+    rules = (rule.settings.bind(rule.name, rule.wording, binding) for rule in policy.rules if is_active(policy, rule))
+    return frozenset().union(*(rule.needs for rule in rules))
+
+
+def _lower_command(spec: Spec, steps: tuple[Step, ...]) -> Lowering:
     lowering = Lowering(spec)
     for step in steps:
         if not lowering.judged and step.rule.touches(lowering.spec):

@@ -17,7 +17,7 @@ from proxy.rules.replace import ReplaceSettings
 
 def find_contradictions(policy: Policy, problems: Problems) -> None:
     """Note every contradiction, at the rule that comes second in the file."""
-    rules = [rule for rule in policy.rules if rule.mode is not Mode.OFF]
+    rules = [rule for rule in policy.rules if rule.mode is None or rule.mode.mode is not Mode.OFF]
     refused = _find_refused(rules, problems)
     _check_replaced(rules, refused, problems)
     lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings)]
@@ -37,7 +37,7 @@ def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, Poli
         if isinstance(rule.settings, RefuseSettings):
             found = {name: each for each in rule.settings.commands for name in _names_refused(each)}
             for name in found:
-                if name in refused:
+                if name in refused and rule.app in {"", refused[name].app}:
                     expected = f"each command refused once; {_placed(refused[name])} refuses it already"
                     _note(rule, "refuse", name, expected, problems)
             refused |= {name: rule for name in found if name not in refused}

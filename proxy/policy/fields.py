@@ -49,6 +49,9 @@ class Fields:
         result = read(value, self.problems)
         return default if result is None else result
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._mapping.entries
+
     def line_of(self, key: str) -> Where:
         """The place of a key, or of the mapping if the key is not there."""
         return self._mapping.keys.get(key, self.where)

@@ -1,41 +1,26 @@
-"""A policy file as a ``Policy``.
+"""A policy's files as one ``Policy``: the first file, which the platform owns, and what it includes.
 
-    keyrail: 1                                      # the version of this language
-    defaults: {mode: audit, on_rule_error: refuse}  # for rules that say nothing themselves
-    traffic: {count_keys: on}
-    rules:
-      no-keyspace-walks:                            # the name that errors and metrics show
-        refuse: [KEYS]                              # one guardrail
-        because: one KEYS stops every client        # in the error
-        instead: use SCAN with MATCH and COUNT      # in the error
-        mode: enforce
-
-Whatever is not known is an error, with its place, and all errors of a file are reported at once.
+Whatever is not known is an error, with its place, and all errors of all files are reported at once. What a policy says
+that has no effect, without being wrong, is a warning.
 """
 
-import re
+from dataclasses import replace
 from pathlib import Path
 
 from proxy.policy.contradictions import find_contradictions
+from proxy.policy.document import Document, read_document
 from proxy.policy.errors import PolicyError, Where, shown
-from proxy.policy.fields import Fields, choice, read_fields, read_line, read_mapping
-from proxy.policy.guardrails import GUARDRAILS
-from proxy.policy.model import Mode, OnError, Policy, PolicyRule
-from proxy.policy.yaml_source import Problems, Scalar, Value, read_yaml
-from proxy.rules.rule import Settings, Wording
-
-_VERSION = "1"
-_MODES = {mode.value: mode for mode in Mode}
-_ON_ERROR = {each.value: each for each in OnError}
-_SWITCH = {"on": True, "off": False}
-_RULE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
+from proxy.policy.references import check_references
+from proxy.policy.yaml_source import Problems, Scalar
 
 
 def load_policy(path: Path) -> Policy:
-    """The policy in a file; raises PolicyError with everything that is wrong with it."""
+    """The policy in a file and in those that it includes; raises PolicyError with everything that is wrong."""
     problems = Problems()
-    value = read_yaml(path, problems)
-    policy = Policy(source=str(path)) if value is None else _read_policy(value, str(path), problems)
+    first = read_document(path, True, problems)
+    others = (read_document(file, False, problems) for file in _included(first.include, path, problems))
+    policy = _join([first, *others], problems)
     if problems.found:
         raise PolicyError(problems.found)
     return policy
@@ -52,80 +37,73 @@ def packaged(name: str) -> Path:
     raise FileNotFoundError(f"no packaged policy {name}")
 
 
-def _read_policy(value: Value, source: str, problems: Problems) -> Policy:
-    fields = read_fields(value, problems)
-    if fields is None:
-        return Policy(source=source)
-    _check_version(fields)
-    mode, on_rule_error = fields.read("defaults", _read_defaults, (Mode.AUDIT, OnError.REFUSE))
-    rules = fields.take("rules")
-    if rules is None:
-        problems.add(fields.where, "rules", "nothing", "a mapping of rules; {} for none")
-    count_keys = fields.read("traffic", _read_traffic, True)
-    fields.finish()
-    policy = Policy(source, () if rules is None else _read_rules(rules, mode, problems), on_rule_error, count_keys)
+def _included(patterns: tuple[Scalar, ...], first: Path, problems: Problems) -> list[Path]:
+    """The files that the patterns find beside the first file, each once, in the order of their names."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        text = pattern.text
+        if text.startswith("/") or ".." in Path(text).parts or not Path(text).parts:
+            problems.unexpected(pattern, "a file or pattern below this file's own folder, such as apps/*.yaml")
+            continue
+        try:
+            files = sorted(each for each in first.parent.glob(text) if each.is_file())
+        except (ValueError, NotImplementedError) as error:
+            problems.add(pattern.where, pattern.path, shown(text), f"a pattern such as apps/*.yaml ({error})")
+            continue
+        if not files:
+            problems.unexpected(pattern, "a file that is there, or a pattern that finds one")
+        found.update(dict.fromkeys(file for file in files if not file.samefile(first)))
+    return list(found)
+
+
+def _join(documents: list[Document], problems: Problems) -> Policy:
+    first = documents[0]
+    rules = _unique_rules(documents, problems)
+    policy = Policy(
+        source=first.file,
+        rules=rules,
+        on_rule_error=first.on_rule_error or OnError.REFUSE,
+        count_keys=first.count_keys is not False,
+        default=first.default or Stage(Mode.AUDIT, Where(first.file)),
+        apps=tuple(app for document in documents for app in document.apps),
+        rollout=_rollout(documents, problems),
+        tightened={
+            (rule, document.app): line.default
+            for document in documents
+            if document.app
+            for rule, line in document.rollout.items()
+            if line.default is not None
+        },
+        exceptions=tuple(each for document in documents for each in document.exceptions),
+        tests=tuple(each for document in documents for each in document.tests),
+        files=tuple(document.file for document in documents),
+    )
+    warnings = check_references(policy, documents, problems)
     find_contradictions(policy, problems)
-    return policy
+    return replace(policy, warnings=tuple(warnings))
 
 
-def _check_version(fields: Fields) -> None:
-    version = fields.take("keyrail")
-    if version is None:
-        fields.problems.add(fields.where, "keyrail", "nothing", f"the version of the language: keyrail: {_VERSION}")
-    elif not isinstance(version, Scalar) or version.text != _VERSION:
-        fields.problems.unexpected(version, f"{_VERSION}, the version of the language that this Keyrail knows")
+def _unique_rules(documents: list[Document], problems: Problems) -> tuple[PolicyRule, ...]:
+    rules: dict[str, PolicyRule] = {}
+    for document in documents:
+        for rule in document.rules:
+            other = rules.setdefault(rule.name, rule)
+            if other is not rule:
+                problems.add(rule.where, f"rules.{rule.name}", "a second time", f"it once (first in {other.where})")
+    return tuple(rules.values())
 
 
-def _read_defaults(value: Value, problems: Problems) -> tuple[Mode, OnError] | None:
-    fields = read_fields(value, problems)
-    if fields is None:
-        return None
-    mode = fields.read("mode", choice(_MODES), Mode.AUDIT)
-    on_rule_error = fields.read("on_rule_error", choice(_ON_ERROR), OnError.REFUSE)
-    fields.finish()
-    return mode, on_rule_error
-
-
-def _read_traffic(value: Value, problems: Problems) -> bool | None:
-    fields = read_fields(value, problems)
-    if fields is None:
-        return None
-    count_keys = fields.read("count_keys", choice(_SWITCH), True)
-    fields.finish()
-    return count_keys
-
-
-def _read_rules(value: Value, default: Mode, problems: Problems) -> tuple[PolicyRule, ...]:
-    mapping = read_mapping(value, problems)
-    if mapping is None:
-        return ()
-    rules = []
-    for name, body in mapping.entries.items():
-        where = mapping.keys[name]
-        if not _RULE_NAME.fullmatch(name):
-            expected = "a name of small letters, digits and hyphens, at most 64"
-            problems.add(where, f"rules.{name}", shown(name), expected)
-        rule = _read_rule(name, where, body, default, problems)
-        if rule is not None:
-            rules.append(rule)
-    return tuple(rules)
-
-
-def _read_rule(name: str, where: Where, value: Value, default: Mode, problems: Problems) -> PolicyRule | None:
-    fields = read_fields(value, problems)
-    if fields is None:
-        return None
-    settings = _read_guardrail(fields, where)
-    mode = fields.read("mode", choice(_MODES), default)
-    wording = Wording(because=fields.read("because", read_line, ""), instead=fields.read("instead", read_line, ""))
-    fields.finish()
-    return None if settings is None else PolicyRule(name, settings, mode, wording, where)
-
-
-def _read_guardrail(fields: Fields, where: Where) -> Settings | None:
-    found = [(key, value) for key in GUARDRAILS if (value := fields.take(key)) is not None]
-    if len(found) != 1:
-        named = " and ".join(key for key, _ in found) or "no guardrail"
-        fields.problems.add(where, fields.path, named, f"exactly one of {', '.join(GUARDRAILS)}")
-    settings = [GUARDRAILS[key](value, fields) for key, value in found]
-    return settings[0] if len(settings) == 1 else None
+def _rollout(documents: list[Document], problems: Problems) -> dict[str, RolloutLine]:
+    """The platform's rollout; an app's own lines are something else."""
+    lines: dict[str, RolloutLine] = {}
+    places: dict[str, Where] = {}
+    for document in documents:
+        if document.app:
+            continue
+        for rule, line in document.rollout.items():
+            where = document.rollout_where[rule]
+            if rule in lines:
+                problems.add(where, f"rollout.{rule}", "a second time", f"it once (first in {places[rule]})")
+            lines[rule] = line
+            places[rule] = where
+    return lines

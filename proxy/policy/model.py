@@ -1,8 +1,11 @@
-"""A policy, loaded: what the file says, checked in itself, and not yet bound to any command table's ids."""
+"""A policy, loaded: what the files say, checked in itself, and not yet bound to any command table's ids."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 
+from proxy.policy.apps import App
 from proxy.policy.errors import Where
 from proxy.rules.rule import Settings, Wording
 
@@ -18,6 +21,14 @@ class Mode(StrEnum):
     ENFORCE = "enforce"
     """Do it."""
 
+    @property
+    def strictness(self) -> int:
+        """Modes in the order of what they do: OFF is 0."""
+        return _MODES.index(self)
+
+
+_MODES = tuple(Mode)
+
 
 class OnError(StrEnum):
     """What becomes of a command when an enforced rule fails on it."""
@@ -27,24 +38,99 @@ class OnError(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """How far a rule has come: its mode, and for ENFORCE the share of keys, by hash, that it is enforced for.
+
+    0 < `share` <= 1; the other keys are audited.
+    """
+
+    mode: Mode
+    where: Where
+    share: float = 1.0
+
+    def __str__(self) -> str:
+        return f"{self.mode} {self.share * 100:.4g}%" if self.share < 1 else str(self.mode)
+
+    def tightens(self, other: "Stage") -> bool:
+        """Whether no command is judged more mildly by this stage than by the other."""
+        return (self.mode.strictness, self.share) >= (other.mode.strictness, other.share)
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """One rule as the file has it."""
+    """One rule as its file has it.
+
+    `mode` is what it says itself, if anything. A `locked` rule is enforced whatever else is said. With an `app`
+    it is that team's own, and holds for nobody else.
+    """
 
     name: str
     settings: Settings
-    mode: Mode
+    mode: Stage | None
     wording: Wording
+    where: Where
+    locked: bool = False
+    app: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutLine:
+    """One rule's line of the rollout: the default, and what differs for single apps."""
+
+    default: Stage | None
+    apps: Mapping[str, Stage] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyException:
+    """What a rule is not to be held against: an app's commands, keys of a pattern, or both, until a day comes.
+
+    Until then the rule is off for them; from that day on (UTC) it has the mode `then`, or, without one, whatever
+    it has for everybody. `keys` is a glob with `*` only.
+    """
+
+    rule: str
+    app: str
+    keys: str
+    because: str
+    until: date | None
+    then: Mode | None
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One test of a policy: what becomes of `send`, sent by `app`.
+
+    Exactly one of `refused_by` (a rule), `becomes` (arguments) and `unchanged` is said.
+    """
+
+    send: tuple[bytes, ...]
+    app: str
+    refused_by: str
+    becomes: tuple[bytes, ...]
+    unchanged: bool
+    without_jitter: bool
     where: Where
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All that a policy file says. `source` is the file, for people."""
+    """All that a policy's files say. `source` is the file it starts with, for people; `files` are all of them."""
 
     source: str
     rules: tuple[PolicyRule, ...] = ()
     on_rule_error: OnError = OnError.REFUSE
     count_keys: bool = True
+    default: Stage = Stage(Mode.AUDIT, Where(""))
+    apps: tuple[App, ...] = ()
+    rollout: Mapping[str, RolloutLine] = field(default_factory=dict)
+    tightened: Mapping[tuple[str, str], Stage] = field(default_factory=dict)
+    """By rule and app: what the app's own file asks of itself."""
+    exceptions: tuple[PolicyException, ...] = ()
+    tests: tuple[Expectation, ...] = ()
+    files: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def rule_names(self) -> tuple[str, ...]:

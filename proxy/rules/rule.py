@@ -28,12 +28,14 @@ class Binding:
     """What a policy's rules are bound to.
 
     `available` are the commands that the engine is known to run for this user, among those that rules need;
-    None stands for all. `seed` fixes the chances that are drawn beforehand.
+    None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
+    for clients of no app.
     """
 
     table: Table
     available: frozenset[str] | None = None
     seed: int | None = None
+    app: str = ""
 
     def can_send(self, command: str) -> bool:
         """Whether a rewrite may send this command in place of the client's."""

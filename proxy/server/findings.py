@@ -15,6 +15,7 @@ the rule came into force in this process group. ``age`` is in seconds.
 from typing import Any
 
 from proxy.policy import Policy
+from proxy.policy.precedence import voice
 from proxy.server.crew import Crew
 from proxy.traffic.evidence import Record, Records, present
 
@@ -52,7 +53,7 @@ def _rules(policy: Policy, records: Records, out_of: dict[str, dict[str, int]]) 
         found.append(
             {
                 "rule": rule.name,
-                "mode": rule.mode.value,
+                "mode": str(voice(policy, rule, None, paused=False).stage),
                 "where": str(rule.where),
                 **{name: summary[name] for name in ("hits", "first_seen", "last_seen")},
                 "apps": apps,

@@ -8,6 +8,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.intake import Terms
 from proxy.hotpath.ledger import Ledger
+from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit
 from proxy.wire.request import Limits
 
@@ -26,7 +27,7 @@ class PoolKey(NamedTuple):
 
 @dataclass(slots=True)
 class Regime:
-    """A policy generation as it is in force for one pool: compiled for what that pool's user may run."""
+    """A policy generation as it is in force for some clients: compiled for their app and what their user may run."""
 
     terms: Terms
     policy: CompiledPolicy
@@ -58,8 +59,8 @@ class Gate(Protocol):
 
     pooling: bool
 
-    def regime(self, key: PoolKey) -> Regime:
-        """The policy in force for clients of this pool."""
+    def regime(self, key: PoolKey, caller: Caller) -> Regime:
+        """The policy in force for a client of this pool."""
 
     def limits(self, authenticated: bool) -> Limits:
         """What a client may announce; a stranger less, where the engine asks for a password."""

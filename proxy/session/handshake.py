@@ -144,7 +144,7 @@ def _hello(session: "Session", item: Item) -> int:
     def accepted() -> None:
         move(session, target if user is None else target._replace(user=user))
         if name is not None:
-            session.name = name
+            session.rename(name)
             if session.pinned is not None:
                 session.pinned.identity = (name, *session.pinned.identity[1:])
         if user is not None:

@@ -62,7 +62,7 @@ def _note(session: "Session", argv: list[bytes]) -> bool:
     # Remember a name that Redis would accept; False for anything else, on which Redis has the word.
     word = argv[1].upper()
     if word == b"SETNAME" and len(argv) == 3 and valid(argv[2]):
-        session.name = argv[2]
+        session.rename(argv[2])
         return True
     if word == b"SETINFO" and len(argv) == 4 and valid(argv[3]) and session.gate.names_libraries():
         attribute = argv[2].upper()

@@ -10,6 +10,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT, Intake
 from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE
+from proxy.policy.apps import Caller
 from proxy.rules.context import Context
 from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
 from proxy.session import handshake, names, pinned, silence, streaming, subscription, switching, transaction
@@ -18,6 +19,8 @@ from proxy.session.item import Item
 from proxy.session.poison import POISON
 from proxy.wire.encode import encode_command
 from proxy.wire.request import Limits, Request
+
+_DEFAULT_USER = "default"
 
 if TYPE_CHECKING:
     from proxy.session.subscription import Subscriptions
@@ -29,6 +32,7 @@ class Session(Intake):
 
     __slots__ = (
         "blocked",
+        "certificate",
         "covered",
         "gate",
         "held",
@@ -37,6 +41,7 @@ class Session(Intake):
         "library",
         "library_version",
         "lingering",
+        "listener",
         "local",
         "name",
         "permanent",
@@ -51,8 +56,8 @@ class Session(Intake):
         "watching",
     )
 
-    def __init__(self, gate: Gate, home: PoolKey, limits: Limits) -> None:
-        regime = gate.regime(home)
+    def __init__(self, gate: Gate, home: PoolKey, limits: Limits, listener: str = "") -> None:
+        regime = gate.regime(home, Caller(home.user or _DEFAULT_USER, listener=listener))
         super().__init__(regime.terms, limits)
         self.gate = gate
         self.home = home
@@ -72,6 +77,8 @@ class Session(Intake):
         self.replies = silence.ON
         self.probe: bytes | None = None
         self.name = b""
+        self.listener = listener
+        self.certificate = ""
         self.library = b""
         self.library_version = b""
         self.local = 0
@@ -132,12 +139,13 @@ class Session(Intake):
     def judge(self, command: Command) -> Any:
         """What the policy decides; what its rules said is reported."""
         context = Context(
-            self.key.user or "default",
+            self.key.user or _DEFAULT_USER,
             self.name.decode("utf-8", "replace"),
             self.key.database,
             self.transaction is not None,
             self.gate.now(),
             _no_chance,
+            self.regime.policy.app,
         )
         decision = self.regime.policy.judge(command, context)
         if decision.hits:
@@ -286,13 +294,24 @@ class Session(Intake):
         self.unpin()
         return True
 
+    def caller(self) -> Caller:
+        """What is known of this client."""
+        name = self.name.decode("utf-8", "replace")
+        return Caller(self.key.user or _DEFAULT_USER, name, self.listener, self.certificate)
+
+    def rename(self, name: bytes) -> None:
+        """The client has another name, by which it may be of another app."""
+        if name != self.name:
+            self.name = name
+            self.adopt()
+
     def adopt(self) -> None:
         """Take over the policy that is in force now; a transaction keeps the one that it began with."""
         if self.transaction is not None:
             self.stale = True
             return
         self.stale = False
-        self.regime = self.gate.regime(self.key)
+        self.regime = self.gate.regime(self.key, self.caller())
         self.terms = self.regime.terms
         self.simple = self.terms.pooled if self.pinned is None else self.terms.pinned
 

@@ -1,13 +1,18 @@
 """Policies as the tests write them: the text of a file, with the line that every file needs put in front."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy, Step, compile_policy
+from proxy.policy.errors import Where
 from proxy.policy.load import load_policy
-from proxy.policy.model import Policy
+from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
+from proxy.policy.precedence import voice
+from proxy.rules.refuse import RefuseSettings
+from proxy.rules.rule import Rule, Wording
 
 
 def policy(text: str) -> Policy:
@@ -21,3 +26,22 @@ def policy(text: str) -> Policy:
 def compiled(text: str, available: frozenset[str] | None = None, seed: int = 7) -> CompiledPolicy:
     """The same, bound to the standard table."""
     return compile_policy(policy(text), STANDARD, available, seed)
+
+
+def bound_rules(rules: Sequence[tuple[Rule, Mode]], on_rule_error: OnError = OnError.REFUSE) -> CompiledPolicy:
+    """A policy of these very rules, in their order."""
+    policy = Policy("test", on_rule_error=on_rule_error)
+    steps = []
+    for place, (rule, mode) in enumerate(rules):
+        source = PolicyRule(rule.name, RefuseSettings(()), Stage(mode, Where("test")), Wording(), Where("test"))
+        steps.append(Step(place, rule, source, voice(policy, source, None, False), False, mode))
+    return CompiledPolicy(policy, STANDARD, None, tuple(steps))
+
+
+def policy_files(folder: Path, files: dict[str, str]) -> Policy:
+    """The policy of several files; the first is the platform's. Raises PolicyError as loading does."""
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(text), encoding="utf-8")
+    return load_policy(folder / next(iter(files)))

@@ -6,12 +6,12 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Spec
-from proxy.policy.compile import CompiledPolicy, Decision, Hit, compile_policy
-from proxy.policy.model import Mode, OnError, Policy
+from proxy.policy.compile import Decision, Hit, compile_policy
+from proxy.policy.model import Mode, OnError
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.verdict import PASS, Refuse, Rewrite, Verdict
-from tests.policy.given import compiled
+from tests.policy.given import bound_rules, compiled
 from tests.rules.given import command, context, spec, streamed
 
 ALL = """
@@ -72,7 +72,7 @@ def test_a_rewrite_is_seen_by_the_rules_after_it() -> None:
         (_Fixed("second", Rewrite([b"GET", b"k"], lambda frame: b"2" + frame), "SET"), Mode.ENFORCE),
         (_Fixed("third", PASS, "PING"), Mode.ENFORCE),
     )
-    decision = CompiledPolicy(Policy("test"), STANDARD, rules).judge(command("PING"), context())
+    decision = bound_rules(rules).judge(command("PING"), context())
     assert [hit.rule for hit in decision.hits] == ["first", "second"]
     assert isinstance(decision.verdict, Rewrite)
     assert decision.verdict.argv == [b"GET", b"k"]
@@ -82,7 +82,7 @@ def test_a_rewrite_is_seen_by_the_rules_after_it() -> None:
 
 def test_a_rule_does_not_see_its_own_rewrite() -> None:
     rules = ((_Fixed("echo", Rewrite([b"PING", b"x"])), Mode.ENFORCE), (_Once("once"), Mode.ENFORCE))
-    decision = CompiledPolicy(Policy("test"), STANDARD, rules).judge(command("PING"), context())
+    decision = bound_rules(rules).judge(command("PING"), context())
     assert [hit.rule for hit in decision.hits] == ["echo", "once"]
 
 
@@ -103,7 +103,7 @@ def test_a_rewritten_command_keeps_its_streamed_argument() -> None:
 )
 def test_a_rule_that_fails(mode: Mode, on_error: OnError, refused: bool) -> None:
     rules = ((_Failing("broken"), mode), (_Fixed("after", PASS, "PING"), Mode.ENFORCE))
-    decision = CompiledPolicy(Policy("test", on_rule_error=on_error), STANDARD, rules).judge(command("PING"), context())
+    decision = bound_rules(rules, on_error).judge(command("PING"), context())
     assert [(hit.rule, hit.mode, hit.what) for hit in decision.hits] == [("broken", mode, "error")]
     assert decision.hits[0].detail.startswith("ZeroDivisionError in judge, line ")
     if refused:

@@ -4,6 +4,7 @@ once, with its line, its path, what was found, and what was expected."""
 import pytest
 
 from proxy.policy.errors import PolicyError
+from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.model import Mode, OnError
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import NamesSettings
@@ -13,6 +14,9 @@ from tests.policy.given import policy
 
 NAMES = "rules: {n: {names: {%s}}}"
 LIFETIME = "rules: {l: {lifetime: {%s}}}"
+
+
+SECTIONS = ("keyrail", "include", "defaults", "traffic", "apps", "exceptions", "rules", "rollout", "tests")
 
 
 def problems(text: str) -> list[str]:
@@ -35,11 +39,11 @@ def test_every_guardrail_is_read() -> None:
     """)
     assert loaded.on_rule_error is OnError.LET_THROUGH
     assert not loaded.count_keys
-    assert [(rule.name, rule.mode, rule.where.line) for rule in loaded.rules] == [
-        ("a", Mode.WARN, 6),
-        ("b", Mode.ENFORCE, 7),
-        ("c", Mode.ENFORCE, 8),
-        ("d", Mode.OFF, 9),
+    assert [(rule.name, str(rule.mode or loaded.default), rule.where.line) for rule in loaded.rules] == [
+        ("a", "warn", 6),
+        ("b", "enforce", 7),
+        ("c", "enforce", 8),
+        ("d", "off", 9),
     ]
     assert [rule.settings for rule in loaded.rules] == [
         RefuseSettings(("FLUSHALL", "CONFIG SET", "CONFIG REWRITE", "NO.DROP")),
@@ -59,14 +63,14 @@ def test_every_guardrail_is_read() -> None:
 
 def test_a_short_policy_has_defaults() -> None:
     loaded = policy("rules: {a: {refuse: [KEYS]}}")
-    assert loaded.rules[0].mode is Mode.AUDIT
+    assert (loaded.rules[0].mode, loaded.default.mode) == (None, Mode.AUDIT)
     assert loaded.on_rule_error is OnError.REFUSE
     assert loaded.count_keys
     assert policy("rules: {}").rules == ()
 
 
 def test_a_mode_that_yaml_takes_for_a_boolean_is_a_mode() -> None:
-    assert policy("rules: {a: {refuse: [KEYS], mode: off}}").rules[0].mode is Mode.OFF
+    assert str(policy("rules: {a: {refuse: [KEYS], mode: off}}").rules[0].mode) == "off"
 
 
 def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
@@ -79,13 +83,13 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
             mode: enforced
           none: {because: x}
     """) == [
-        "2: defaults.mode: found 'on', expected one of off, audit, warn, enforce",
-        "3: colour: found an unknown key, expected one of keyrail, defaults, rules, traffic",
+        "2: defaults.mode: found 'on', expected off, audit, warn, enforce or enforce 10%",
+        f"3: colour: found an unknown key, expected one of {', '.join(SECTIONS)}",
         "6: rules.no-flush.refuse[0]: found 'FLUSHAL', expected a command; did you mean FLUSHALL?",
         "6: rules.no-flush.refuse[1]: found 'CONFIG SETT', expected a command; did you mean CONFIG SET?",
         "6: rules.no-flush.refuse[3]: found 'keys', expected each command once",
-        "7: rules.no-flush.mode: found 'enforced', expected one of off, audit, warn, enforce",
-        "8: rules.none: found no guardrail, expected exactly one of refuse, replace, names, lifetime",
+        "7: rules.no-flush.mode: found 'enforced', expected off, audit, warn, enforce or enforce 10%",
+        f"8: rules.none: found no guardrail, expected exactly one of {', '.join(GUARDRAILS)}",
     ]
 
 

@@ -22,7 +22,8 @@ from tests.rules.given import command, context
 @pytest.mark.parametrize("name", ["default", "tour", "bench", "default.yaml"])
 def test_a_packaged_policy_loads_and_enforces(name: str) -> None:
     loaded = load_policy(packaged(name))
-    assert {rule.mode for rule in loaded.rules} == {Mode.ENFORCE}
+    assert loaded.default.mode is Mode.ENFORCE
+    assert {rule.mode for rule in loaded.rules} == {None}
     assert loaded.count_keys
 
 

@@ -16,7 +16,7 @@ from proxy.hotpath.plan import APPEND, JUDGE, PASS, SWAP
 from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
 from proxy.policy.errors import Where
 from proxy.policy.load import load_policy, packaged
-from proxy.policy.model import Mode, OnError, Policy, PolicyRule
+from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import CHARACTERS, NamesSettings
 from proxy.rules.refuse import RefuseSettings
@@ -69,7 +69,8 @@ COMMANDS = st.builds(
 
 
 def policy_of(rules: Sequence[tuple[Settings, Mode]]) -> Policy:
-    named = (PolicyRule(f"rule-{i}", found, mode, Wording(), Where("test")) for i, (found, mode) in enumerate(rules))
+    here = Where("test")
+    named = (PolicyRule(f"rule-{i}", each, Stage(mode, here), Wording(), here) for i, (each, mode) in enumerate(rules))
     return Policy("test", tuple(named))
 
 

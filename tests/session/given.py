@@ -11,6 +11,7 @@ from proxy.commands.table import STANDARD, Lane, State
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.intake import Terms
 from proxy.hotpath.ledger import Creditor, Ledger
+from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Regime, Seeker
@@ -146,7 +147,7 @@ class Route(Gate):
 
     # The gate
 
-    def regime(self, key: PoolKey) -> Regime:
+    def regime(self, key: PoolKey, caller: Caller) -> Regime:
         return self._regime
 
     def limits(self, authenticated: bool) -> Limits:

@@ -1,0 +1,127 @@
+"""One file of a policy, read by itself.
+
+    keyrail: 1                                      # the version of this language
+    include: [apps/*.yaml]                          # more files, beside this one; in the first file only
+    defaults: {mode: audit, on_rule_error: refuse}
+    traffic: {count_keys: on}
+    apps: …    rules: …    rollout: …    exceptions: …    tests: …
+
+An app's own file starts with ``app: checkout``. It has rules, a rollout and tests of its own, and can only add and
+tighten: what would touch other apps or exempt itself has no place in it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from proxy.policy.apps import App
+from proxy.policy.errors import Where
+from proxy.policy.fields import Fields, choice, read_fields, read_list
+from proxy.policy.model import Expectation, OnError, PolicyException, PolicyRule, RolloutLine, Stage
+from proxy.policy.sections.apps import read_apps
+from proxy.policy.sections.exceptions import read_exceptions, read_word
+from proxy.policy.sections.modes import read_stage
+from proxy.policy.sections.rollout import read_rollout
+from proxy.policy.sections.rules import read_rules
+from proxy.policy.sections.tests import read_tests
+from proxy.policy.yaml_source import Problems, Scalar, Value, read_yaml
+
+_VERSION = "1"
+_ON_ERROR = {each.value: each for each in OnError}
+_SWITCH = {"on": True, "off": False}
+
+
+@dataclass(slots=True)
+class Document:
+    """What one file says. `rollout_where` has the place of each line of the rollout."""
+
+    file: str
+    app: str = ""
+    app_where: Where | None = None
+    include: tuple[Scalar, ...] = ()
+    default: Stage | None = None
+    on_rule_error: OnError | None = None
+    count_keys: bool | None = None
+    apps: tuple[App, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
+    rollout: dict[str, RolloutLine] = field(default_factory=dict)
+    rollout_where: Mapping[str, Where] = field(default_factory=dict)
+    exceptions: tuple[PolicyException, ...] = ()
+    tests: tuple[Expectation, ...] = ()
+
+
+def read_document(path: Path, first: bool, problems: Problems) -> Document:
+    """Read a file; only the `first` one must have rules, and may include others."""
+    value = read_yaml(path, problems)
+    fields = None if value is None else read_fields(value, problems)
+    document = Document(str(path))
+    if fields is None:
+        return document
+    _check_version(fields, first)
+    if not first and "app" in fields:
+        document.app = fields.read("app", read_word, "")
+        document.app_where = fields.line_of("app")
+    elif not first or _check_platform(fields):
+        _read_platform(document, fields, first)
+    rules = fields.take("rules")
+    if rules is not None:
+        document.rules = read_rules(rules, document.app, problems)
+    elif first:
+        problems.add(fields.where, "rules", "nothing", "a mapping of rules; {} for none")
+    rollout = fields.take("rollout")
+    if rollout is not None:
+        document.rollout, document.rollout_where = read_rollout(rollout, problems)
+    tests = fields.take("tests")
+    if tests is not None:
+        document.tests = read_tests(tests, document.app, problems) or ()
+    fields.finish()
+    return document
+
+
+def _check_platform(fields: Fields) -> bool:
+    if "app" in fields:
+        expected = "the platform's file, which includes this one, or no app here"
+        fields.problems.add(fields.line_of("app"), "app", "an app's own file", expected)
+        fields.take("app")
+    return True
+
+
+def _read_platform(document: Document, fields: Fields, first: bool) -> None:
+    problems = fields.problems
+    if first:
+        document.include = fields.read("include", read_list, ())
+        defaults = fields.take("defaults")
+        if defaults is not None:
+            _read_defaults(document, defaults, problems)
+        traffic = fields.take("traffic")
+        document.count_keys = None if traffic is None else _read_traffic(traffic, problems)
+    document.apps = fields.read("apps", read_apps, ())
+    document.exceptions = fields.read("exceptions", read_exceptions, ())
+
+
+def _check_version(fields: Fields, first: bool) -> None:
+    version = fields.take("keyrail")
+    if version is None:
+        if first:
+            fields.problems.add(fields.where, "keyrail", "nothing", f"the version of the language: keyrail: {_VERSION}")
+    elif not isinstance(version, Scalar) or version.text != _VERSION:
+        fields.problems.unexpected(version, f"{_VERSION}, the version of the language that this Keyrail knows")
+
+
+def _read_defaults(document: Document, value: Value, problems: Problems) -> None:
+    fields = read_fields(value, problems)
+    if fields is None:
+        return
+    mode = fields.take("mode")
+    document.default = None if mode is None else read_stage(mode, problems)
+    document.on_rule_error = fields.read("on_rule_error", choice(_ON_ERROR), OnError.REFUSE)
+    fields.finish()
+
+
+def _read_traffic(value: Value, problems: Problems) -> bool | None:
+    fields = read_fields(value, problems)
+    if fields is None:
+        return None
+    count_keys = fields.read("count_keys", choice(_SWITCH), True)
+    fields.finish()
+    return count_keys

@@ -1,0 +1,142 @@
+"""Which mode a rule has for whom: one list, and whatever comes first in it holds.
+
+1. locked      a locked rule is enforced, whatever else is said
+2. kill switch while it is on, every other rule is audited
+3. exception   what the platform has exempted, until its day (for apps that are proven; ``then`` from that day on)
+4. app's own   what an app's own file asks of itself, where that is stricter than what follows
+5. rollout     the rule's line there: the app's stage, else the default (a claimed app's only where it is stricter)
+6. rule        the mode that the rule itself says, in a policy without a rollout
+7. defaults    the policy's, else audit
+
+Exceptions and shares of keys (``enforce 10%``) depend on the command, everything else only on the app. So a rule has a
+*voice* for an app: a mode, or, where a command's keys or the day decide, a mode that is asked for each time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from zlib import crc32
+
+from proxy.commands.command import Command
+from proxy.policy.apps import App, matches_glob
+from proxy.policy.errors import Where
+from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, RolloutLine, Stage
+from proxy.rules.context import Context
+
+_BUCKETS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A rule's mode for one app, and why. ``mode_for`` a command may differ where ``varies``."""
+
+    stage: Stage
+    why: str
+    exceptions: tuple[PolicyException, ...] = ()
+
+    @property
+    def varies(self) -> bool:
+        """Whether the mode depends on the command or the day."""
+        return bool(self.exceptions) or self.stage.share < 1
+
+    def mode_for(self, command: Command, context: Context) -> Mode:
+        """The mode for one command."""
+        return self.explain(command, context)[0]
+
+    def explain(self, command: Command, context: Context) -> tuple[Mode, str, Where]:
+        """The mode for one command, why, and the place that says so."""
+        for exception in self.exceptions:
+            if _concerns(exception, command):
+                expired = exception.until is not None and today(context.now) >= exception.until
+                if not expired:
+                    return Mode.OFF, f"exception: {exception.because}", exception.where
+                if exception.then is not None:
+                    return exception.then, f"exception, over since {exception.until}", exception.where
+        if self.stage.share < 1 and not in_share(command, self.stage.share):
+            return Mode.AUDIT, f"{self.why}: outside of its share of keys", self.stage.where
+        return self.stage.mode, self.why, self.stage.where
+
+
+def voice(policy: Policy, rule: PolicyRule, app: App | None, paused: bool) -> Voice:
+    """The mode of a rule for an app's clients; None stands for clients of no app."""
+    if rule.locked:
+        return Voice(Stage(Mode.ENFORCE, rule.where), "locked")
+    stage, why = _rolled_out(policy, rule, app)
+    own = None if app is None else policy.tightened.get((rule.name, app.name))
+    if own is not None and own.tightens(stage):
+        stage, why = own, f"the file of {'' if app is None else app.name}"
+    if paused and stage.mode is Mode.ENFORCE:
+        # A rule that is exempted or off stays what it is: the switch only takes away.
+        stage, why = Stage(Mode.AUDIT, stage.where), "kill switch"
+    exceptions = (each for each in policy.exceptions if _applies(each, rule, app))
+    return Voice(stage, why, tuple(_softened(each) if paused else each for each in exceptions))
+
+
+def _softened(exception: PolicyException) -> PolicyException:
+    return replace(exception, then=Mode.AUDIT) if exception.then is Mode.ENFORCE else exception
+
+
+def is_active(policy: Policy, rule: PolicyRule) -> bool:
+    """Whether the rule is more than off for anybody."""
+    voices = (voice(policy, rule, app, paused=False) for app in (None, *policy.apps))
+    return any(each.varies or each.stage.mode is not Mode.OFF for each in voices)
+
+
+def _applies(exception: PolicyException, rule: PolicyRule, app: App | None) -> bool:
+    if exception.rule != rule.name:
+        return False
+    return not exception.app or (app is not None and app.proven and exception.app == app.name)
+
+
+def _rolled_out(policy: Policy, rule: PolicyRule, app: App | None) -> tuple[Stage, str]:
+    line = policy.rollout.get(rule.name, RolloutLine(None))
+    if line.default is not None:
+        usual, why = line.default, "rollout"
+    elif rule.mode is not None:
+        usual, why = rule.mode, "rule"
+    else:
+        usual, why = policy.default, "defaults"
+    stage = None if app is None else line.apps.get(app.name)
+    if app is None or stage is None or not (app.proven or stage.tightens(usual)):
+        return usual, why
+    return stage, f"rollout of {app.name}"
+
+
+def today(now: float) -> date:
+    """The day in UTC that a moment (seconds since the epoch) belongs to."""
+    return datetime.fromtimestamp(now, UTC).date()
+
+
+def in_share(command: Command, share: float) -> bool:
+    """Whether every key of a command is in the share; keys fall into it by their hash, the same ones everywhere.
+
+    A command without keys never is.
+    """
+    keys = command.keys
+    return bool(keys) and all(crc32(key.name) % _BUCKETS < share * _BUCKETS for key in keys)
+
+
+def _concerns(exception: PolicyException, command: Command) -> bool:
+    if not exception.keys:
+        return True
+    names = [key.name for key in command.keys]
+    if names:
+        return all(matches_glob(exception.keys, name.decode("latin-1")) for name in names)
+    return any(_covers(exception.keys, pattern) for pattern in _patterns(command))
+
+
+def _patterns(command: Command) -> Sequence[bytes]:
+    """The patterns that a command walks the keyspace with."""
+    argv = command.argv
+    if command.name == "KEYS" and len(argv) == 2:
+        return argv[1:]
+    if command.name == "SCAN":
+        return [argv[i + 1] for i in range(2, len(argv) - 1) if argv[i].upper() == b"MATCH"][-1:]
+    return ()
+
+
+def _covers(glob: str, pattern: bytes) -> bool:
+    """Whether every key that Redis finds for a pattern fits the glob; told only for ``prefix*`` and equal texts."""
+    text = pattern.decode("latin-1")
+    prefix, star, rest = glob.partition("*")
+    return text == glob or (star == "*" and not rest and not set(prefix) & set("?[]\\") and text.startswith(prefix))

@@ -1,0 +1,133 @@
+"""Names that point from one part of a policy to another, and what each part is allowed to ask for.
+
+Errors: a rule or an app that is not there; the same app twice; a mode in two places; a locked rule that something
+would loosen; an app's file that would loosen a rule, or speak for others. Warnings: what an app that is only claimed
+would be let off, which nobody who merely says a name ever is.
+"""
+
+from proxy.policy.apps import App
+from proxy.policy.document import Document
+from proxy.policy.errors import Where, shown
+from proxy.policy.model import Policy, PolicyRule, RolloutLine, Stage
+from proxy.policy.precedence import is_active, voice
+from proxy.policy.yaml_source import Problems
+
+
+def check_references(policy: Policy, documents: list[Document], problems: Problems) -> list[str]:
+    """Note what is wrong; return the warnings."""
+    return _Check(policy, problems).check(documents)
+
+
+class _Check:
+    def __init__(self, policy: Policy, problems: Problems) -> None:
+        self._policy = policy
+        self._problems = problems
+        self._rules = {rule.name: rule for rule in policy.rules}
+        self._apps: dict[str, App] = {}
+        self._warnings: list[str] = []
+
+    def check(self, documents: list[Document]) -> list[str]:
+        for app in self._policy.apps:
+            other = self._apps.setdefault(app.name, app)
+            if other is not app:
+                self._note(app.where, f"apps.{app.name}", "a second time", f"it once (first in {other.where})")
+        for document in documents:
+            if document.app:
+                self._check_app_file(document)
+            else:
+                self._check_rollout(document)
+        self._check_modes()
+        self._check_exceptions()
+        self._check_tests()
+        return self._warnings
+
+    def _note(self, where: Where, path: str, found: str, expected: str) -> None:
+        self._problems.add(where, path, found, expected)
+
+    def _rule(self, name: str, where: Where, path: str) -> PolicyRule | None:
+        rule = self._rules.get(name)
+        if rule is None and name:
+            self._note(where, path, shown(name), f"a rule: {', '.join(self._rules) or 'there is none'}")
+        return rule
+
+    def _app(self, name: str, where: Where, path: str) -> App | None:
+        app = self._apps.get(name)
+        if app is None and name:
+            self._note(where, path, shown(name), f"an app: {', '.join(self._apps) or 'apps names none'}")
+        return app
+
+    def _check_modes(self) -> None:
+        if not self._policy.rollout:
+            return
+        for rule in self._policy.rules:
+            if rule.mode is not None and not rule.app and not rule.locked:
+                path = f"rules.{rule.name}.mode"
+                self._note(rule.mode.where, path, str(rule.mode), "no mode here: in this policy the rollout has them")
+
+    def _check_rollout(self, document: Document) -> None:
+        for name, line in document.rollout.items():
+            where = document.rollout_where[name]
+            path = f"rollout.{name}"
+            rule = self._rule(name, where, path)
+            if rule is not None and rule.app:
+                self._note(where, path, "a rule of an app's own file", "its mode there, or a rule of the platform's")
+            for stage in (line.default, *line.apps.values()):
+                if rule is not None and rule.locked and stage is not None and str(stage) != "enforce":
+                    self._note(stage.where, path, str(stage), f"enforce, for the rule is locked ({rule.where})")
+            for app_name, stage in line.apps.items():
+                app = self._app(app_name, stage.where, f"{path}.{app_name}")
+                if app is not None and not app.proven and not stage.tightens(self._usual(rule, line)):
+                    self._warn(stage.where, f"{path}.{app_name}: {self._claimed(app)}, so this has no effect")
+
+    def _usual(self, rule: PolicyRule | None, line: RolloutLine) -> Stage:
+        if line.default is not None:
+            return line.default
+        return self._policy.default if rule is None or rule.mode is None else rule.mode
+
+    def _warn(self, where: Where, text: str) -> None:
+        self._warnings.append(f"{where}: {text}")
+
+    def _claimed(self, app: App) -> str:
+        return f"{app.name} is only claimed (by its client name), never exempted"
+
+    def _check_app_file(self, document: Document) -> None:
+        app = self._app(document.app, document.app_where or Where(document.file), "app")
+        for name, line in document.rollout.items():
+            where = document.rollout_where[name]
+            path = f"rollout.{name}"
+            rule = self._rule(name, where, path)
+            if line.apps:
+                self._note(where, path, "modes of apps", "one mode: this file speaks for its own app only")
+            if rule is not None and rule.app not in {"", document.app}:
+                self._note(where, path, f"a rule of {rule.app}", "a rule of the platform's, or one of this file")
+            elif rule is not None and app is not None and line.default is not None:
+                self._check_tightens(rule, app, line.default, path)
+        for rule in document.rules:
+            if rule.locked:
+                self._note(rule.where, f"rules.{rule.name}.locked", "true", "a locked rule in the platform's file only")
+
+    def _check_tightens(self, rule: PolicyRule, app: App, stage: Stage, path: str) -> None:
+        others = {key: each for key, each in self._policy.tightened.items() if key != (rule.name, app.name)}
+        without = Policy(
+            self._policy.source, default=self._policy.default, rollout=self._policy.rollout, tightened=others
+        )
+        usual = voice(without, rule, app, paused=False).stage
+        if not stage.tightens(usual):
+            self._note(stage.where, path, str(stage), f"{usual} or stricter: an app's file never loosens a rule")
+
+    def _check_exceptions(self) -> None:
+        for i, exception in enumerate(self._policy.exceptions):
+            path = f"exceptions[{i}]"
+            rule = self._rule(exception.rule, exception.where, f"{path}.rule")
+            if rule is not None and rule.locked:
+                self._note(exception.where, f"{path}.rule", f"{rule.name}, which is locked", "a rule that is not")
+            app = self._app(exception.app, exception.where, f"{path}.app")
+            if app is not None and not app.proven:
+                self._warn(exception.where, f"{path}: {self._claimed(app)}, so this has no effect")
+
+    def _check_tests(self) -> None:
+        for i, test in enumerate(self._policy.tests):
+            self._app(test.app, test.where, f"tests[{i}].app")
+            rule = self._rule(test.refused_by, test.where, f"tests[{i}].refused_by")
+            if rule is not None and not is_active(self._policy, rule):
+                self._note(test.where, f"tests[{i}].refused_by", f"{rule.name}, which is off", "a rule that is not")

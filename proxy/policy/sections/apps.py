@@ -1,0 +1,69 @@
+"""``apps: {checkout: {team: checkout, contact: "#checkout", match: {user: checkout}}}``."""
+
+import re
+
+from proxy.policy.apps import UNKNOWN, App
+from proxy.policy.errors import shown
+from proxy.policy.fields import Fields, read_fields, read_line, read_mapping
+from proxy.policy.yaml_source import Problems, Scalar, Value
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
+
+
+def read_apps(value: Value, problems: Problems) -> tuple[App, ...] | None:
+    """The apps, in the order of the file."""
+    mapping = read_mapping(value, problems)
+    if mapping is None:
+        return None
+    found: list[App] = []
+    for name, body in mapping.entries.items():
+        path = f"{mapping.path}.{name}"
+        if not _NAME.fullmatch(name) or name == UNKNOWN:
+            expected = f"a name of small letters, digits, hyphens and underscores, at most 64, and not {UNKNOWN}"
+            problems.add(mapping.keys[name], path, shown(name), expected)
+        fields = read_fields(body, problems)
+        if fields is not None:
+            found.append(_read_app(name, fields, found))
+    return tuple(found)
+
+
+def _read_app(name: str, fields: Fields, others: list[App]) -> App:
+    team, contact = fields.read("team", read_line, ""), fields.read("contact", read_line, "")
+    app = App(name, fields.where, team, contact)
+    match = fields.take("match")
+    if match is None:
+        expected = "how its clients are recognised, such as {user: checkout}"
+        fields.problems.add(fields.where, fields.path_of("match"), "nothing", expected)
+    else:
+        matched = read_fields(match, fields.problems)
+        if matched is not None:
+            app = _read_match(app, matched)
+            same = next((each for each in others if _patterns(each) == _patterns(app)), None)
+            if same is not None and any(_patterns(app)):
+                expected = f"something else than {same.name} has, or this app is never found"
+                fields.problems.add(matched.where, matched.path, "the same clients", expected)
+    fields.finish()
+    return app
+
+
+def _read_match(app: App, fields: Fields) -> App:
+    user, client_name, listener, certificate = (
+        fields.read(key, _read_glob, "") for key in ("user", "client_name", "listener", "certificate")
+    )
+    listener = listener.rpartition("://")[2]
+    if not (user or client_name or listener or certificate):
+        expected = "at least one of user, client_name, listener, certificate"
+        fields.problems.add(fields.where, fields.path, "nothing", expected)
+    fields.finish()
+    return App(app.name, app.where, app.team, app.contact, user, client_name, listener, certificate)
+
+
+def _read_glob(value: Value, problems: Problems) -> str | None:
+    if isinstance(value, Scalar) and value.text and value.text.isprintable():
+        return value.text
+    problems.unexpected(value, "text, in which * stands for any characters")
+    return None
+
+
+def _patterns(app: App) -> tuple[str, str, str, str]:
+    return app.user, app.client_name, app.listener, app.certificate

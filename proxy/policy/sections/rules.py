@@ -1,0 +1,55 @@
+"""``rules: {no-keyspace-walks: {refuse: [KEYS], because: …, instead: …, mode: …, locked: …}}``."""
+
+import re
+
+from proxy.policy.errors import Where, shown
+from proxy.policy.fields import Fields, choice, read_fields, read_line, read_mapping
+from proxy.policy.guardrails import GUARDRAILS
+from proxy.policy.model import PolicyRule
+from proxy.policy.sections.modes import read_stage
+from proxy.policy.yaml_source import Problems, Value
+from proxy.rules.rule import Settings, Wording
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_YES = {"true": True, "false": False}
+
+
+def read_rules(value: Value, app: str, problems: Problems) -> tuple[PolicyRule, ...]:
+    """The rules of one file; with an `app`, that app's own."""
+    mapping = read_mapping(value, problems)
+    if mapping is None:
+        return ()
+    rules = []
+    for name, body in mapping.entries.items():
+        where = mapping.keys[name]
+        if not _NAME.fullmatch(name):
+            expected = "a name of small letters, digits and hyphens, at most 64"
+            problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
+        rule = _read_rule(name, where, body, app, problems)
+        if rule is not None:
+            rules.append(rule)
+    return tuple(rules)
+
+
+def _read_rule(name: str, where: Where, value: Value, app: str, problems: Problems) -> PolicyRule | None:
+    fields = read_fields(value, problems)
+    if fields is None:
+        return None
+    settings = _read_guardrail(fields, where)
+    mode = fields.take("mode")
+    stage = None if mode is None else read_stage(mode, problems)
+    wording = Wording(because=fields.read("because", read_line, ""), instead=fields.read("instead", read_line, ""))
+    locked = fields.read("locked", choice(_YES), False)
+    if locked and stage is not None and str(stage) != "enforce":
+        problems.add(fields.line_of("mode"), fields.path_of("mode"), str(stage), "enforce, for the rule is locked")
+    fields.finish()
+    return None if settings is None else PolicyRule(name, settings, stage, wording, where, locked, app)
+
+
+def _read_guardrail(fields: Fields, where: Where) -> Settings | None:
+    found = [(key, value) for key in GUARDRAILS if (value := fields.take(key)) is not None]
+    if len(found) != 1:
+        named = " and ".join(key for key, _ in found) or "no guardrail"
+        fields.problems.add(where, fields.path, named, f"exactly one of {', '.join(GUARDRAILS)}")
+    settings = [GUARDRAILS[key](value, fields) for key, value in found]
+    return settings[0] if len(settings) == 1 else None

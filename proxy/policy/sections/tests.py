@@ -1,0 +1,48 @@
+"""``tests: [{send: "KEYS *", refused_by: no-keyspace-walks}, {send: "DEL k", becomes: "UNLINK k"}]``."""
+
+from proxy.policy.fields import Fields, choice, read_fields
+from proxy.policy.model import Expectation
+from proxy.policy.sections.exceptions import read_word
+from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
+from proxy.wire.inline import split_inline
+
+_OUTCOMES = ("refused_by", "becomes", "unchanged")
+
+
+def read_tests(value: Value, app: str, problems: Problems) -> tuple[Expectation, ...] | None:
+    """The tests, in the order of the file; those of an app's file are sent by that app."""
+    if not isinstance(value, Sequence):
+        problems.unexpected(value, 'a list such as [{send: "KEYS *", refused_by: no-keyspace-walks}]')
+        return None
+    return tuple(
+        _read_test(fields, app) for item in value.items if (fields := read_fields(item, problems)) is not None
+    )
+
+
+def _read_test(fields: Fields, app: str) -> Expectation:
+    expectation = Expectation(
+        send=fields.read("send", _read_command, ()),
+        app=app or fields.read("app", read_word, ""),
+        refused_by=fields.read("refused_by", read_word, ""),
+        becomes=fields.read("becomes", _read_command, ()),
+        unchanged=fields.read("unchanged", choice({"true": True}), False),
+        without_jitter=fields.read("jitter", choice({"0": True}), False),
+        where=fields.where,
+    )
+    fields.finish()
+    if "send" not in fields:
+        fields.problems.add(fields.where, fields.path_of("send"), "nothing", 'a command, such as "KEYS *"')
+    said = [key for key in _OUTCOMES if key in fields]
+    if len(said) != 1:
+        found = " and ".join(said) or "no outcome"
+        fields.problems.add(fields.where, fields.path, found, f"exactly one of {', '.join(_OUTCOMES)}")
+    return expectation
+
+
+def _read_command(value: Value, problems: Problems) -> tuple[bytes, ...] | None:
+    """A command as redis-cli takes it, quotes and all."""
+    words = split_inline(value.text.encode()) if isinstance(value, Scalar) else None
+    if words:
+        return tuple(words)
+    problems.unexpected(value, "a command as one types it into redis-cli")
+    return None

@@ -1,0 +1,252 @@
+"""Who is of which app, and which mode a rule has for whom: the one list of precedence, line by line."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from proxy.commands.table import STANDARD
+from proxy.policy.apps import App, Caller, identify, matches_glob
+from proxy.policy.compile import compile_policy, needs_of
+from proxy.policy.errors import PolicyError, Where
+from proxy.policy.model import Mode, Policy
+from proxy.policy.precedence import in_share, voice
+from tests.policy.given import policy, policy_files
+from tests.rules.given import command, context
+
+HERE = Where("test")
+APPS = """
+    apps:
+      checkout: {team: checkout, contact: "#checkout", match: {user: checkout}}
+      reports: {team: data, match: {client_name: "spark-*"}}
+"""
+RULES = """
+    rules:
+      no-flush: {refuse: [FLUSHALL], locked: true}
+      no-keys: {refuse: [KEYS]}
+      lazy: {replace: {DEL: UNLINK}}
+"""
+BEFORE, AFTER = (datetime(2027, 1, day, tzinfo=UTC).timestamp() for day in (14, 15))
+
+
+def mode(loaded: Policy, rule: str, app: str = "", paused: bool = False) -> str:
+    found = next(each for each in loaded.rules if each.name == rule)
+    return str(voice(loaded, found, app_of(loaded, app), paused).stage)
+
+
+def app_of(loaded: Policy, name: str) -> App | None:
+    return next((app for app in loaded.apps if app.name == name), None)
+
+
+def verdict(loaded: Policy, line: str, app: str = "", now: float = BEFORE) -> list[tuple[str, str]]:
+    moment = context()
+    moment.now = now
+    bound = compile_policy(loaded, STANDARD, app=app_of(loaded, app))
+    return [(hit.rule, hit.mode.value) for hit in bound.judge(command(line), moment).hits]
+
+
+def problem_of(tmp_path: Path, files: dict[str, str]) -> str:
+    with pytest.raises(PolicyError) as caught:
+        policy_files(tmp_path, files)
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+def test_proven_apps_are_found_before_claimed_ones_and_a_name_proves_nothing() -> None:
+    apps = (
+        App("named", HERE, client_name="web-*"),
+        App("user", HERE, user="web"),
+        App("both", HERE, user="admin", client_name="web-*"),
+        App("listener", HERE, listener="127.0.0.1:6390"),
+        App("certificate", HERE, certificate="*.web.example"),
+    )
+    assert [app.proven for app in apps] == [False, True, False, True, True]
+
+    def found(**caller: str) -> str:
+        app = identify(apps, Caller(**{"user": "default", **caller}))
+        return "" if app is None else app.name
+
+    assert found() == ""
+    assert found(client_name="web-1") == "named"
+    assert found(user="web", client_name="web-1") == "user"
+    assert found(user="other", client_name="web-1") == "named"
+    assert found(user="admin") == ""
+    assert found(user="admin", client_name="web-1") == "both"
+    assert found(listener="127.0.0.1:6390", client_name="web-1") == "listener"
+    assert found(certificate="a.web.example") == "certificate"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "fits"),
+    [("a*c", "abc", True), ("a*c", "ab", False), ("a.c", "abc", False), ("*", "", True), ("a*", "a\nb", True)],
+)
+def test_only_the_star_is_special(pattern: str, text: str, fits: bool) -> None:
+    assert matches_glob(pattern, text) is fits
+
+
+def test_what_comes_first_holds() -> None:
+    loaded = policy(f"""
+    defaults: {{mode: warn}}
+    {APPS}
+    {RULES}
+    rollout:
+      no-flush: enforce
+      no-keys: {{default: enforce, checkout: audit, reports: audit}}
+    """)
+    assert mode(loaded, "no-flush", paused=True) == "enforce"
+    assert mode(loaded, "no-keys") == "enforce"
+    assert mode(loaded, "no-keys", "checkout") == "audit"
+    assert mode(loaded, "no-keys", "reports") == "enforce"  # it only says that it is
+    assert mode(loaded, "no-keys", paused=True) == "audit"
+    assert mode(loaded, "lazy") == "warn"
+    assert mode(loaded, "lazy", paused=True) == "warn"
+    assert [each.partition(": ")[2] for each in loaded.warnings] == [
+        "rollout.no-keys.reports: reports is only claimed (by its client name), never exempted, so this has no effect"
+    ]
+
+
+def test_a_claimed_app_may_be_judged_more_strictly() -> None:
+    loaded = policy(f"{APPS}{RULES}    rollout: {{no-keys: {{default: audit, reports: enforce}}}}")
+    assert mode(loaded, "no-keys", "reports") == "enforce"
+    assert loaded.warnings == ()
+
+
+def test_an_apps_own_file_tightens_for_itself_alone(tmp_path: Path) -> None:
+    loaded = policy_files(
+        tmp_path,
+        {
+            "redis.yaml": f"    keyrail: 1\n    include: [apps/*.yaml]\n{APPS}{RULES}",
+            "apps/checkout.yaml": """
+                app: checkout
+                rules: {no-scan: {refuse: [SCAN], mode: enforce}}
+                rollout: {no-keys: enforce}
+                tests: [{send: "KEYS *", refused_by: no-keys}]
+            """,
+        },
+    )
+    assert mode(loaded, "no-keys", "checkout") == "enforce"
+    assert mode(loaded, "no-keys", "checkout", paused=True) == "audit"
+    assert mode(loaded, "no-keys") == "audit"
+    assert verdict(loaded, "SCAN 0", "checkout") == [("no-scan", "enforce")]
+    assert verdict(loaded, "SCAN 0") == []
+    assert [(test.app, test.refused_by) for test in loaded.tests] == [("checkout", "no-keys")]
+    assert [Path(file).name for file in loaded.files] == ["redis.yaml", "checkout.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("app: nosuch", "checkout.yaml:1: app: found 'nosuch', expected an app: checkout, reports"),
+        ("app: checkout\nrollout: {no-flush: audit}", "rollout.no-flush: found audit, expected enforce or stricter"),
+        ("app: checkout\nrollout: {lazy: enforce 5%}", "found enforce 5%, expected enforce 20% or stricter"),
+        ("app: checkout\nrollout: {no-keys: {reports: enforce}}", "found modes of apps, expected one mode"),
+        ("app: checkout\nrollout: {nosuch: enforce}", "rollout.nosuch: found 'nosuch', expected a rule: no-flush"),
+        ("app: checkout\nrules: {x: {refuse: [GET], locked: true}}", "expected a locked rule in the platform's file"),
+        ("app: checkout\nexceptions: []", "exceptions: found an unknown key, expected one of"),
+        ("app: checkout\napps: {}", "apps: found an unknown key"),
+        ("app: checkout\ninclude: [x.yaml]", "include: found an unknown key"),
+        ("rules: {no-keys: {refuse: [SCAN]}}", "rules.no-keys: found a second time, expected it once (first in redis"),
+        ("rollout: {lazy: warn}", "rollout.lazy: found a second time, expected it once (first in redis.yaml:"),
+        ("apps: {reports: {match: {user: x}}}", "apps.reports: found a second time"),
+        ("keyrail: 2", "keyrail: found '2', expected 1"),
+        ("[", "expected YAML"),
+    ],
+)
+def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: str) -> None:
+    first = f"    keyrail: 1\n    include: [apps/*.yaml]\n{APPS}{RULES}    rollout: {{lazy: enforce 20%}}"
+    assert problem in problem_of(tmp_path, {"redis.yaml": first, "apps/checkout.yaml": text})
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("include: [nosuch.yaml]", "found 'nosuch.yaml', expected a file that is there"),
+        ("include: [/etc/*.yaml]", "expected a file or pattern below this file's own folder"),
+        ("include: [../other.yaml]", "expected a file or pattern below this file's own folder"),
+        ("include: ['**x/*.yaml']", "expected a pattern such as apps/*.yaml"),
+        ("app: checkout", "found an app's own file, expected the platform's file"),
+        ("apps: {Bad: {match: {user: x}}}", "apps.Bad: found 'Bad', expected a name of small letters"),
+        ("apps: {unknown: {match: {user: x}}}", "and not unknown"),
+        ("apps: {a: {team: x}}", "apps.a.match: found nothing, expected how its clients are recognised"),
+        ("apps: {a: {match: {}}}", "apps.a.match: found nothing, expected at least one of user"),
+        ("apps: {a: {match: {ip: x}}}", "apps.a.match.ip: found an unknown key"),
+        ("apps: {a: {match: {user: x}}, b: {match: {user: x}}}", "apps.b.match: found the same clients, expected"),
+        ("rollout: {no-flush: audit}", "rollout.no-flush: found audit, expected enforce, for the rule is locked"),
+        ("rollout: {no-keys: {nosuch: warn}}", "rollout.no-keys.nosuch: found 'nosuch', expected an app: apps names"),
+        ("rollout: {no-keys: sometimes}", "rollout.no-keys: found 'sometimes', expected off, audit, warn, enforce or"),
+        ("rollout: {no-keys: audit 10%}", "found 'audit 10%', expected off, audit, warn, enforce or enforce 10% (a sh"),
+        ("rollout: {no-keys: enforce 0%}", "found 'enforce 0%', expected"),
+        ("rollout: {no-keys: {}}", "rollout.no-keys: found a mapping, expected modes such as"),
+        ("exceptions: [{rule: no-flush, keys: a, because: x}]", "found no-flush, which is locked, expected a rule"),
+        ("exceptions: [{rule: no-keys, because: x}]", "exceptions[0]: found neither app nor keys, expected whom"),
+        ("exceptions: [{rule: no-keys, keys: a}]", "exceptions[0].because: found nothing, expected why"),
+        ("exceptions: [{rule: no-keys, keys: 'a?', because: x}]", "expected a pattern of keys in which only * is"),
+        ("exceptions: [{rule: no-keys, keys: a, because: x, until: soon}]", "found 'soon', expected a day such as"),
+        ("exceptions: [{rule: no-keys, keys: a, because: x, then: warn}]", "found then without until, expected"),
+        ("exceptions: {}", "exceptions: found a mapping, expected a list such as"),
+        ("tests: [{send: KEYS, refused_by: nosuch}]", "tests[0].refused_by: found 'nosuch', expected a rule"),
+        ("tests: [{send: KEYS, refused_by: off}]", "tests[0].refused_by: found off, which is off"),
+        ("tests: [{send: KEYS}]", "tests[0]: found no outcome, expected exactly one of refused_by, becomes, unchanged"),
+        ("tests: [{unchanged: true}]", "tests[0].send: found nothing, expected a command"),
+        ("tests: [{send: 'GET \"a', unchanged: true}]", "expected a command as one types it into redis-cli"),
+        ("tests: [{send: GET, unchanged: true, app: nosuch}]", "tests[0].app: found 'nosuch', expected an app"),
+    ],
+)
+def test_mistakes_are_told(tmp_path: Path, line: str, problem: str) -> None:
+    rules = RULES.replace("no-keys: {", "off: {refuse: [SAVE], mode: off}\n      no-keys: {")
+    assert problem in problem_of(tmp_path, {"redis.yaml": f"    keyrail: 1\n    {line}\n{rules}"})
+
+
+def test_modes_are_in_one_place_only() -> None:
+    with pytest.raises(PolicyError, match=r"rules\.no-keys\.mode: found warn, expected no mode here"):
+        policy("rules: {no-keys: {refuse: [KEYS], mode: warn}}\nrollout: {no-keys: audit}")
+
+
+def test_a_share_is_of_keys_and_the_rest_is_audited() -> None:
+    loaded = policy(f"{RULES}    rollout: {{lazy: enforce 30%}}")
+    names = [f"user:{i}" for i in range(400)]
+    inside = [name for name in names if verdict(loaded, f"DEL {name}") == [("lazy", "enforce")]]
+    assert 80 <= len(inside) <= 160
+    assert all(verdict(loaded, f"DEL {name}") == [("lazy", "audit")] for name in names if name not in inside)
+    outside = next(name for name in names if name not in inside)
+    assert verdict(loaded, f"DEL {inside[0]} {inside[1]}") == [("lazy", "enforce")]
+    assert verdict(loaded, f"DEL {inside[0]} {outside}") == [("lazy", "audit")]
+    assert not in_share(command("KEYS *"), 0.99)
+
+
+def test_an_exception_ends_on_its_day() -> None:
+    loaded = policy(f"""
+    defaults: {{mode: enforce}}
+    {APPS}
+    {RULES}
+    exceptions:
+      - {{rule: no-keys, app: checkout, keys: "lock:*", because: DATA-412, until: 2027-01-15, then: warn}}
+      - {{rule: lazy, keys: "tmp:*", because: DATA-413, until: 2027-01-15}}
+    """)
+    assert verdict(loaded, "KEYS lock:*", "checkout") == []
+    assert verdict(loaded, "KEYS lock:a?", "checkout") == []
+    assert verdict(loaded, "KEYS lock:*", "checkout", AFTER) == [("no-keys", "warn")]
+    assert verdict(loaded, "KEYS *", "checkout") == [("no-keys", "enforce")]
+    assert verdict(loaded, "KEYS lock", "checkout") == [("no-keys", "enforce")]
+    assert verdict(loaded, "KEYS lock:*") == [("no-keys", "enforce")]
+    assert verdict(loaded, "DEL tmp:1") == []
+    assert verdict(loaded, "DEL tmp:1 user:1") == [("lazy", "enforce")]
+    assert verdict(loaded, "DEL tmp:1", now=AFTER) == [("lazy", "enforce")]
+
+
+def test_the_kill_switch_takes_away_what_follows_an_exception_too() -> None:
+    loaded = policy(f"""
+    {RULES}
+    exceptions: [{{rule: lazy, keys: "tmp:*", because: DATA-413, until: 2027-01-15, then: enforce}}]
+    """)
+    moment = context()
+    moment.now = AFTER
+    for paused, expected in ((False, Mode.ENFORCE), (True, Mode.AUDIT)):
+        hits = compile_policy(loaded, STANDARD, paused=paused).judge(command("DEL tmp:1"), moment).hits
+        assert [hit.mode for hit in hits] == [expected]
+
+
+def test_what_any_app_may_need_is_probed() -> None:
+    loaded = policy(f"{APPS}{RULES}    rollout: {{lazy: {{default: off, checkout: enforce}}}}")
+    assert needs_of(loaded, STANDARD) == {"UNLINK"}
+    assert compile_policy(loaded, STANDARD).needs == frozenset()
+    assert needs_of(policy(f"{RULES}    rollout: {{lazy: off}}"), STANDARD) == frozenset()
