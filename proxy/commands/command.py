@@ -20,10 +20,11 @@ class Command:
     """A command and its arguments, the name included.
 
     ``streamed`` is the index of an argument whose ``streamed_length`` bytes are not here, because they are
-    passed on while they arrive; ``argv`` holds ``b""`` in its place.
+    passed on while they arrive; ``argv`` holds ``b""`` in its place. ``further`` has the lengths of large arguments
+    behind that one, by index: their bytes are not here either.
     """
 
-    __slots__ = ("_keys", "_table", "argv", "spec", "streamed", "streamed_length")
+    __slots__ = ("_keys", "_table", "argv", "further", "spec", "streamed", "streamed_length")
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Command:
         self.spec = table.spec_of(self.argv) if spec is None else spec
         self.streamed = streamed
         self.streamed_length = streamed_length
+        self.further: dict[int, int] = {}
         self._table = table
         self._keys: tuple[Key, ...] | None = None
 
@@ -52,6 +54,14 @@ class Command:
             found = self._table.keys_of(self.spec, self.argv)
             self._keys = tuple(Key(index, self.argv[index], write) for index, write in found)
         return self._keys
+
+    def length(self, index: int) -> int:
+        """How many bytes argument ``index`` has, here or not."""
+        if self.streamed is None:
+            return len(self.argv[index])
+        if index == self.streamed:
+            return self.streamed_length
+        return self.further.get(index, len(self.argv[index]))
 
     def __repr__(self) -> str:
         return f"Command({self.name!r}, {len(self.argv)} arguments)"

@@ -6,7 +6,7 @@ from proxy.wire.request cimport Request
 
 
 cdef int _PASS, _APPEND, _SWAP, _JUDGE
-cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _WRITES
+cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _OP_LIMIT, _WRITES
 
 
 cdef class NameProgram:
@@ -46,6 +46,8 @@ cdef class Plan:
     cdef public list programs
     cdef public list appendings
     cdef public list names
+    cdef public long long[::1] most_bytes
+    cdef public long long[::1] most_arguments
     cdef public list known_programs
     cdef public bytes header
     cdef public bytes suffix

@@ -12,6 +12,8 @@ costs one look-up. ``decide`` answers for one scanned request:
 
 Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments)
 that joins all naming rules for the command. They are counted here too, once the request is known to go on.
+
+Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
 """
 
 from array import array
@@ -36,6 +38,7 @@ _OP_COUNT = 2
 _OP_NAMES = 4
 _OP_APPEND = 8
 _OP_SWAP = 16
+_OP_LIMIT = 32
 
 READS = 1
 _WRITES = 2
@@ -137,6 +140,8 @@ class Plan:
         self.programs: list[NameProgram | None] = [None] * commands
         self.appendings: list[Appending | None] = [None] * commands
         self.names = [b""] * commands
+        self.most_bytes = array("q", bytes(8 * commands))
+        self.most_arguments = array("q", bytes(8 * commands))
         self.known_programs: list[NameProgram] = []
         self.header = b""
         self.suffix = b""
@@ -174,6 +179,12 @@ class Plan:
         self.operations[command_id] |= _OP_NAMES
         self.programs[command_id] = self.known_programs[program]
 
+    def limit(self, command_id: int, size: int, arguments: int) -> None:
+        """Judge a request of more than ``size`` bytes on the wire, or of more arguments, the name included."""
+        self.operations[command_id] |= _OP_LIMIT
+        self.most_bytes[command_id] = size
+        self.most_arguments[command_id] = arguments
+
     def append(
         self, command_id: int, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]
     ) -> None:
@@ -192,6 +203,10 @@ class Plan:
         if operation == 0:
             return _PASS
         if operation & _OP_JUDGE:
+            return _JUDGE
+        if operation & _OP_LIMIT and (
+            request.end - request.start > self.most_bytes[command_id] or request.argc > self.most_arguments[command_id]
+        ):
             return _JUDGE
         found = 0
         if operation & (_OP_COUNT | _OP_NAMES):

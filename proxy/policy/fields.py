@@ -21,6 +21,8 @@ _DURATION = re.compile(r"(\d{1,9}[smhdw])+")
 _DURATION_PART = re.compile(r"(\d+)([smhdw])")
 _LONGEST = 36_500 * 86_400
 _SPAN = re.compile(r"(\d{1,9})(?:(\.\.)(\d{1,9})?)?")
+_SIZE = re.compile(r"([1-9]\d{0,5})(B|KB|MB|GB)")
+_SIZE_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,3})?)%")
 _INTEGER = re.compile(r"\d{1,9}")
 _LONGEST_TEXT = 200
@@ -48,6 +50,17 @@ class Fields:
             return default
         result = read(value, self.problems)
         return default if result is None else result
+
+    def maybe(self, key: str, read: Callable[[Value, Problems], T | None]) -> T | None:
+        """The value of a key as `read` understands it; None if it is not there, or wrong."""
+        value = self.take(key)
+        return None if value is None else read(value, self.problems)
+
+    def require(self, key: str, read: Callable[[Value, Problems], T | None], default: T, expected: str) -> T:
+        """The value of a key that has to be there; `default`, with a problem noted, if it is not, or wrong."""
+        if key not in self:
+            self.problems.add(self.where, self.path_of(key), "nothing", expected)
+        return self.read(key, read, default)
 
     def __contains__(self, key: str) -> bool:
         return key in self._mapping.entries
@@ -141,6 +154,12 @@ def read_duration(value: Value, problems: Problems) -> int | None:
         return seconds
     problems.unexpected(value, expected)
     return None
+
+
+def read_size(value: Value, problems: Problems) -> int | None:
+    """A number of bytes, written with its unit as Redis reads it: ``512B``, ``10KB`` (10,240 bytes), ``1MB``."""
+    match = _scan(value, _SIZE, "a size with its unit, such as 512B, 10KB or 1MB", problems)
+    return None if match is None else int(match[1]) * _SIZE_UNITS[match[2]]
 
 
 def read_percent(value: Value, problems: Problems) -> float | None:

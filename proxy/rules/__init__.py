@@ -10,6 +10,11 @@
     refuse.py     commands that are refused
     replace.py    commands that run under another name (DEL as UNLINK)
     names.py      how keys may be named
+    sizes.py      how much one write may bring
+    fan_out.py    how many keys one command may name
+    ranges.py     how long a span of a collection may be
+    scan_counts.py  how large the steps of SCAN may be
+    whole_collections.py  HGETALL, SMEMBERS and their kin
     lifetime.py   a TTL for strings written without one
 
 A rule is bound to one command table and to what the engine is known to accept, and is pure from then on: a

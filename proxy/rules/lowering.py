@@ -13,7 +13,7 @@ from proxy.commands.table import Spec
 from proxy.hotpath.plan import Plan
 
 UNLIMITED = 2**31 - 1
-"""A length or a number of segments that no key reaches (Redis takes at most 512 MB)."""
+"""A length or a number that nothing reaches (Redis takes at most 512 MB in an argument, and arguments of 1 GB)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Append:
 class Lowering:
     """The operations for one command. `enforced` is set before each rule adds its own."""
 
-    __slots__ = ("_append", "_judged", "_names", "_swap", "acts", "enforced", "spec")
+    __slots__ = ("_append", "_arguments", "_judged", "_names", "_size", "_swap", "acts", "enforced", "spec")
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -91,6 +91,8 @@ class Lowering:
         self._names: NameCheck | None = None
         self._append: Append | None = None
         self._swap: Spec | None = None
+        self._size = UNLIMITED
+        self._arguments = UNLIMITED
 
     @property
     def judged(self) -> bool:
@@ -116,6 +118,14 @@ class Lowering:
             self._judged = True
         else:
             self._names = combined
+
+    def limit(self, *, size: int = UNLIMITED, arguments: int = UNLIMITED) -> None:
+        """Judge the command if it has more bytes or more arguments, its name included, than this."""
+        if self._changed():
+            self._judged = True  # the plan would measure the command as it was
+            return
+        self._size = min(self._size, size)
+        self._arguments = min(self._arguments, arguments)
 
     def append(self, append: Append) -> None:
         """Add arguments at its end."""
@@ -143,6 +153,8 @@ class Lowering:
             if self._names not in programs:
                 programs[self._names] = self._names.add_to(plan)
             plan.check_names(command_id, programs[self._names])
+        if self._size < UNLIMITED or self._arguments < UNLIMITED:
+            plan.limit(command_id, self._size, self._arguments)
         if self._append is not None:
             append = self._append
             plan.append(command_id, append.argc, append.added, append.suffixes, append.satisfied_by)

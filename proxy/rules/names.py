@@ -84,8 +84,8 @@ class Naming:
         for key in command.keys:
             if not (settings.writes if key.write else settings.reads):
                 continue
-            if key.index == command.streamed:
-                fault = f"is {command.streamed_length} bytes long, too long to be a name"
+            if command.length(key.index) != len(key.name):
+                fault = f"is {command.length(key.index)} bytes long, too long to be a name"
             else:
                 fault = self._fault(key)
             if fault:

@@ -61,6 +61,7 @@ class _Stream:
         self.argv = [*argv, b""]
         self.streamed = len(argv)
         self.length = length
+        self.further: dict[int, int] = {}
         self.expected = expected
         self.left = length + 2
         self.rest = b""
@@ -87,6 +88,7 @@ class _Stream:
         command = Command(self.session.regime.table, self.argv)
         command.streamed = self.streamed
         command.streamed_length = self.length
+        command.further = self.further
         return command
 
     def emit(self, chunk: bytes) -> None:
@@ -135,6 +137,7 @@ class _Stream:
         end = walker.ends[walker.argc - 1] + 2 if walker.argc else position
         self.argv += walker.arguments()
         if code == LARGE:
+            self.further[len(self.argv)] = walker.bulk
             self.argv.append(b"")
             self.left = walker.bulk + 2
             end = walker.position

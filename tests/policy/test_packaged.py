@@ -8,6 +8,7 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
+from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import TRANSPARENT, Mode
 from proxy.rules.lifetime import LifetimeSettings
@@ -93,7 +94,7 @@ def test_the_examples_of_the_readme_load(example: str) -> None:
 
 def test_the_readme_has_an_example_of_each_guardrail() -> None:
     text = "".join(readme_examples())
-    assert all(f"{key}: " in text or f"{key}:\n" in text for key in ("refuse", "replace", "names", "lifetime"))
+    assert all(f"{key}: " in text or f"{key}:\n" in text for key in GUARDRAILS)
 
 
 def test_the_readme_shows_real_errors() -> None:

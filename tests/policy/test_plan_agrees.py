@@ -17,11 +17,15 @@ from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
 from proxy.policy.errors import Where
 from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
+from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import CHARACTERS, NamesSettings
+from proxy.rules.ranges import RangesSettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings, Wording
+from proxy.rules.scan_counts import ScanCountsSettings
+from proxy.rules.sizes import SizesSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Rewrite
 from proxy.wire.request import Request
@@ -42,8 +46,15 @@ NAMES = (
     "KEYS",
     "COPY",
     "SUBSTR",
+    "LPUSH",
+    "SETRANGE",
+    "SCAN",
+    "LRANGE",
 )
-WORDS = (b"EX", b"px", b"KEEPTTL", b"NX", b"get", b"IFEQ", b"FROB", b"1", b"2", b"GET", b"SET", b"STORE", b"BY", b"")
+WORDS = (
+    *(b"EX", b"px", b"KEEPTTL", b"NX", b"get", b"IFEQ", b"FROB", b"1", b"2", b"GET", b"SET", b"STORE", b"BY", b""),
+    *(b"COUNT", b"9"),
+)
 KEYS = (b"a", b"a:b", b"a:b:c", b"a::b", b"a/b", b"a b:c", b":", b"{a}:b", b"\xff:b", b"a:b/c:d:e", b"it's:a")
 
 
@@ -91,6 +102,10 @@ SETTINGS: st.SearchStrategy[Settings] = (
     | st.just(ReplaceSettings((("DEL", "UNLINK"), ("SUBSTR", "GETRANGE"))))
     | st.builds(LifetimeSettings, st.integers(1, 1000), st.sampled_from((0.0, 0.1, 0.9)))
     | NAMES_SETTINGS
+    | st.builds(SizesSettings, *[st.none() | st.integers(1, most) for most in (9, 4, 30)])
+    | st.builds(FanOutSettings, st.integers(1, 3))
+    | st.builds(RangesSettings, st.integers(1, 5), st.none() | st.just(3), st.booleans())
+    | st.builds(ScanCountsSettings, st.integers(1, 5), st.booleans())
 )
 POLICIES = st.builds(
     lambda rules, on_error, count: replace(policy_of(rules), on_rule_error=on_error, count_keys=count),
@@ -212,6 +227,29 @@ def test_what_a_policy_is_about_most_takes_no_judging(text: str, outcome: int) -
     bound = compile_policy(load_policy(packaged("bench")), STANDARD, seed=1)
     assert planned(bound, text.encode().split()) == outcome
     assert_agreement(bound, text.encode().split())
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ([b"GET", b"k" * 50], PASS),
+        ([b"SET", b"k", b"v" * 50], PASS),
+        ([b"SET", b"k", b"v" * 150], JUDGE),
+        ([b"SETRANGE", b"k", b"0", b"v"], JUDGE),
+        ([b"LPUSH", b"k", b"a", b"b", b"c"], PASS),
+        ([b"LPUSH", b"k", b"a", b"b", b"c", b"d"], JUDGE),
+        ([b"DEL", b"a", b"b"], PASS),
+        ([b"DEL", b"a", b"b", b"c"], JUDGE),
+        ([b"MSET", b"a", b"1", b"b", b"2"], PASS),
+        ([b"SCAN", b"0"], PASS),
+        ([b"SCAN", b"0", b"COUNT", b"1"], JUDGE),
+    ],
+)
+def test_what_is_small_takes_no_judging(words: list[bytes], outcome: int) -> None:
+    limits: list[Settings] = [SizesSettings(value=100, members=3), FanOutSettings(2), ScanCountsSettings(5)]
+    bound = compile_policy(policy_of([(each, Mode.ENFORCE) for each in limits]), STANDARD)
+    assert planned(bound, words) == outcome
+    assert_agreement(bound, words)
 
 
 def test_a_swap_is_not_planned_where_arguments_may_be_missing() -> None:

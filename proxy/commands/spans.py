@@ -1,0 +1,223 @@
+"""How many elements, or bytes, a read asks for, as far as its arguments tell.
+
+A span that ends where the collection ends (``LRANGE k 0 -1``, XRANGE without COUNT) is *endless*: only the collection
+says how long it is. Options are read as the commands themselves read them: of an option given twice the last counts.
+Arguments that Redis refuses ask for nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from proxy.commands.command import Command
+from proxy.commands.values import whole_number
+
+ENDLESS = 1 << 63
+"""As many as there are."""
+
+_Argv: TypeAlias = list[bytes]
+
+
+def elements_asked(command: Command) -> int | None:
+    """The most elements that the command can return, remove or store; None for one that asks for no span."""
+    read = _ELEMENTS.get(command.spec.name)
+    return None if read is None else read(command.argv)
+
+
+def bytes_asked(command: Command) -> int | None:
+    """The most bytes of a string that the command can return; None for one that asks for no part of a string."""
+    if command.spec.name not in BYTE_SPANS:
+        return None
+    return _by_rank(command.argv, 2) if len(command.argv) == 4 else 0
+
+
+def scan_count(command: Command) -> tuple[int, int] | None:
+    """COUNT of SCAN, HSCAN, SSCAN and ZSCAN: the number and the argument that holds it; None where none is given."""
+    found = None
+    i = SCANS[command.spec.name]
+    while i + 1 < len(command.argv):
+        word = command.argv[i].upper()
+        if word == b"COUNT":
+            number = whole_number(command.argv[i + 1])
+            found = None if number is None else (number, i + 1)
+        i += 1 if word == b"NOVALUES" else 2
+    return found
+
+
+def _number(argv: _Argv, index: int) -> int:
+    number = whole_number(argv[index]) if index < len(argv) else None
+    return 0 if number is None else number
+
+
+def _by_rank(argv: _Argv, start: int) -> int:
+    # Two ranks; a negative one counts from the end, which is not known here.
+    first, last = whole_number(argv[start]), whole_number(argv[start + 1])
+    if first is None or last is None:
+        return 0
+    if (first < 0) == (last < 0):
+        return max(0, last - first + 1)
+    return ENDLESS if last < 0 else min(-first, last + 1)
+
+
+def _options(argv: _Argv, start: int, wanted: bytes, widths: Mapping[bytes, int], at: int = 1) -> int | None:
+    # The number ``at`` places behind the last ``wanted``; None without it. Options take one argument unless said.
+    found = None
+    i = start
+    while i < len(argv):
+        word = argv[i].upper()
+        if word == wanted:
+            found = _number(argv, i + at)
+        i += widths.get(word, 1)
+    return found
+
+
+_LIMITED = {b"LIMIT": 3}
+
+
+def _limit(argv: _Argv, start: int) -> int:
+    found = _options(argv, start, b"LIMIT", _LIMITED, 2)
+    return ENDLESS if found is None or found < 0 else found
+
+
+def _rank(argv: _Argv) -> int:
+    return _by_rank(argv, 2) if len(argv) >= 4 else 0
+
+
+def _zrange(argv: _Argv, start: int = 2) -> int:
+    # ZRANGE key start stop [BYSCORE|BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
+    if len(argv) < start + 2:
+        return 0
+    words = {word.upper() for word in argv[start + 2 :]}
+    return _limit(argv, start + 2) if words & {b"BYSCORE", b"BYLEX"} else _by_rank(argv, start)
+
+
+def _score(argv: _Argv) -> int:
+    return _limit(argv, 4) if len(argv) >= 4 else 0
+
+
+def _xrange(argv: _Argv) -> int:
+    if len(argv) < 4:
+        return 0
+    if argv[2] == argv[3] and b"-" in argv[2][1:]:
+        return 1  # one ID, whole
+    found = _options(argv, 4, b"COUNT", {b"COUNT": 2})
+    return ENDLESS if found is None else max(0, found)
+
+
+_STREAM_OPTIONS = {b"COUNT": 2, b"BLOCK": 2, b"GROUP": 3, b"CLAIM": 2}
+
+
+def _xread(argv: _Argv) -> int:
+    # COUNT is for each stream. Behind ``$`` is only what comes while the command waits; ``+`` is the last entry.
+    i, count = 1, 0
+    while i < len(argv) and argv[i].upper() != b"STREAMS":
+        if argv[i].upper() == b"COUNT":
+            count = _number(argv, i + 1)
+        i += _STREAM_OPTIONS.get(argv[i].upper(), 1)
+    streams = max(0, len(argv) - i - 1) // 2
+    if streams and all(stream_id in (b"$", b"+") for stream_id in argv[-streams:]):
+        return streams
+    return count * streams if count > 0 else ENDLESS if streams else 0
+
+
+def _xpending(argv: _Argv) -> int:
+    # XPENDING key group [[IDLE ms] start end count [consumer]]; without a range it is a summary
+    start = 5 if len(argv) > 3 and argv[3].upper() == b"IDLE" else 3
+    return max(0, _number(argv, start + 2)) if len(argv) > start + 2 else 0
+
+
+def _xautoclaim(argv: _Argv) -> int:
+    found = _options(argv, 6, b"COUNT", {b"COUNT": 2})
+    return 100 if found is None else max(0, found)
+
+
+_AREA = {b"COUNT": 2, b"FROMMEMBER": 2, b"FROMLONLAT": 3, b"BYRADIUS": 3, b"BYBOX": 4}
+
+
+def _near(start: int) -> Callable[[_Argv], int]:
+    # The GEO family: members and places come before ``start`` at the earliest, so no member can pass for an option.
+    widths = {**_AREA, b"STORE": 2, b"STOREDIST": 2}
+
+    def read(argv: _Argv) -> int:
+        found = _options(argv, start, b"COUNT", widths)
+        return ENDLESS if found is None else max(0, found)
+
+    return read
+
+
+def _geosearchstore(argv: _Argv) -> int:
+    # STOREDIST takes no argument here.
+    found = _options(argv, 3, b"COUNT", _AREA)
+    return ENDLESS if found is None else max(0, found)
+
+
+def _counted(argv: _Argv) -> int:
+    # LPOP key [count] and its kin; a negative count of SRANDMEMBER asks for so many, repeated ones included.
+    return abs(_number(argv, 2)) if len(argv) > 2 else 1
+
+
+def _popped(argv: _Argv) -> int:
+    # LMPOP numkeys key … LEFT|RIGHT [COUNT n]
+    return max(0, _number(argv, len(argv) - 1)) if len(argv) > 5 and argv[-2].upper() == b"COUNT" else 1
+
+
+def _lpos(argv: _Argv) -> int:
+    found = _options(argv, 3, b"COUNT", {b"COUNT": 2, b"RANK": 2, b"MAXLEN": 2})
+    return 1 if found is None else ENDLESS if found == 0 else max(0, found)
+
+
+def _sort(argv: _Argv) -> int:
+    found = _options(argv, 2, b"LIMIT", {b"LIMIT": 3, b"BY": 2, b"GET": 2, b"STORE": 2}, 2)
+    return ENDLESS if found is None or found < 0 else found
+
+
+_ELEMENTS: dict[str, Callable[[_Argv], int]] = {
+    "LRANGE": _rank,
+    "ZREVRANGE": _rank,
+    "ZRANGE": _zrange,
+    "ZRANGESTORE": lambda argv: _zrange(argv, 3),
+    "ZRANGEBYSCORE": _score,
+    "ZREVRANGEBYSCORE": _score,
+    "ZRANGEBYLEX": _score,
+    "ZREVRANGEBYLEX": _score,
+    "XRANGE": _xrange,
+    "XREVRANGE": _xrange,
+    "XREAD": _xread,
+    "XREADGROUP": _xread,
+    "XPENDING": _xpending,
+    "XAUTOCLAIM": _xautoclaim,
+    "GEOSEARCH": _near(2),
+    "GEOSEARCHSTORE": _geosearchstore,
+    "GEORADIUS": _near(6),
+    "GEORADIUS_RO": _near(6),
+    "GEORADIUSBYMEMBER": _near(5),
+    "GEORADIUSBYMEMBER_RO": _near(5),
+    "SRANDMEMBER": _counted,
+    "HRANDFIELD": _counted,
+    "ZRANDMEMBER": _counted,
+    "SPOP": _counted,
+    "LPOP": _counted,
+    "RPOP": _counted,
+    "ZPOPMIN": _counted,
+    "ZPOPMAX": _counted,
+    "LMPOP": _popped,
+    "BLMPOP": _popped,
+    "ZMPOP": _popped,
+    "BZMPOP": _popped,
+    "LPOS": _lpos,
+    "SORT": _sort,
+    "SORT_RO": _sort,
+}
+
+SPANS = frozenset(_ELEMENTS)
+"""Commands that ask for a span of elements."""
+
+BYTE_SPANS = frozenset({"GETRANGE", "SUBSTR"})
+"""Commands that ask for a part of a string."""
+
+SCANS: Mapping[str, int] = {"SCAN": 2, "HSCAN": 3, "SSCAN": 3, "ZSCAN": 3}
+"""The SCAN family, and where the options of each begin."""
+
+
+def decided_names() -> frozenset[str]:
+    """Every command that this file names: each must exist in the table."""
+    return SPANS | BYTE_SPANS | SCANS.keys()

@@ -1,0 +1,229 @@
+"""What a command brings along to be stored: which of its arguments are values, and how many members they make.
+
+No engine says this about its commands, so it is written by hand, by one line each. Names of fields and members count as
+values, since they are stored like them; scores, times and options among them are short and do no harm. A command that
+writes at an offset (SETRANGE, SETBIT, BITFIELD) makes a string as long as where its write ends, however little it
+brings.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+
+_LAYOUTS = """
+    APPEND      2       -       GETSET      2       -       SET         2       -       SETNX       2       -
+    PSETEX      3       -       SETEX       3       -       RESTORE     3       -       RESTORE-ASKING 3    -
+    MSET        2../2   -       MSETNX      2../2   -       JSON.MSET   3../3   -
+    HSET        2..     2../2   HMSET       2..     2../2   HSETNX      2..     2       HSETEX      2..     FIELDS
+    HINCRBY     2       2       HINCRBYFLOAT 2      2       HIMPORT|SET 4..     4..
+    LPUSH       2..     2..     RPUSH       2..     2..     LPUSHX      2..     2..     RPUSHX      2..     2..
+    LINSERT     4       4       LSET        3       -       SADD        2..     2..     SMOVE       3       3
+    ZADD        2..     OPTIONS ZINCRBY     3       3       GEOADD      2..     OPTIONS XADD        2..     ENTRY
+    PFADD       -       2..     TOPK.ADD    2..     2..     FT.SUGADD   2       2
+    VADD        2..     3       VSETATTR    3       -
+    ARINSERT    2..     2..     ARSET       3..     3..     ARMSET      2..     2../2   ARRING      3..     3..
+    JSON.SET    3       -       JSON.MERGE  3       -       JSON.STRAPPEND 2..  -
+    JSON.ARRAPPEND 3..  3..     JSON.ARRINSERT 4..  4..
+    BF.LOADCHUNK 3      -       CF.LOADCHUNK 3      -       BF.LOAD     2       -
+"""
+"""Name, values, members: ``2`` is argument 2, ``2..`` all from there on, ``2../2`` every second of them."""
+
+_BRINGS_NOTHING = """
+    BITOP BLMOVE BLMOVEM BRPOPLPUSH COPY DECR DECRBY GEORADIUS GEORADIUSBYMEMBER GEOSEARCHSTORE INCR INCRBY
+    INCRBYFLOAT INCREX LMOVE LMOVEM PFDEBUG PFMERGE RPOPLPUSH SDIFFSTORE SINTERSTORE SORT SUNIONSTORE XGROUP|CREATE
+    XGROUP|CREATECONSUMER XSETID ZDIFFSTORE ZINTERSTORE ZRANGESTORE ZUNIONSTORE FUNCTION|LOAD FUNCTION|RESTORE
+    HIMPORT|PREPARE BF.ADD BF.INSERT BF.MADD BF.RESERVE CF.ADD CF.ADDNX CF.INSERT CF.INSERTNX CF.RESERVE CMS.INCRBY
+    CMS.INITBYDIM CMS.INITBYPROB CMS.MERGE JSON.ARRPOP JSON.ARRTRIM JSON.CLEAR JSON.NUMINCRBY JSON.NUMMULTBY
+    JSON.TOGGLE TDIGEST.ADD TDIGEST.CREATE TDIGEST.MERGE TDIGEST.RESET TOPK.INCRBY TOPK.RESERVE TS.ADD TS.ALTER
+    TS.CREATE TS.CREATERULE TS.DECRBY TS.INCRBY TS.MADD"""
+"""Commands that may take memory, and bring no value: they count, hash, move or derive what is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Bytes to be stored: argument ``index``, of the key in argument ``key``; ``length`` is what they need at least."""
+
+    key: int
+    index: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Every ``step``-th argument from ``first`` on; only that one where ``step`` is 0. No argument at all: first 0."""
+
+    first: int
+    step: int
+
+    def indexes(self, argc: int) -> range:
+        if self.first == 0 or self.first >= argc:
+            return range(0)
+        return range(self.first, argc, self.step) if self.step else range(self.first, self.first + 1)
+
+
+def _run(text: str) -> _Run:
+    first, endless, step = text.partition("..")
+    if first == "-":
+        return _Run(0, 0)
+    return _Run(int(first), int(step.removeprefix("/") or 1) if endless else 0)
+
+
+def _layouts() -> dict[str, tuple[_Run, str]]:
+    words = _LAYOUTS.split()
+    rows = zip(words[::3], words[1::3], words[2::3], strict=True)
+    return {name: (_run(values), members) for name, values, members in rows}
+
+
+_VALUES = _layouts()
+_OWN_KEYS = {"MSET": 1, "MSETNX": 1, "JSON.MSET": 2}
+"""Commands whose values have a key each, so many arguments before them."""
+
+
+def brings_values(name: str) -> bool:
+    """Whether a command (``"SET"``) stores, or may lengthen, what its arguments say."""
+    return name in _VALUES or name in _OFFSETS or name == "MSETEX"
+
+
+def writes_far(name: str) -> bool:
+    """Whether it can store much more than its arguments hold, by writing at an offset."""
+    return name in _OFFSETS
+
+
+def values_of(command: Command) -> list[Value]:
+    """The values that a command brings, in the order of its arguments; none where Redis refuses it for its numbers."""
+    name = command.spec.name
+    if name in _OFFSETS:
+        return _OFFSETS[name](command)
+    if name == "MSETEX":
+        return _values_of_msetex(command)
+    if name not in _VALUES:
+        return []
+    behind = _OWN_KEYS.get(name, 0)
+    key = command.keys[0].index if command.keys else 1
+    indexes = _VALUES[name][0].indexes(len(command.argv))
+    return [Value(index - behind if behind else key, index, command.length(index)) for index in indexes]
+
+
+def members_of(command: Command) -> int:
+    """How many fields, elements or members a command writes, or an entry of a stream has; 0 where it writes none."""
+    if command.spec.name not in _VALUES:
+        return 0
+    members = _VALUES[command.spec.name][1]
+    if members in _COUNTS:
+        return _COUNTS[members](command.argv)
+    return len(_run(members).indexes(len(command.argv)))
+
+
+# Members that a syntax tells
+
+_OPTIONS = {
+    b"ZADD": (frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"}), 2),
+    b"GEOADD": (frozenset({b"NX", b"XX", b"CH"}), 3),
+}
+"""The options before the members, and how many arguments each member has."""
+
+
+def _members_behind_options(argv: list[bytes]) -> int:
+    options, width = _OPTIONS[argv[0].upper()]
+    i = 2
+    while i < len(argv) and argv[i].upper() in options:
+        i += 1
+    return (len(argv) - i) // width
+
+
+def _members_behind_fields(argv: list[bytes]) -> int:
+    # HSETEX key … FIELDS n field value …: if n is not true, Redis refuses the command.
+    for i in range(2, len(argv)):
+        if argv[i].upper() == b"FIELDS":
+            return (len(argv) - i - 2) // 2
+    return 0
+
+
+_ENTRY_OPTIONS = {b"NOMKSTREAM": 1, b"KEEPREF": 1, b"DELREF": 1, b"ACKED": 1, b"LIMIT": 2, b"IDMP": 3, b"IDMPAUTO": 2}
+
+
+def _fields_of_entry(argv: list[bytes]) -> int:
+    # XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT n]] id field value …
+    i = 2
+    while i < len(argv):
+        word = argv[i].upper()
+        if word in (b"MAXLEN", b"MINID"):
+            i += 3 if argv[i + 1 : i + 2] in ([b"="], [b"~"]) else 2
+        elif word in _ENTRY_OPTIONS:
+            i += _ENTRY_OPTIONS[word]
+        else:
+            break
+    return max(0, len(argv) - i - 1) // 2
+
+
+_COUNTS: dict[str, Callable[[list[bytes]], int]] = {
+    "OPTIONS": _members_behind_options,
+    "FIELDS": _members_behind_fields,
+    "ENTRY": _fields_of_entry,
+}
+
+
+# Values that a syntax tells
+
+
+def _values_of_msetex(command: Command) -> list[Value]:
+    # MSETEX numkeys key value … [options]
+    pairs = whole_number(command.argv[1]) if len(command.argv) > 1 else None
+    end = len(command.argv) if pairs is None else min(len(command.argv), 2 + 2 * max(pairs, 0))
+    return [Value(index - 1, index, command.length(index)) for index in range(3, end, 2)]
+
+
+def _end_of_setrange(command: Command) -> list[Value]:
+    if len(command.argv) != 4:
+        return []
+    offset, length = whole_number(command.argv[2]), command.length(3)
+    # Without bytes it changes nothing, at whatever offset.
+    return [Value(1, 3, max(offset or 0, 0) + length)] if length else []
+
+
+def _end_of_setbit(command: Command) -> list[Value]:
+    offset = whole_number(command.argv[2]) if len(command.argv) == 4 else None
+    return [] if offset is None or offset < 0 else [Value(1, 2, offset // 8 + 1)]
+
+
+def _ends_of_bitfield(command: Command) -> list[Value]:
+    argv, ends, i = command.argv, [], 2
+    while i < len(argv):
+        word = argv[i].upper()
+        if word in (b"SET", b"INCRBY") and i + 3 < len(argv):
+            end = _end_of_bits(argv[i + 1], argv[i + 2])
+            if end:
+                ends.append(Value(1, i + 2, end))
+        i += {b"GET": 3, b"SET": 4, b"INCRBY": 4, b"OVERFLOW": 2}.get(word, 1)
+    return ends
+
+
+def _end_of_bits(kind: bytes, offset: bytes) -> int:
+    # The length in bytes of a string that has this field: ``u8 100``, ``i5 #3`` (the fourth of so many bits).
+    width = whole_number(kind[1:])
+    start = whole_number(offset.removeprefix(b"#"))
+    if width is None or start is None or start < 0:
+        return 0
+    return ((start * width if offset.startswith(b"#") else start) + width + 7) // 8
+
+
+_OFFSETS: dict[str, Callable[[Command], list[Value]]] = {
+    "SETRANGE": _end_of_setrange,
+    "SETBIT": _end_of_setbit,
+    "BITFIELD": _ends_of_bitfield,
+}
+
+
+def whole_number(word: bytes) -> int | None:
+    """A number as Redis reads one from an argument; None for what it calls no integer."""
+    digits = word[1:] if word.startswith(b"-") else word
+    if not digits.isdigit() or len(digits) > 19 or (digits.startswith(b"0") and len(word) > 1):
+        return None
+    number = int(word)
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+def decided_names() -> frozenset[str]:
+    """Every command that this file names: each must exist in the table."""
+    return frozenset(_BRINGS_NOTHING.split()) | _VALUES.keys() | _OFFSETS.keys() | {"MSETEX"}

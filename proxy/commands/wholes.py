@@ -1,0 +1,73 @@
+"""Reads of whole collections: which commands, the keys whose sizes tell what they cost, and who tells those sizes."""
+
+from typing import NamedTuple
+
+from proxy.commands.command import Command
+from proxy.commands.spans import ENDLESS, elements_asked
+
+
+class Whole(NamedTuple):
+    """A command that works on whole collections.
+
+    ``measure`` tells the size of one of them. Of several, an intersection costs what the ``smallest`` has, anything
+    else the sum. Where ``spans``, it is about the whole only when its arguments name no end. ``instead`` is advice.
+    """
+
+    measure: str
+    instead: str
+    smallest: bool = False
+    spans: bool = False
+
+
+_FIELDS = "walk it with HSCAN, or read the fields that you need with HMGET"
+_MEMBERS = "walk it with SSCAN, or ask for members with SMISMEMBER"
+_SETS = "keep the sets small, or combine them where they are written"
+_SORTED = "keep the sorted sets small, or combine them where they are written"
+_RANKS = "ask for a part of it: so many ranks, or LIMIT"
+
+WHOLES: dict[str, Whole] = {
+    "HGETALL": Whole("HLEN", _FIELDS),
+    "HKEYS": Whole("HLEN", _FIELDS),
+    "HVALS": Whole("HLEN", _FIELDS),
+    "SMEMBERS": Whole("SCARD", _MEMBERS),
+    "SINTER": Whole("SCARD", _SETS, smallest=True),
+    "SUNION": Whole("SCARD", _SETS),
+    "SDIFF": Whole("SCARD", _SETS),
+    "SINTERSTORE": Whole("SCARD", _SETS, smallest=True),
+    "SUNIONSTORE": Whole("SCARD", _SETS),
+    "SDIFFSTORE": Whole("SCARD", _SETS),
+    "SINTERCARD": Whole("SCARD", _SETS, smallest=True),
+    "ZINTER": Whole("ZCARD", _SORTED, smallest=True),
+    "ZUNION": Whole("ZCARD", _SORTED),
+    "ZDIFF": Whole("ZCARD", _SORTED),
+    "ZINTERSTORE": Whole("ZCARD", _SORTED, smallest=True),
+    "ZUNIONSTORE": Whole("ZCARD", _SORTED),
+    "ZDIFFSTORE": Whole("ZCARD", _SORTED),
+    "ZINTERCARD": Whole("ZCARD", _SORTED, smallest=True),
+    "LRANGE": Whole("LLEN", _RANKS, spans=True),
+    "ZRANGE": Whole("ZCARD", _RANKS, spans=True),
+    "ZREVRANGE": Whole("ZCARD", _RANKS, spans=True),
+    "ZRANGEBYSCORE": Whole("ZCARD", _RANKS, spans=True),
+    "ZREVRANGEBYSCORE": Whole("ZCARD", _RANKS, spans=True),
+    "ZRANGEBYLEX": Whole("ZCARD", _RANKS, spans=True),
+    "ZREVRANGEBYLEX": Whole("ZCARD", _RANKS, spans=True),
+    "XRANGE": Whole("XLEN", "ask for a part of it with COUNT", spans=True),
+    "XREVRANGE": Whole("XLEN", "ask for a part of it with COUNT", spans=True),
+}
+"""By the command's name."""
+
+READS = tuple(name for name in WHOLES if not name.endswith(("STORE", "CARD")))
+"""Those that send all of it to the client."""
+
+
+def measured_keys(command: Command) -> list[bytes]:
+    """The collections that the command works on as a whole; none where its arguments ask for a part."""
+    whole = WHOLES[command.spec.name]
+    if whole.spans and elements_asked(command) != ENDLESS:
+        return []
+    return [key.name for key in command.keys if not key.write]
+
+
+def decided_names() -> frozenset[str]:
+    """Every command that this file names: each must exist in the table."""
+    return frozenset(WHOLES) | {whole.measure for whole in WHOLES.values()}

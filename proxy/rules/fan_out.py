@@ -1,0 +1,61 @@
+"""How many keys one command may name.
+
+MGET, DEL, UNLINK, EXISTS or SUNION of thousands of keys is one command to Redis, and everybody waits for the whole of
+it. Keys are counted as the command table finds them, so a second name for the same key counts again.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.spec import KeySpec, Spec
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Verdict, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class FanOutSettings:
+    """The most keys of one command."""
+
+    max: int
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "FanOut":
+        """The rule itself."""
+        return FanOut(name, self, wording)
+
+
+class FanOut:
+    """One limit on the keys of a command."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: FanOutSettings, wording: Wording) -> None:
+        self.name = name
+        self._max = settings.max
+        self._wording = wording
+
+    def touches(self, spec: Spec) -> bool:
+        """Commands that can have more keys than that."""
+        named = [key_spec for key_spec in spec.key_specs if key_spec.names_keys]
+        return any(not _single(key_spec) for key_spec in named) or len(named) > self._max
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse too many keys, else PASS."""
+        keys = len(command.keys)
+        if keys <= self._max:
+            return PASS
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        why = f"{command.name} names {keys} keys, and {self._max} is the most{because}"
+        return refusal(self.name, why, self._wording.instead or f"send it in pieces of at most {self._max} keys")
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """So many arguments that they can't hold more keys pass."""
+        step, name = 1, 1
+        if len(spec.key_specs) == 1 and spec.key_specs[0].find == "range":
+            step, name = max(1, spec.key_specs[0].step), spec.key_specs[0].start
+        lowering.limit(arguments=name + self._max * step if step > 1 and name > 0 else 1 + self._max)
+
+
+def _single(key_spec: KeySpec) -> bool:
+    return key_spec.find == "range" and key_spec.last == 0

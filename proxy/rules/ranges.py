@@ -1,0 +1,62 @@
+"""Reads of a span of a collection: at most so many elements, known from the arguments alone.
+
+``LRANGE k 0 99`` asks for a hundred elements; ``LRANGE k 0 -1`` and XRANGE without COUNT ask for as many as there are,
+which is refused unless the policy leaves such spans to ``whole_collections``, which can look how many that would be.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.spans import BYTE_SPANS, ENDLESS, SPANS, bytes_asked, elements_asked
+from proxy.commands.spec import Spec
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Verdict, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class RangesSettings:
+    """The most elements of a span, the most bytes of a part of a string (None: any), whether spans may be endless."""
+
+    max: int
+    bytes: int | None = None
+    endless: bool = False
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "Ranges":
+        """The rule itself."""
+        return Ranges(name, self, wording)
+
+
+class Ranges:
+    """One standard for the length of spans."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: RangesSettings, wording: Wording) -> None:
+        self.name = name
+        self._settings = settings
+        self._wording = wording
+
+    def touches(self, spec: Spec) -> bool:
+        """LRANGE, ZRANGE, XRANGE and their kin; GETRANGE where bytes are limited."""
+        return spec.name in SPANS or (self._settings.bytes is not None and spec.name in BYTE_SPANS)
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse a span that is too long, or that has no end; else PASS."""
+        settings = self._settings
+        if settings.bytes is not None and command.spec.name in BYTE_SPANS:
+            return self._judge_span(command, bytes_asked(command), settings.bytes, "bytes")
+        return self._judge_span(command, elements_asked(command), settings.max, "elements")
+
+    def _judge_span(self, command: Command, asked: int | None, most: int, unit: str) -> Verdict:
+        if asked is None or asked <= most or (asked >= ENDLESS and self._settings.endless):
+            return PASS
+        many = f"all {unit} there are" if asked >= ENDLESS else f"up to {asked} {unit}"
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        why = f"{command.name} asks for {many}, and {most} is the most{because}"
+        return refusal(self.name, why, self._wording.instead or f"ask for at most {most} {unit} at a time")
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """Numbers are read from the arguments: judged."""
+        lowering.judge()

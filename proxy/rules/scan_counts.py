@@ -1,0 +1,61 @@
+"""COUNT of SCAN, HSCAN, SSCAN and ZSCAN: how much work one step of a walk may be.
+
+COUNT is a hint, and the walk visits the same elements whatever it is. So a policy may also ask that a COUNT over the
+most is lowered instead of refused.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.spans import SCANS, scan_count
+from proxy.commands.spec import Spec
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Rewrite, Verdict, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class ScanCountsSettings:
+    """The largest COUNT, and whether a larger one is lowered to that."""
+
+    max: int
+    lower: bool = False
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "ScanCounts":
+        """The rule itself."""
+        return ScanCounts(name, self, wording)
+
+
+class ScanCounts:
+    """One limit on the steps of walks."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: ScanCountsSettings, wording: Wording) -> None:
+        self.name = name
+        self._settings = settings
+        self._wording = wording
+
+    def touches(self, spec: Spec) -> bool:
+        """The SCAN family."""
+        return spec.name in SCANS
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse or lower a COUNT that is too large; else PASS."""
+        most = self._settings.max
+        found = scan_count(command)
+        if found is None or found[0] <= most:
+            return PASS
+        count, index = found
+        if self._settings.lower:
+            argv = list(command.argv)
+            argv[index] = b"%d" % most
+            return Rewrite(argv, None, command.spec)
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        why = f"COUNT is {count}, and {most} is the most{because}"
+        return refusal(self.name, why, self._wording.instead or f"walk in steps of COUNT {most} or less")
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """Without options there is no COUNT."""
+        lowering.limit(arguments=SCANS[spec.name])

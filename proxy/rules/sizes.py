@@ -1,0 +1,94 @@
+"""How much one write may bring: bytes of each value, members, and bytes of the command as a whole.
+
+What the arguments say is all that is judged here, before anything is sent; a value that is streamed is judged by its
+announced length. A write at an offset counts for the length that it gives the string: ``SETRANGE k 500000000 x`` is no
+small write.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.spec import Spec
+from proxy.commands.values import brings_values, members_of, values_of, writes_far
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Verdict, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class SizesSettings:
+    """The most bytes of a value, members of a write, and bytes of a whole command; None is no limit."""
+
+    value: int | None = None
+    members: int | None = None
+    command: int | None = None
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "Sizes":
+        """The rule itself."""
+        return Sizes(name, self, wording)
+
+
+class Sizes:
+    """One standard for the size of writes; the limit on whole commands holds for reads too."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: SizesSettings, wording: Wording) -> None:
+        self.name = name
+        self._settings = settings
+        self._wording = wording
+
+    def touches(self, spec: Spec) -> bool:
+        """Commands that bring values; all that have arguments, where whole commands are limited."""
+        if self._settings.command is not None:
+            return spec.arity < 0 or spec.arity > 1 or spec.id == 0
+        return brings_values(spec.name)
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse for the first thing that is too large, else PASS."""
+        settings = self._settings
+        if settings.value is not None:
+            fault = value_fault(command, settings.value)
+            if fault:
+                return self._refuse(fault, "keep it small: compress it, or split it over several keys")
+        if settings.members is not None:
+            members = members_of(command)
+            if members > settings.members:
+                fault = f"{members} members are written at once, and {settings.members} is the most"
+                return self._refuse(fault, f"write them in batches of at most {settings.members}")
+        if settings.command is not None:
+            size = sum(command.length(index) for index in range(len(command.argv)))
+            if size > settings.command:
+                fault = f"the command has {size} bytes of arguments, and {settings.command} is the most"
+                return self._refuse(fault, "split it into several commands")
+        return PASS
+
+    def _refuse(self, fault: str, instead: str) -> Verdict:
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        return refusal(self.name, fault + because, self._wording.instead or instead)
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """Small requests pass: no argument is larger than its request, and there are fewer members than arguments."""
+        settings = self._settings
+        if settings.value is not None and writes_far(spec.name):
+            lowering.judge()
+            return
+        limits = [settings.command]
+        if brings_values(spec.name):
+            limits.append(settings.value)
+            if settings.members is not None:
+                lowering.limit(arguments=settings.members + 2)  # its name and a key come before them
+        known = [limit for limit in limits if limit is not None]
+        if known:
+            lowering.limit(size=min(known))
+
+
+def value_fault(command: Command, most: int, key: int | None = None) -> str:
+    """What is wrong with the first value over ``most`` bytes, of the key in argument ``key`` or of any; or nothing."""
+    for value in values_of(command):
+        if value.length > most and key in (None, value.key):
+            if value.length > command.length(value.index):
+                return f"the write at an offset makes {value.length} bytes, and {most} is the most"
+            return f"the value in argument {value.index} has {value.length} bytes, and {most} is the most"
+    return ""

@@ -1,0 +1,50 @@
+"""The YAML of the guardrails about size and work: what they read, and what they say of what makes no sense."""
+
+import pytest
+
+from proxy.policy.errors import PolicyError
+from proxy.rules.fan_out import FanOutSettings
+from proxy.rules.ranges import RangesSettings
+from proxy.rules.rule import Settings
+from proxy.rules.scan_counts import ScanCountsSettings
+from proxy.rules.sizes import SizesSettings
+from proxy.rules.whole_collections import WholeCollectionsSettings
+from tests.policy.given import policy
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("sizes: {value: 10KB, members: 100, command: 1MB}", SizesSettings(10_240, 100, 1 << 20)),
+        ("sizes: {value: 512B}", SizesSettings(512)),
+        ("ranges: {max: 100}", RangesSettings(100)),
+        ("ranges: {max: 100, bytes: 1KB, endless: allow}", RangesSettings(100, 1024, endless=True)),
+        ("scan_counts: {max: 1000}", ScanCountsSettings(1000)),
+        ("scan_counts: {max: 1000, over: lower}", ScanCountsSettings(1000, lower=True)),
+        ("fan_out: {max: 100}", FanOutSettings(100)),
+        ("whole_collections: {}", WholeCollectionsSettings()),
+        ("whole_collections: {commands: [hgetall, SMEMBERS]}", WholeCollectionsSettings(("HGETALL", "SMEMBERS"))),
+    ],
+)
+def test_read(text: str, settings: Settings) -> None:
+    assert [rule.settings for rule in policy(f"rules: {{r: {{{text}}}}}").rules] == [settings]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sizes: {}", "r.sizes: found no limit, expected at least one of value, members, command"),
+        ("sizes: {value: 10}", "r.sizes.value: found '10', expected a size with its unit, such as 512B, 10KB or 1MB"),
+        ("sizes: {members: 0}", "r.sizes.members: found '0', expected a whole number from 1"),
+        ("ranges: {}", "r.ranges.max: found nothing, expected a number of elements, such as 100"),
+        ("ranges: {max: 1, endless: maybe}", "expected one of refuse, allow"),
+        ("scan_counts: {over: lower}", "r.scan_counts.max: found nothing, expected the largest COUNT"),
+        ("fan_out: {most: 5}", "r.fan_out.most: found an unknown key, expected one of max"),
+        ("whole_collections: {commands: [GET]}", "found 'GET', expected a command that works on whole collections"),
+        ("whole_collections: {commands: [HGETALL, hgetall]}", "expected each command once"),
+    ],
+)
+def test_what_makes_no_sense(text: str, said: str) -> None:
+    with pytest.raises(PolicyError) as raised:
+        policy(f"rules: {{r: {{{text}}}}}")
+    assert said in str(raised.value)
