@@ -10,9 +10,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.engines import EXPECTED, Engine, Kind, kinds
 from tests.keyrail_process import Keyrail
+
+# A red run is red again, and on a slow machine nothing is: no clock is asked, and no folder is written to.
+settings.register_profile(
+    "keyrail", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("keyrail")
 
 
 def kind_named(name: str) -> Kind:

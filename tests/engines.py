@@ -8,6 +8,7 @@ two come as wheels of the test extra, so they are there wherever the suite can r
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import random
 import re
@@ -17,13 +18,14 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.resp import Address, Failure, Value, Wire
+from tests.resp import PATIENCE_SECONDS, Address, Failure, Value, Wire
 
-START_SECONDS = 10.0
+START_SECONDS = 2 * PATIENCE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +76,43 @@ EXPECTED = ("valkey-9.1", "redis-6.2", "redis-7.0")
 """The engines that the suite is written for; one that is missing is skipped with a reason."""
 
 
+PORTS = range(10_000, 20_000)
+"""Where tests listen: below what the system hands out to connections, and an engine in cluster mode, which also takes
+the port 10,000 above its own, is in nobody's way."""
+
+BLOCK = 50
+
+
+def _reserved() -> Iterator[int]:
+    """Ports of blocks that belong to this process alone. Test runs that go on side by side agree about that by the
+    names of sockets in no folder, which the system takes back when their process ends, however it does."""
+    kept: list[socket.socket] = []
+    blocks = list(range(PORTS.start, PORTS.stop, BLOCK))
+    for start in random.sample(blocks, len(blocks)):
+        kept.append(socket.socket(socket.AF_UNIX))
+        try:
+            kept[-1].bind(f"\0keyrail-tests-ports-{start}")
+        except OSError:
+            kept.pop().close()
+            continue
+        yield from range(start, start + BLOCK)
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+_ports = itertools.filterfalse(_taken, _reserved())
+
+
 def free_port() -> int:
-    """A port that nobody uses now, and that the system does not hand out to connections in the meantime."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+    """A port that nobody uses, and that no other test gets. Raises StopIteration when a run has used up thousands."""
+    return next(_ports)
 
 
 class Engine:
@@ -187,7 +216,7 @@ class Engine:
         match = re.match(r"calls=(\d+)", entry)
         return int(match[1]) if match else 0
 
-    def await_info(self, section: str, field: str, expected: str, seconds: float = 5.0) -> None:
+    def await_info(self, section: str, field: str, expected: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a field of INFO has this value. Raises TimeoutError."""
         deadline = time.monotonic() + seconds
         while (seen := self.info(section).get(field)) != expected:
@@ -212,3 +241,8 @@ class Engine:
     def close(self) -> None:
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def client_ids(direct: Wire) -> set[int]:
+    """The ids of all clients of the engine that this connection leads to, its own included."""
+    return {int(found) for found in re.findall(rb"\bid=(\d+) addr=", direct.ask("CLIENT", "LIST", "TYPE", "normal"))}

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.engines import free_port
-from tests.resp import Address, Wire
+from tests.resp import PATIENCE_SECONDS, Address, Wire
 
-READY_SECONDS = 20.0
+READY_SECONDS = 3 * PATIENCE_SECONDS
 FORM = os.environ.get("KEYRAIL_TEST_FORM")
 """`compiled` or `plain`, where the run is about one of them: every ready line must say so."""
 
@@ -79,6 +79,7 @@ class Keyrail:
             *("--admin", f"127.0.0.1:{self.admin_port}"),
             *("--pooling", "on" if pooling else "off"),
             *("--workers", str(workers)),
+            *("--connect-timeout", f"{PATIENCE_SECONDS:.0f}s"),
             *(("--policy", str(policy)) if policy is not None else ()),
             *extra,
         ]
@@ -114,7 +115,7 @@ class Keyrail:
         with self._output:
             self._output.notify_all()
 
-    def await_line(self, pattern: str, seconds: float = 10.0) -> str:
+    def await_line(self, pattern: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Wait for a line on stderr. Raises AssertionError with all of stderr."""
         deadline = time.monotonic() + seconds
         with self._output:
@@ -129,13 +130,14 @@ class Keyrail:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.address.port}"
 
-    def wire(self, protocol: int = 2, timeout: float = 5.0) -> Wire:
+    def wire(self, protocol: int = 2, timeout: float = PATIENCE_SECONDS) -> Wire:
         return Wire(self.address, protocol=protocol, timeout=timeout)
 
     def http(self, path: str) -> tuple[int, str]:
         """Status and body of the admin port's answer."""
+        url = f"http://127.0.0.1:{self.admin_port}{path}"
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -171,11 +173,11 @@ class Keyrail:
         return sum(_resident(pid) for pid in self.pids())
 
     def stop(self) -> int:
-        """End it in the orderly way and return its exit status; kills it if that takes over 15 s."""
+        """End it in the orderly way and return its exit status; kills it if that takes too long."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(15)
+            return self.process.wait(2 * PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"did not stop on SIGTERM:\n{self.stderr}") from None

@@ -14,9 +14,13 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
+
+PATIENCE_SECONDS = 30.0
+"""How long a test waits for what must come. Only a failure ever takes so long: a busy machine may stop any process for
+seconds, and that is no fault of the program under test."""
 
 CRLF = b"\r\n"
 LINES = b"+-:_,#("
@@ -171,7 +175,7 @@ class Address:
     path: str = ""
     tls: ssl.SSLContext | None = None
 
-    def connect(self, timeout: float = 5.0) -> socket.socket:
+    def connect(self, timeout: float = PATIENCE_SECONDS) -> socket.socket:
         """A connected socket. Raises OSError."""
         if self.path:
             sock = socket.socket(socket.AF_UNIX)
@@ -187,7 +191,12 @@ class Wire:
     """One blocking client that sees every byte. Times out rather than hangs."""
 
     def __init__(
-        self, address: Address, *, protocol: int = 2, timeout: float = 5.0, tls: ssl.SSLContext | None = None
+        self,
+        address: Address,
+        *,
+        protocol: int = 2,
+        timeout: float = PATIENCE_SECONDS,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.timeout = timeout
         plain, tls = address.connect(timeout), tls or address.tls
@@ -287,3 +296,11 @@ class Wire:
 def commands(lines: Sequence[str]) -> bytes:
     """Several commands, each written as in redis-cli, in one piece."""
     return b"".join(pack(*words(line)) for line in lines)
+
+
+def eventually(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait until it holds. Raises AssertionError."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)

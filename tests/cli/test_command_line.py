@@ -10,6 +10,7 @@ import pytest
 from proxy.cli import main
 from proxy.form import FORM
 from tests.keyrail_process import command_line, environment
+from tests.resp import PATIENCE_SECONDS
 from tests.server.running import refused, serve
 
 NOWHERE = "redis://127.0.0.1:1"
@@ -17,7 +18,9 @@ NOWHERE = "redis://127.0.0.1:1"
 
 def keyrail(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [*command_line()[:-1], *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=30, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment(), timeout=3 * PATIENCE_SECONDS, check=False
+    )
 
 
 def test_version_says_the_form() -> None:

@@ -18,7 +18,7 @@ def ask(wire: Wire, command: str) -> str:
 
 
 def printed(running: Running) -> str:
-    for _ in ticks(5):
+    for _ in ticks():
         if "INFO commandstats" in running.stdout:
             break
     return running.stdout
@@ -47,7 +47,7 @@ def test_the_four_commands_show_what_is_printed() -> None:
 def test_another_policy_prints_only_where_to_connect() -> None:
     with serve("--embedded", "--policy", "none") as running:
         running.ready()
-        for _ in ticks(5):
+        for _ in ticks():
             if "redis-cli" in running.stdout:
                 break
         assert "redis-cli" in running.stdout

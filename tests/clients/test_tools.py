@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import Fleet
 from tests.keyrail_process import Keyrail
-from tests.resp import pack
+from tests.resp import PATIENCE_SECONDS, pack
 
 ENGINE = "valkey-9.1"
 
@@ -34,7 +34,7 @@ def keyrail(fleet: Fleet, pooling: bool) -> Keyrail:
     return fleet.keyrail(ENGINE, pooling=pooling)
 
 
-def cli(keyrail: Keyrail, *arguments: str, given: bytes = b"", seconds: float = 20) -> str:
+def cli(keyrail: Keyrail, *arguments: str, given: bytes = b"", seconds: float = 2 * PATIENCE_SECONDS) -> str:
     command = [tool("redis-cli"), "-p", str(keyrail.address.port), *arguments]
     done = subprocess.run(command, input=given, capture_output=True, timeout=seconds, check=False)
     return (done.stdout + done.stderr).decode(errors="replace")
@@ -83,7 +83,9 @@ def test_redis_benchmark(keyrail: Keyrail, pipelined: int) -> None:
     command = [tool("redis-benchmark"), "-p", str(keyrail.address.port), "-c", "50", "-P", str(pipelined), "--csv"]
     tests = "ping_inline,ping_mbulk,set,get,incr,lpush,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset"
     options = ["-n", "2000", "-r", "1000", "-t", tests]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*command, *options], capture_output=True, text=True, timeout=4 * PATIENCE_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stderr
     rates = re.findall(r'^"([^"]+)","([\d.]+)"', done.stdout, re.MULTILINE)
     assert len(rates) >= 14
@@ -102,6 +104,10 @@ def test_node(keyrail: Keyrail, library: str) -> None:
         pytest.skip(f"{library} is not installed where NODE_PATH points")
     script = Path(__file__).parent / f"{library}.cjs"
     done = subprocess.run(
-        [node, str(script), str(keyrail.address.port)], capture_output=True, text=True, timeout=60, check=False
+        [node, str(script), str(keyrail.address.port)],
+        capture_output=True,
+        text=True,
+        timeout=4 * PATIENCE_SECONDS,
+        check=False,
     )
     assert done.stdout.strip().endswith("done"), done.stdout + done.stderr

@@ -7,6 +7,7 @@ command say how replies compare:
     @shape    the same structure and types; the values are the server's own (times, ids, random choices)
     @sorted   the same elements in any order (hash tables are seeded per process)
     @type     the same kind of reply only
+    @any      one reply; which one is a matter of the moment
     @n=2      this many frames come back (0: none); one, where nothing is said
     @until    however many frames come before the answer to a PING sent behind it
     @save=x   keep the reply's text; `$x` in later lines stands for it
@@ -37,6 +38,8 @@ class Line:
     frames: int | None = 1
     save: str | None = None
     why: str = ""
+    members: tuple[str, ...] = ()
+    """How each member of EXEC's array compares."""
 
     def arguments(self, saved: dict[str, bytes]) -> list[bytes]:
         """The command's words with `$name` replaced by what was kept under that name."""
@@ -68,7 +71,7 @@ def _line(text: str, where: str) -> Line:
     while match := re.match(r"@(\w+)(?:=(\S+))? +", text):
         name, value = match[1], match[2]
         text = text[match.end() :]
-        if name in ("shape", "sorted", "type"):
+        if name in ("shape", "sorted", "type", "any"):
             compare = name
         elif name == "n":
             frames_or_none = int(value)
@@ -146,7 +149,7 @@ def _members(data: bytes) -> Iterator[bytes]:
 
 def alike(compare: str, direct: bytes, through: bytes) -> bool:
     """Whether two replies are as equal as they must be."""
-    if direct == through:
+    if direct == through or compare == "any":
         return True
     if compare == "shape":
         return shape(direct) == shape(through)
@@ -157,6 +160,15 @@ def alike(compare: str, direct: bytes, through: bytes) -> bool:
             return False
         return sorted(parts(direct)) == sorted(parts(through))
     return False
+
+
+def answered_alike(line: Line, direct: bytes, through: bytes) -> bool:
+    """Whether two replies to a line are as equal as they must be; EXEC's is held member by member."""
+    if line.members and direct[:1] == through[:1] == b"*":
+        pair = parts(direct), parts(through)
+        if len(pair[0]) == len(pair[1]) == len(line.members):
+            return all(alike(how, left, right) for how, left, right in zip(line.members, *pair, strict=True))
+    return alike(line.compare, direct, through)
 
 
 def saved_text(frame: bytes) -> bytes:

@@ -9,6 +9,7 @@ sends a command as client A and awaits one reply; what stands between the name a
     A.                  nothing at all arrives       A>                    the other side closes
     A-                  A leaves                     A@3                   A connects in RESP3 (default: RESP2)
     ?clients blocked_clients 1                       await this field of the engine's INFO
+    ?subscribers x 2                                 await that a channel has so many subscribers
     ?idle               give the engine time to finish what it was told
     ?busy               await that a script keeps the engine busy
 """
@@ -17,12 +18,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.differential.script import alike, saved_text
 from tests.engines import Engine
-from tests.resp import Address, Closed, Wire, pack, words
+from tests.resp import PATIENCE_SECONDS, Address, Closed, Wire, pack, words
 
 QUIET_SECONDS = 0.04
 LINE = re.compile(
@@ -136,14 +138,22 @@ class Stage:
     def wait(self, condition: list[str]) -> None:
         if condition == ["idle"]:
             time.sleep(QUIET_SECONDS)
-            return
-        if condition == ["busy"]:
+        elif condition == ["busy"]:
             with self.engine.wire() as direct:
-                while not direct.ask("PING").startswith(b"-BUSY"):
-                    time.sleep(0.005)
-            return
-        section, name, expected = condition
-        self.engine.await_info(section, name, expected)
+                self.until(lambda: direct.ask("PING").startswith(b"-BUSY"), condition)
+        elif condition[0] == "subscribers":
+            channel, number = condition[1].encode(), int(condition[2])
+            self.until(lambda: self.engine.do("PUBSUB", "NUMSUB", channel) == [channel, number], condition)
+        else:
+            section, name, expected = condition
+            self.engine.await_info(section, name, expected)
+
+    def until(self, holds: Callable[[], bool], condition: list[str]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"it never came to that: {' '.join(condition)}")
+            time.sleep(0.005)
 
 
 def differences(sequence: Sequence, direct: list[Heard], through: list[Heard]) -> list[str]:

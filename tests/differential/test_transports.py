@@ -114,7 +114,7 @@ def test_commands(through: Served, address: Address, way: str) -> None:
 
 def test_large_values(address: Address) -> None:
     value = bytes(range(256)) * 20_000
-    with Wire(address, timeout=20) as wire:
+    with Wire(address) as wire:
         wire.send(pack("SET", "k", value) + pack("GET", "k") + pack("ECHO", "end"))
         assert wire.frame() == b"+OK\r\n"
         assert wire.frame() == b"$%d\r\n%s\r\n" % (len(value), value)
@@ -127,7 +127,7 @@ def test_a_blocked_client_leaves(through: Served, address: Address) -> None:
     wire.say("BLPOP", "q", "0")
     through.engine.await_info("clients", "blocked_clients", "1")
     wire.close()
-    through.engine.await_info("clients", "blocked_clients", "0", seconds=2)
+    through.engine.await_info("clients", "blocked_clients", "0")
     through.engine.do("RPUSH", "q", "job")
     assert through.engine.do("LLEN", "q") == 1
 

@@ -102,7 +102,7 @@ async def blocker(swarm: Swarm, name: str, chance: random.Random) -> None:
     client, other = await swarm.connect(name), await swarm.connect(name)
     for turn in range(chance.randrange(2, 10)):
         token, queue = f"{name}:{turn}".encode(), f"q:{name}:{chance.randrange(1 << 40)}".encode()
-        client.send(pack("BLPOP", queue, "10") + pack("ECHO", token))
+        client.send(pack("BLPOP", queue, "0") + pack("ECHO", token))
         if chance.random() < 0.3:
             await asyncio.sleep(0.02)
         await other.ask([(pack("RPUSH", queue, token), b":1\r\n")], name)

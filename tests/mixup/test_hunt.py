@@ -26,27 +26,29 @@ from tests.mixup.swarm import Findings, Swarm
 from tests.resp import Address
 
 ENGINE = "valkey-9.1"
+SHORT = 5.0
+"""The patience, in seconds, where a fault is to be found: there it can only be found too soon."""
 
 
-def hunt(address: Address, upstream: Address, seconds: float, *, kill: bool, seed: int = 1) -> Findings:
+def hunt(address: Address, upstream: Address, *, kill: bool, seed: int = 1) -> Findings:
     roles = [*CHECKING, *TROUBLE, *([(killer, 1)] if kill else [])]
-    return asyncio.run(Swarm(address, upstream, seed).run(roles, seconds))
+    shares = {role.__name__: 3 * count for role, count in CHECKING} | ({"killer": 4} if kill else {})
+    swarm = Swarm(address, upstream, seed)
+    return clean(swarm, asyncio.run(swarm.run(roles, 3.0, shares)))
 
 
-def clean(findings: Findings) -> None:
+def clean(swarm: Swarm, findings: Findings) -> Findings:
     if not findings.clean:
         pytest.fail("\n".join([*findings.wrong[:10], *findings.stuck[:10]]), pytrace=False)
-    assert sum(findings.replies.values()) > 2000, "the swarm hardly did anything"
-    for role, _ in CHECKING:
-        assert findings.replies[role.__name__] > 0, f"{role.__name__} never got through a turn"
+    assert swarm.served, f"somebody hardly got through a turn: {findings.replies}"
+    return findings
 
 
 def test_everybody_hears_their_own(fleet: Fleet, engine_name: str, pooling: bool) -> None:
     """Nobody's connection is closed here without having asked for it."""
     engine = fleet.engine(engine_name)
     keyrail = fleet.keyrail(engine_name, pooling=pooling)
-    findings = hunt(keyrail.address, engine.address, 3.0, kill=False)
-    clean(findings)
+    findings = hunt(keyrail.address, engine.address, kill=False)
     causes = [] if DIRECT else re.findall(r"keyrail_client_closes_total.*", keyrail.http("/metrics")[1])
     assert set(findings.closed) <= {"vandal", "leaver"}, f"{findings.closed}, {causes}"
     if not DIRECT:
@@ -56,9 +58,7 @@ def test_everybody_hears_their_own(fleet: Fleet, engine_name: str, pooling: bool
 def test_while_upstreams_die(new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail]) -> None:
     engine = new_engine(ENGINE)
     keyrail = new_keyrail(engine.url)
-    findings = hunt(keyrail.address, engine.address, 5.0, kill=True, seed=2)
-    clean(findings)
-    assert findings.replies["killer"] > 3
+    hunt(keyrail.address, engine.address, kill=True, seed=2)
     if not DIRECT:
         assert keyrail.metric("keyrail_out_of_step_total") == 0
 
@@ -69,17 +69,15 @@ def test_under_a_policy(new_engine: Callable[..., Engine], new_keyrail: Callable
     engine = new_engine(ENGINE)
     keyrail = new_keyrail(engine.url, policy=packaged_policy("tour.yaml"))
     swarm = Swarm(keyrail.address, engine.address, seed=6)
-    findings = asyncio.run(swarm.run([(denied, 40), (named, 60), (leaver, 15), (vandal, 5), (killer, 1)], 4.0))
-    assert findings.clean, [*findings.wrong, *findings.stuck][:10]
-    assert findings.replies["denied"] > 500
-    assert findings.replies["named"] > 500
+    roles = [(denied, 40), (named, 60), (leaver, 15), (vandal, 5), (killer, 1)]
+    clean(swarm, asyncio.run(swarm.run(roles, 3.0, {"denied": 500, "named": 500, "killer": 3})))
     assert keyrail.metric("keyrail_out_of_step_total") == 0
 
 
 def test_several_workers(new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail]) -> None:
     engine = new_engine("redis-7.0")
     keyrail = new_keyrail(engine.url, workers=2)
-    clean(hunt(keyrail.address, engine.address, 4.0, kill=True, seed=3))
+    hunt(keyrail.address, engine.address, kill=True, seed=3)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -89,7 +87,8 @@ def test_the_hunt_can_fail(fleet: Fleet, fault: str) -> None:
 
     async def one_fault() -> Findings:
         async with faulty_relay(engine.address, fault) as address:
-            return await Swarm(address, engine.address, seed=4).run([(role, 3) for role, _ in CHECKING], 20.0)
+            swarm = Swarm(address, engine.address, seed=4, patience=SHORT)
+            return await swarm.run([(role, 3) for role, _ in CHECKING], 20.0)
 
     assert not asyncio.run(one_fault()).clean
 
@@ -118,7 +117,7 @@ def test_a_broken_ledger_is_caught(fleet: Fleet, tmp_path: Path, name: str) -> N
     engine = fleet.engine(ENGINE)
     keyrail = Keyrail(engine.url, policy=packaged_policy("tour.yaml"), package=package)
     try:
-        swarm = Swarm(keyrail.address, engine.address, seed=5)
+        swarm = Swarm(keyrail.address, engine.address, seed=5, patience=SHORT)
         assert not asyncio.run(swarm.run([(denied, 20), (named, 20)], 10.0)).clean
     finally:
         keyrail.kill()

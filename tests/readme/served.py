@@ -17,9 +17,10 @@ from pathlib import Path
 
 from tests.engines import free_port
 from tests.readme.blocks import blocks_of
+from tests.resp import PATIENCE_SECONDS
 
-START_SECONDS = 400.0  # two compilations on a slow machine
-STOP_SECONDS = 20.0
+START_SECONDS = 600.0  # two compilations on a slow machine
+STOP_SECONDS = 60.0
 CONVERSATION = (
     ("KEYS *", "-DENIED keyrail/no-keyspace-walks: "),
     ("SET john_email x", "-DENIED keyrail/key-names: "),
@@ -41,7 +42,8 @@ def wait_for(text: str, log: Path, process: subprocess.Popen[bytes]) -> None:
 
 def converse(port: int) -> None:
     """Say the tour's commands, and compare. Raises SystemExit with what differs."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client, client.makefile("rwb") as stream:
+    address = "127.0.0.1", port
+    with socket.create_connection(address, timeout=PATIENCE_SECONDS) as client, client.makefile("rwb") as stream:
         for command, expected in CONVERSATION:
             stream.write(command.encode() + b"\r\n")
             stream.flush()

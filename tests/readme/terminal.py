@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE_SECONDS = 30.0
+from tests.resp import PATIENCE_SECONDS
+
 _END = "\x1e"
 
 
@@ -74,15 +75,28 @@ class Terminal:
         )
         os.close(screen)
 
-    def run(self, step: Step) -> str | None:
-        """Type a command and wait until it has ended and shows what it should; what it showed instead, if it did."""
+    def run(self, step: Step, *, again: bool = False) -> str | None:
+        """Type a command and wait until it has ended and shows what it should; what it showed instead, if it did.
+
+        With `again`, it is typed until it shows that, as people do who look at figures.
+        """
+        end = time.monotonic() + 2 * PATIENCE_SECONDS
+        while True:
+            differs = self._type(step, end, whole=again)
+            if differs is None or not again or time.monotonic() > end:
+                return differs
+            time.sleep(0.1)
+
+    def _type(self, step: Step, end: float, *, whole: bool) -> str | None:
+        """Type it once; with `whole`, what it shows is what it has shown when it ends."""
         assert self._bash.stdin is not None, "its input is a pipe"
         self._bash.stdin.write(f"{step.command}\nprintf '{_END}'\n".encode())
         self._bash.stdin.flush()
         expected = pattern(step.shown)
-        end = time.monotonic() + PATIENCE_SECONDS
         seen = ""
         while not (_END in seen and expected.fullmatch(seen.replace(_END, ""))):
+            if whole and _END in seen:
+                return seen.replace(_END, "")
             if not select.select([self._screen], [], [], max(0.0, end - time.monotonic()))[0]:
                 return seen.replace(_END, "")
             seen += os.read(self._screen, 65536).decode(errors="replace")

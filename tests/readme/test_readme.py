@@ -11,7 +11,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -91,9 +90,8 @@ def test_what_is_typed_shows_what_readme_says(
             pytest.skip(f"{tool} is not installed here")
     assert not terminal.lost, "an earlier block of README went wrong, and this one builds on it"
     for step in steps(block.text):
-        if "curl" in step.command:
-            time.sleep(1.5)  # figures are up to a second old, and people type no faster
-        differs = terminal.run(Step(here(step.command), here(step.shown)))
+        figures = "curl" in step.command  # up to a second old
+        differs = terminal.run(Step(here(step.command), here(step.shown)), again=figures)
         terminal.lost = differs is not None
         assert differs is None, f"{step.command}\nREADME shows:\n{step.shown}\nthis came:\n{differs}"
 

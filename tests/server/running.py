@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.keyrail_process import command_line, environment
-from tests.resp import Address, Wire
+from tests.resp import PATIENCE_SECONDS, Address, Wire
 
 READY = r"^keyrail: ready on (.*)$"
 
@@ -67,7 +67,7 @@ class Running:
     def stdout(self) -> str:
         return self._output["stdout"]
 
-    def await_line(self, pattern: str, seconds: float = 20.0) -> str:
+    def await_line(self, pattern: str, seconds: float = 3 * PATIENCE_SECONDS) -> str:
         """Wait for a line on stderr."""
         for _ in ticks(seconds):
             found = re.search(pattern, self.stderr, re.MULTILINE)
@@ -81,7 +81,7 @@ class Running:
         self.await_line(READY)
         return self
 
-    def exit(self, seconds: float = 20.0) -> tuple[int, str]:
+    def exit(self, seconds: float = 3 * PATIENCE_SECONDS) -> tuple[int, str]:
         """Wait for the end; return the exit status and stderr."""
         status = self.process.wait(seconds)
         for thread in self._threads:
@@ -89,7 +89,7 @@ class Running:
         assert "Traceback" not in self.stderr
         return status, self.stderr
 
-    def stop(self, seconds: float = 20.0) -> int:
+    def stop(self, seconds: float = 3 * PATIENCE_SECONDS) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.exit(seconds)[0]
 
@@ -101,18 +101,27 @@ class Running:
         return self.await_line(READY)
 
     def wire(self, port: int | None = None) -> Wire:
-        return Wire(Address(port=port or self.ports()[0]), timeout=10.0)
+        return Wire(Address(port=port or self.ports()[0]))
 
     def http(self, path: str) -> tuple[int, str]:
         """Status and body of the admin port's answer."""
         found = re.search(r"admin (http://\S+)", self.stderr)
         assert found is not None
         try:
-            with urllib.request.urlopen(found[1] + path, timeout=5) as answer:
+            with urllib.request.urlopen(found[1] + path, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
+
+    def await_http(self, path: str, status: int) -> str:
+        """Wait until the admin port answers with this status; return the body."""
+        seen = 0, ""
+        for _ in ticks():
+            seen = self.http(path)
+            if seen[0] == status:
+                return seen[1]
+        raise AssertionError(f"{path} is answered {seen}, not {status}")
 
     def json(self, path: str) -> Any:
         return json.loads(self.http(path)[1])
@@ -124,7 +133,7 @@ class Running:
                 return float(line.rpartition(" ")[2])
         return -1.0
 
-    def await_metric(self, sample: str, value: float, seconds: float = 10.0) -> None:
+    def await_metric(self, sample: str, value: float, seconds: float = PATIENCE_SECONDS) -> None:
         seen = -1.0
         for _ in ticks(seconds):
             seen = self.metric(sample)
@@ -160,7 +169,7 @@ def refused(arguments: Sequence[str], **options: Any) -> tuple[int, list[str]]:
     return status, lines
 
 
-def ticks(seconds: float) -> Iterator[None]:
+def ticks(seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
     """Turn often, until the time is over."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

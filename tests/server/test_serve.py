@@ -6,7 +6,8 @@ import signal
 import ssl
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.conftest import Fleet
 from tests.engines import Engine, free_port
 from tests.net.certificates import authority, issue
 from tests.resp import Address, Closed, Wire
-from tests.server.running import refused, serve, ticks
+from tests.server.running import Running, refused, serve, ticks
 
 REFUSE_KEYS = """
 keyrail: 1
@@ -27,7 +28,7 @@ rules:
 
 def await_refusal(port: int) -> None:
     """Wait until nobody listens there any more."""
-    for _ in ticks(0.7):
+    for _ in ticks():
         try:
             Wire(Address(port=port)).close()
         except ConnectionRefusedError:
@@ -49,7 +50,7 @@ def test_the_ready_line_names_everything(upstream: str) -> None:
             line,
         )
         assert running.http("/healthz") == (200, "ok\n")
-        assert running.http("/readyz") == (200, "ready\n")
+        assert running.await_http("/readyz", 200) == "ready\n"
         assert running.http("/nothing")[0] == 404
         assert running.metric(f'keyrail_build_info{{form="{FORM}",version="0.1.0"}}') == 1
         assert running.metric("keyrail_workers") == 2
@@ -73,12 +74,12 @@ def test_an_upstream_that_is_down_is_no_error(new_engine: Callable[..., Engine])
         assert running.metric('keyrail_route_ready{route="default"}') == 0
         engine.start()
         running.await_line(r"^keyrail: route default: the upstream answers \(valkey 9\.1")
-        assert running.http("/readyz")[0] == 200
+        running.await_http("/readyz", 200)
         with running.wire() as wire:
             assert wire.ask("PING") == b"+PONG\r\n"
         engine.kill()
         running.await_line(r"^keyrail: route default: not ready: ")
-        assert running.http("/readyz")[0] == 503
+        running.await_http("/readyz", 503)
 
 
 def test_a_cluster_is_refused_unless_asked_for(new_engine: Callable[..., Engine]) -> None:
@@ -88,8 +89,7 @@ def test_a_cluster_is_refused_unless_asked_for(new_engine: Callable[..., Engine]
     (line,) = lines
     assert "is in cluster mode" in line
     with serve("--upstream", engine.url, "--allow-cluster") as running:
-        running.ready()
-        assert running.http("/readyz")[0] == 200
+        running.ready().await_http("/readyz", 200)
 
 
 def test_routes_have_their_own_listeners_and_policies(upstream: str, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_tls_in_front_and_behind(new_engine: Callable[..., Engine], tmp_path: Pa
     tls = f"?certificate={pair.certificate}&key={pair.key}&client_ca={ca.certificate}"
     with serve("--listen", f"rediss://127.0.0.1:0{tls}", "--upstream", upstream) as running:
         (port,) = running.ready().ports()
-        assert running.http("/readyz")[0] == 200
+        running.await_http("/readyz", 200)
         context = ssl.create_default_context(cafile=str(ca.certificate))
         context.load_cert_chain(client.certificate, client.key)
         with Wire(Address(port=port), tls=context) as wire:
@@ -174,13 +174,13 @@ def test_figures_of_the_busiest_keys(upstream: str) -> None:
                 wire.ask("SET", "busy", "1")
                 wire.ask("GET", "busy")
                 wire.ask("GET", f"calm:{turn}")
-        # Figures are up to a second old.
-        deadline = time.monotonic() + 10
-        answer = running.json("/hotkeys?count=1&window=10")
-        while sum(key["count"] for key in answer["keys"]) < 20 and time.monotonic() < deadline:
-            answer = running.json("/hotkeys?count=1&window=10")
-        assert answer["window"] == 10
-        assert answer["age"] <= 1
+        answer = running.json("/hotkeys?count=1&window=60")
+        for _ in ticks():
+            if sum(key["count"] for key in answer["keys"]) >= 20 and answer["keys"][0]["share"] < 0.67:
+                break
+            answer = running.json("/hotkeys?count=1&window=60")  # figures are up to a second old
+        assert answer["window"] == 60
+        assert 0 <= answer["age"] < 10
         assert answer["keys"] == [
             {"key": "busy", "count": 20, "error": 0, "share": pytest.approx(2 / 3, abs=1e-5), "reads": 10, "writes": 10}
         ]
@@ -241,7 +241,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_it_counted_is_lost(upstream:
         assert running.workers() != [victim]
         assert re.search(rf"keyrail: worker 0 \(pid {victim}\) ended by signal 9; replacing it", running.stderr)
         running.await_metric(pooled, 6)
-        assert running.http("/readyz")[0] == 200
+        running.await_http("/readyz", 200)
         assert running.stop() == 0
 
 
@@ -250,22 +250,36 @@ def test_no_worker_outlives_its_supervisor(upstream: str) -> None:
         workers = running.ready().workers()
         assert len(workers) == 2
         running.process.kill()
-        for _ in ticks(5):
+        for _ in ticks():
             if not any(Path(f"/proc/{pid}").exists() for pid in workers):
                 break
         assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
 
 
-def test_sigterm_lets_clients_have_what_they_are_owed(upstream: str) -> None:
-    with serve("--upstream", upstream, "--policy", "none", "--drain", "5") as running:
+@pytest.fixture
+def engine(fleet: Fleet) -> Engine:
+    return fleet.engine("valkey-9.1", "server")
+
+
+@contextmanager
+def blocked_client(engine: Engine, running: Running) -> Iterator[Wire]:
+    """A client that waits in Redis for what never comes by itself."""
+    engine.await_info("clients", "blocked_clients", "0")
+    with running.wire() as wire:
+        wire.say("BLPOP", "queue", "0")
+        engine.await_info("clients", "blocked_clients", "1")
+        yield wire
+
+
+def test_sigterm_lets_clients_have_what_they_are_owed(engine: Engine) -> None:
+    with serve("--upstream", engine.url, "--policy", "none", "--drain", "10m") as running:
         (port,) = running.ready().ports()
-        with running.wire() as blocked, running.wire() as idle:
+        with running.wire() as idle, blocked_client(engine, running) as blocked:
             assert idle.ask("PING") == b"+PONG\r\n"
-            blocked.say("BLPOP", "nothing:here", "1")
-            time.sleep(0.2)
             running.process.send_signal(signal.SIGTERM)
             await_refusal(port)
-            assert blocked.frame() == b"*-1\r\n"
+            engine.do("RPUSH", "queue", "job")
+            assert blocked.frame() == b"*2\r\n$5\r\nqueue\r\n$3\r\njob\r\n"
             with pytest.raises(Closed):
                 idle.frame()
         status, _ = running.exit()
@@ -276,45 +290,30 @@ def test_a_worker_that_is_stuck_is_not_ready(upstream: str) -> None:
     with serve("--upstream", upstream, "--policy", "none") as running:
         (worker,) = running.ready().workers()
         os.kill(worker, signal.SIGSTOP)
-        status, body = 200, ""
-        for _ in ticks(10):
-            status, body = running.http("/readyz")
-            if status == 503:
-                break
-        assert re.fullmatch(r"worker 0 has not reported for \d s\n", body)
+        assert re.fullmatch(r"worker 0 has not reported for \d+ s\n", running.await_http("/readyz", 503))
         os.kill(worker, signal.SIGCONT)
-        for _ in ticks(5):
-            if running.http("/readyz")[0] == 200:
-                break
-        assert running.http("/readyz")[0] == 200
+        running.await_http("/readyz", 200)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_drain_has_an_end_and_a_second_signal_is_at_once(upstream: str, how: signal.Signals) -> None:
-    began = time.monotonic()
-    with serve("--upstream", upstream, "--policy", "none", "--drain", "60") as running:
+def test_a_second_signal_is_at_once(engine: Engine, how: signal.Signals) -> None:
+    with serve("--upstream", engine.url, "--policy", "none", "--drain", "10m") as running:
         running.ready()
-        with running.wire() as blocked:
-            blocked.say("BLPOP", "nothing:here", "0")
-            time.sleep(0.2)
+        with blocked_client(engine, running):
             running.process.send_signal(how)
-            time.sleep(0.5)
+            assert running.await_http("/readyz", 503) == "stopping\n"
             assert running.process.poll() is None
-            assert running.http("/readyz") == (503, "stopping\n")
             running.process.send_signal(how)
             assert running.exit()[0] == 0
-    assert time.monotonic() - began < 30
 
 
-def test_the_drain_time_is_the_limit(upstream: str) -> None:
-    with serve("--upstream", upstream, "--policy", "none", "--drain", "300ms") as running:
+def test_the_drain_time_is_the_limit(engine: Engine) -> None:
+    with serve("--upstream", engine.url, "--policy", "none", "--drain", "300ms") as running:
         running.ready()
-        with running.wire() as blocked:
-            blocked.say("BLPOP", "nothing:here", "0")
-            time.sleep(0.2)
+        with blocked_client(engine, running) as blocked:
             began = time.monotonic()
             assert running.stop() == 0
-            assert 0.3 <= time.monotonic() - began < 4
+            assert time.monotonic() - began >= 0.3
             with pytest.raises(Closed):
                 blocked.frame()
 
