@@ -22,6 +22,7 @@ from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import Voice, is_active, voice
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering, NameCheck
+from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
 from proxy.rules.rule import Binding, Rule
 from proxy.rules.verdict import PASS, Pass, Refuse, ReplyEdit, Rewrite, Verdict, refusal
@@ -83,7 +84,8 @@ class CompiledPolicy:
 
     `plan` runs on the hot path. `needs` are the commands that rewrites send in place of the client's own.
     `lowered` maps each command id that the plan may change by itself to the hits that one such change stands
-    for. `app` is what the clients are counted as.
+    for. `app` is what the clients are counted as. With `follows_slots`, rules want to know in which hash slot the
+    keys of a transaction lie.
     """
 
     def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
@@ -92,6 +94,7 @@ class CompiledPolicy:
         self.app = UNKNOWN if app is None else app.name
         self.steps = steps
         self.needs: frozenset[str] = frozenset().union(*(step.rule.needs for step in steps))
+        self.follows_slots = any(isinstance(step.rule, OneSlot) for step in steps)
         self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
         self.plan, self.lowered = self._lower()
 
@@ -185,19 +188,16 @@ def compile_policy(
     *,
     app: App | None = None,
     paused: bool = False,
-    rehearsal: bool = False,
 ) -> CompiledPolicy:
     """Bind a policy to a command table, for the clients of `app` (None: of no app that it knows).
 
     `available` are those commands of `needs` that the engine is known to run for its user; None stands for
     all. `seed` fixes the order in which the plan deals out jittered TTLs. `paused` is the kill switch: nothing but
-    locked rules is enforced. `rehearsal` enforces every rule that is not off, for tests of what the rules say.
+    locked rules is enforced.
     """
     binding = Binding(table, available, seed, "" if app is None else app.name)
     mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
     voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]
-    if rehearsal:
-        voices = [(rule, voiced.rehearsed()) for rule, voiced in voices]
     active = [(rule, voiced) for rule, voiced in voices if voiced.varies or voiced.stage.mode is not Mode.OFF]
     active.sort(key=lambda each: ORDER.index(type(each[0].settings)))
     steps = (

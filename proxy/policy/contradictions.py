@@ -1,6 +1,7 @@
 """What the rules of one policy may not say together. Rules that are off say nothing.
 
 - a command refused twice: the second rule can never be the one that acts;
+- a command refused, and allowed by name where nothing else is;
 - a command refused and replaced, or replaced by one that is refused;
 - a command replaced twice, or by one that is itself replaced;
 - two lifetimes: once the first has given a TTL, the second finds nothing to do.
@@ -9,16 +10,21 @@
 from proxy.commands.table import STANDARD
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.yaml_source import Problems
+from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.listing import covered, entry_of
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
+from proxy.rules.transactions import TransactionsSettings
+
+_BEGINNINGS = ("MULTI", "WATCH")
 
 
 def find_contradictions(policy: Policy, problems: Problems) -> None:
     """Note every contradiction, at the rule that comes second in the file."""
     rules = [rule for rule in policy.rules if rule.mode is None or rule.mode.mode is not Mode.OFF]
     refused = _find_refused(rules, problems)
+    _check_allowed(rules, refused, problems)
     _check_replaced(rules, refused, problems)
     lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings)]
     for rule in lifetimes[1:]:
@@ -34,12 +40,14 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
 def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, PolicyRule]:
     refused: dict[str, PolicyRule] = {}
     for rule in rules:
-        if isinstance(rule.settings, RefuseSettings):
-            found = {name: each for each in rule.settings.commands for name in _names_refused(each)}
+        if isinstance(rule.settings, RefuseSettings | TransactionsSettings):
+            commands = rule.settings.commands if isinstance(rule.settings, RefuseSettings) else _BEGINNINGS
+            found = {name: each for each in commands for name in _names_refused(each)}
+            key = "refuse" if isinstance(rule.settings, RefuseSettings) else "transactions"
             for name in found:
                 if name in refused and rule.app in {"", refused[name].app}:
                     expected = f"each command refused once; {_placed(refused[name])} refuses it already"
-                    _note(rule, "refuse", name, expected, problems)
+                    _note(rule, key, name, expected, problems)
             refused |= {name: rule for name in found if name not in refused}
     return refused
 
@@ -49,6 +57,14 @@ def _names_refused(command: str) -> set[str]:
     if entry.words:
         return {command}
     return {command} | {spec.display for spec in covered(STANDARD.find(command), STANDARD)}
+
+
+def _check_allowed(rules: list[PolicyRule], refused: dict[str, PolicyRule], problems: Problems) -> None:
+    for rule in rules:
+        for command in rule.settings.commands if isinstance(rule.settings, AllowOnlySettings) else ():
+            if command in refused:
+                expected = f"a command that is not refused; {_placed(refused[command])} refuses it"
+                _note(rule, "allow_only", command, expected, problems)
 
 
 def _check_replaced(rules: list[PolicyRule], refused: dict[str, PolicyRule], problems: Problems) -> None:

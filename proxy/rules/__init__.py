@@ -8,6 +8,9 @@
     listing.py    commands as policies list them
     handshake.py  refusals in Redis's own words, for what client libraries send while they connect
     refuse.py     commands that are refused
+    allow_only.py, unknown_commands.py, read_only.py, databases.py, transactions.py
+                  commands that are refused for what they are not, or for what they are
+    one_slot.py   keys of several hash slots, as a cluster refuses them
     replace.py    commands that run under another name (DEL as UNLINK)
     names.py      how keys may be named
     sizes.py      how much one write may bring

@@ -3,13 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+NO_SLOT = -1
+"""Stands for the slot of keys that have not come yet."""
+
 
 @dataclass(slots=True)
 class Context:
     """The client and the moment that a command is judged in.
 
     `now` is in seconds since the epoch; `random` returns a number in [0, 1). `app` is the policy's name for the
-    application that the client belongs to, empty where it is unknown.
+    application that the client belongs to, empty where it is unknown. `slot` is the hash slot of the first key that
+    has been watched or queued since the last transaction.
     """
 
     user: str
@@ -19,3 +23,4 @@ class Context:
     now: float
     random: Callable[[], float]
     app: str = ""
+    slot: int = NO_SLOT

@@ -4,28 +4,44 @@ file never changes what it does. Two rules of one guardrail keep the order of th
 A rule sees the command as the rules before it left it, so whatever judges what the *client* said comes before
 whatever changes it:
 
-1. ``refuse``: a refused command needs no other opinion, and no rewrite may hide it from its refusal.
-2. ``names``: about the keys that the client wrote, before anything adds arguments around them.
-3. ``sizes``, ``fan_out``, ``ranges``, ``whole_collections``: about what the client asks for, the cheapest first.
-4. ``scan_counts``: it may lower a COUNT, which no rule above is about.
-5. ``replace``: before the lifetimes, which then see the command that will really run.
-6. ``lifetime``: last, for it completes a write that every other rule has let through.
+- ``refuse``: a refused command needs no other opinion, and no rewrite may hide it from its refusal.
+- ``allow_only``: behind ``refuse``, whose words about a command are the more telling ones.
+- ``unknown_commands``: behind both, which may know such a command by name.
+- ``read_only``, ``databases``, ``transactions``: about the command and none of its keys, so before all that is.
+- ``names``: about the keys that the client wrote, before anything adds arguments around them.
+- ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
+- ``sizes``, ``fan_out``, ``ranges``, ``whole_collections``: about what the client asks for, the cheapest first.
+- ``scan_counts``: it may lower a COUNT, which no rule above is about.
+- ``replace``: before the lifetimes, which then see the command that will really run.
+- ``lifetime``: last, for it completes a write that every other rule has let through.
 """
 
+from proxy.rules.allow_only import AllowOnlySettings
+from proxy.rules.databases import DatabasesSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import NamesSettings
+from proxy.rules.one_slot import OneSlotSettings
 from proxy.rules.ranges import RangesSettings
+from proxy.rules.read_only import ReadOnlySettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings
 from proxy.rules.scan_counts import ScanCountsSettings
 from proxy.rules.sizes import SizesSettings
+from proxy.rules.transactions import TransactionsSettings
+from proxy.rules.unknown_commands import UnknownCommandsSettings
 from proxy.rules.whole_collections import WholeCollectionsSettings
 
 ORDER: tuple[type[Settings], ...] = (
     RefuseSettings,
+    AllowOnlySettings,
+    UnknownCommandsSettings,
+    ReadOnlySettings,
+    DatabasesSettings,
+    TransactionsSettings,
     NamesSettings,
+    OneSlotSettings,
     SizesSettings,
     FanOutSettings,
     RangesSettings,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT
+from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import names, silence, switching
 from proxy.session.gate import PoolKey
@@ -228,6 +229,7 @@ def _start_over(session: "Session") -> None:
     session.transaction = None
     session.subscriptions = None
     session.watching = False
+    session.slot = NO_SLOT
     session.permanent = False
     session.lingering = False
     session.replies = silence.ON

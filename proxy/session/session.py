@@ -11,7 +11,7 @@ from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT, Intake
 from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE
 from proxy.policy.apps import Caller
-from proxy.rules.context import Context
+from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
 from proxy.session import handshake, names, pinned, silence, streaming, subscription, switching, transaction
 from proxy.session.gate import Gate, PoolKey, PrivateLedger, Regime
@@ -49,6 +49,7 @@ class Session(Intake):
         "probe",
         "regime",
         "replies",
+        "slot",
         "stale",
         "subscriptions",
         "transaction",
@@ -70,6 +71,7 @@ class Session(Intake):
         self.transaction: Transaction | None = None
         self.subscriptions: Subscriptions | None = None
         self.watching = False
+        self.slot = NO_SLOT
         self.blocked = False
         self.permanent = False
         self.lingering = False
@@ -146,10 +148,13 @@ class Session(Intake):
             self.gate.now(),
             _no_chance,
             self.regime.policy.app,
+            slot=self.slot,
         )
         decision = self.regime.policy.judge(command, context)
         if decision.hits:
             self.gate.report(decision.hits, command, self)
+        if self.regime.policy.follows_slots and self.slot == NO_SLOT and type(decision.verdict) is not Refuse:
+            self.slot = transaction.slot_of(self, command)
         return decision
 
     def count_keys(self, command: Command) -> None:

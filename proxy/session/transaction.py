@@ -14,9 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from proxy.commands import slots
+from proxy.commands.command import Command
 from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, MEMBERS, PEEK
+from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import silence, switching
 from proxy.session.item import Item
@@ -57,6 +60,7 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
 
     def answered(line: bytes) -> None:
         if line.startswith(b"-") and session.transaction is running:
+            _forget_keys(session)
             session.transaction = None
             session.attentive = True
 
@@ -66,7 +70,23 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
         session.forwarded += 1
         session.owe(item.raw, PEEK, answered)
     session.transaction = running
+    if session.regime.policy.follows_slots:
+        # Each command is judged, so that none of the keys is missed.
+        session.simple = bytes(len(session.simple))
     return TAKEN
+
+
+def slot_of(session: "Session", command: Command) -> int:
+    """The slot that a command which goes on gives to the transaction that it is in, or comes before."""
+    watches = command.spec.state is State.WATCH
+    if watches is (session.transaction is not None) or not command.keys:
+        return NO_SLOT
+    return slots.slot_of(command.keys[0].name)
+
+
+def _forget_keys(session: "Session") -> None:
+    session.slot = NO_SLOT
+    session.simple = session.terms.pooled if session.pinned is None else session.terms.pinned
 
 
 def _within(session: "Session", item: Item) -> int:
@@ -148,6 +168,7 @@ def _end(session: "Session", item: Item) -> int:
 def _ended(session: "Session") -> None:
     session.transaction = None
     session.watching = False
+    _forget_keys(session)
     switching.settle_pin(session)
     if session.stale:
         session.adopt()
@@ -191,6 +212,7 @@ def _unwatch(session: "Session", item: Item) -> int:
         return session.forward(item)
     _forget(session, item)
     session.watching = False
+    session.slot = NO_SLOT
     session.attentive = True
     return TAKEN
 

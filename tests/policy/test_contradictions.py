@@ -21,6 +21,8 @@ from tests.policy.given import policy
         ),
         ("refuse: [REPLICAOF]", "refuse: [SLAVEOF]", "rules.b.refuse: found REPLICAOF"),
         ("refuse: [FLUSHALL SYNC]", "refuse: [flushall sync]", "rules.b.refuse: found FLUSHALL SYNC, expected each"),
+        ("refuse: [MULTI]", "transactions: refuse", "rules.b.transactions: found MULTI, expected each command refused"),
+        ("refuse: [KEYS]", "allow_only: [GET, KEYS]", "rules.b.allow_only: found KEYS, expected a command that is not"),
         (
             "refuse: [DEL]",
             "replace: {DEL: UNLINK}",

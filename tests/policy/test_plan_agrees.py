@@ -17,15 +17,21 @@ from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
 from proxy.policy.errors import Where
 from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
+from proxy.rules.allow_only import AllowOnlySettings
+from proxy.rules.databases import DatabasesSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import CHARACTERS, NamesSettings
+from proxy.rules.one_slot import OneSlotSettings
 from proxy.rules.ranges import RangesSettings
+from proxy.rules.read_only import ReadOnlySettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings, Wording
 from proxy.rules.scan_counts import ScanCountsSettings
 from proxy.rules.sizes import SizesSettings
+from proxy.rules.transactions import TransactionsSettings
+from proxy.rules.unknown_commands import UnknownCommandsSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Rewrite
 from proxy.wire.request import Request
@@ -106,6 +112,9 @@ SETTINGS: st.SearchStrategy[Settings] = (
     | st.builds(FanOutSettings, st.integers(1, 3))
     | st.builds(RangesSettings, st.integers(1, 5), st.none() | st.just(3), st.booleans())
     | st.builds(ScanCountsSettings, st.integers(1, 5), st.booleans())
+    | st.builds(AllowOnlySettings, st.just(("GET", "SET", "CONFIG GET", "COPY a")), st.just(("hash", "write")))
+    | st.builds(OneSlotSettings, st.booleans())
+    | st.sampled_from((ReadOnlySettings(), UnknownCommandsSettings(), DatabasesSettings((1,)), TransactionsSettings()))
 )
 POLICIES = st.builds(
     lambda rules, on_error, count: replace(policy_of(rules), on_rule_error=on_error, count_keys=count),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.session.given import Client, Route, call, route_with
+from tests.session.given import Client, Route, Upstream, call, route_with
 
 OK = b"+OK\r\n"
 QUEUED = b"+QUEUED\r\n"
@@ -203,3 +203,48 @@ def test_exec_without_multi_is_redis_to_refuse() -> None:
     client.say("EXEC")
     assert route.upstream().taken() == call("EXEC")
     assert not client.is_pinned()
+
+
+SLOTS = "defaults: {mode: enforce}\nrules:\n  fit: {transactions: one_slot}\n"
+
+
+def denied(heard: bytes) -> bool:
+    return heard.startswith(b"-DENIED keyrail/fit: the key in argument 1 lies in another slot than the keys of the tr")
+
+
+@pytest.mark.parametrize("cut", [0, len(call("MULTI") + call("GET", "a")) + 3], ids=["whole", "in pieces"])
+def test_all_keys_of_a_transaction_are_held_against_its_first(cut: int) -> None:
+    route = route_with(SLOTS)
+    client = Client(route)
+    before = call("GET", "x") + call("GET", "y")
+    data = call("MULTI") + call("GET", "a") + call("GET", "{a}b") + call("GET", "b") + call("EXEC")
+    client.send(before)
+    route.upstream().answer(b"$-1\r\n" * 2)
+    client.send(data[:cut])
+    client.send(data[cut:])
+    ledger = client.ledger
+    assert isinstance(ledger, Upstream)
+    ledger.answer(OK, QUEUED, QUEUED, b"-ERR wrong number of arguments\r\n", b"-EXECABORT\r\n")
+    heard = client.heard().removeprefix(b"$-1\r\n" * 2 + OK + QUEUED * 2)
+    assert denied(heard)
+    assert heard.endswith(b"-EXECABORT\r\n")
+    client.say("GET", "z")
+    assert route.upstream().taken().endswith(call("GET", "z"))
+    assert client.simple == client.terms.pooled
+
+
+def test_what_was_watched_counts_until_the_transaction_has_ended() -> None:
+    route = route_with(SLOTS)
+    client = Client(route)
+    client.say("WATCH", "a")
+    client.own.answer(OK)
+    client.say("WATCH", "b")
+    assert denied(client.heard().removeprefix(OK))
+    client.say("UNWATCH")
+    client.say("WATCH", "b")
+    client.send(call("MULTI") + call("GET", "b") + call("EXEC"))
+    client.own.answer(OK, OK, OK, QUEUED, b"*1\r\n$-1\r\n")
+    client.say("MULTI")
+    client.say("GET", "a")
+    client.own.answer(OK, QUEUED)
+    assert b"DENIED" not in client.heard()

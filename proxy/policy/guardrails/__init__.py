@@ -7,20 +7,32 @@ returns the guardrail's settings, or notes problems.
 from collections.abc import Callable, Mapping
 
 from proxy.policy.fields import Fields
+from proxy.policy.guardrails.allow_only import read_allow_only
+from proxy.policy.guardrails.databases import read_databases
 from proxy.policy.guardrails.fan_out import read_fan_out
 from proxy.policy.guardrails.lifetime import read_lifetime
 from proxy.policy.guardrails.names import read_names
+from proxy.policy.guardrails.one_slot import read_one_slot
 from proxy.policy.guardrails.ranges import read_ranges
+from proxy.policy.guardrails.read_only import read_read_only
 from proxy.policy.guardrails.refuse import read_refuse
 from proxy.policy.guardrails.replace import read_replace
 from proxy.policy.guardrails.scan_counts import read_scan_counts
 from proxy.policy.guardrails.sizes import read_sizes
+from proxy.policy.guardrails.transactions import read_transactions
+from proxy.policy.guardrails.unknown_commands import read_unknown_commands
 from proxy.policy.guardrails.whole_collections import read_whole_collections
 from proxy.policy.yaml_source import Value
 from proxy.rules.rule import Settings
 
 GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "refuse": read_refuse,
+    "allow_only": read_allow_only,
+    "unknown_commands": read_unknown_commands,
+    "read_only": read_read_only,
+    "databases": read_databases,
+    "transactions": read_transactions,
+    "one_slot": read_one_slot,
     "replace": read_replace,
     "names": read_names,
     "sizes": read_sizes,

@@ -1,0 +1,10 @@
+"""``one_slot: true``."""
+
+from proxy.policy.fields import Fields, choice
+from proxy.policy.yaml_source import Value
+from proxy.rules.one_slot import OneSlotSettings
+
+
+def read_one_slot(value: Value, rule: Fields) -> OneSlotSettings | None:
+    """The word under ``one_slot``."""
+    return choice({"true": OneSlotSettings()})(value, rule.problems)

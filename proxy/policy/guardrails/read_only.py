@@ -1,0 +1,10 @@
+"""``read_only: true``."""
+
+from proxy.policy.fields import Fields, choice
+from proxy.policy.yaml_source import Value
+from proxy.rules.read_only import ReadOnlySettings
+
+
+def read_read_only(value: Value, rule: Fields) -> ReadOnlySettings | None:
+    """The word under ``read_only``."""
+    return choice({"true": ReadOnlySettings()})(value, rule.problems)

@@ -1,0 +1,16 @@
+"""``transactions: refuse`` or ``transactions: one_slot``."""
+
+from proxy.policy.fields import Fields, choice
+from proxy.policy.yaml_source import Value
+from proxy.rules.one_slot import OneSlotSettings
+from proxy.rules.rule import Settings
+from proxy.rules.transactions import TransactionsSettings
+
+
+def read_transactions(value: Value, rule: Fields) -> Settings | None:
+    """The word under ``transactions``."""
+    choices: dict[str, Settings] = {
+        "refuse": TransactionsSettings(),
+        "one_slot": OneSlotSettings(commands=False),
+    }
+    return choice(choices)(value, rule.problems)

@@ -1,0 +1,10 @@
+"""``unknown_commands: refuse``."""
+
+from proxy.policy.fields import Fields, choice
+from proxy.policy.yaml_source import Value
+from proxy.rules.unknown_commands import UnknownCommandsSettings
+
+
+def read_unknown_commands(value: Value, rule: Fields) -> UnknownCommandsSettings | None:
+    """The word under ``unknown_commands``."""
+    return choice({"refuse": UnknownCommandsSettings()})(value, rule.problems)

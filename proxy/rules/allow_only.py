@@ -1,0 +1,76 @@
+"""A list of commands outside of which nothing is allowed.
+
+Commands are named as ``listing`` tells, or by a group: ``@read``, ``@string``, Redis's own ACL categories. What a
+client needs to connect, to be found alive, and to leave a state that it is in always passes; a command that the table
+does not know is refused, unless its container or itself is listed by name.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec
+from proxy.rules.context import Context
+from proxy.rules.handshake import refusal_of, refusal_of_unknown
+from proxy.rules.listing import Listing
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Verdict
+
+ALWAYS_ALLOWED = (
+    "AUTH",
+    "CLIENT SETINFO",
+    "CLIENT SETNAME",
+    "DISCARD",
+    "EXEC",
+    "HELLO",
+    "PING",
+    "QUIT",
+    "RESET",
+    "UNWATCH",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowOnlySettings:
+    """The allowed commands in capitals, and the allowed ACL categories without their ``@``."""
+
+    commands: tuple[str, ...]
+    categories: tuple[str, ...] = ()
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "AllowOnly":
+        """The rule itself."""
+        return AllowOnly(name, self, wording, binding)
+
+
+class AllowOnly:
+    """Everything that is not listed does not reach Redis."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: AllowOnlySettings, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._wording = wording
+        self._listed = Listing((*settings.commands, *ALWAYS_ALLOWED), binding.table)
+        self._categories = frozenset(settings.categories)
+
+    def _allows(self, spec: Spec) -> bool:
+        return self._listed.holds(spec) or not self._categories.isdisjoint(spec.categories)
+
+    def touches(self, spec: Spec) -> bool:
+        """Whatever is not allowed with all its arguments."""
+        return not self._allows(spec)
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """PASS what is listed, refuse the rest."""
+        if self._listed.find(command) is not None:
+            return PASS
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        why = f"{command.name} is not among the commands that this policy allows{because}"
+        instead = self._wording.instead or "ask those who run this Redis"
+        if not command.spec.id:
+            return refusal_of_unknown(command, self.name, why, instead)
+        return refusal_of(command.spec, self.name, why, instead)
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """Refusals and their counting are judged."""
+        lowering.judge()

@@ -1,0 +1,78 @@
+"""Which of Redis's numbered databases clients may use.
+
+SELECT chooses one, MOVE and COPY … DB write into another, SWAPDB exchanges two. A number passes only as Redis itself
+writes it (``3``, not ``03``); Redis takes no other form either. The database where clients start is the route's own
+setting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.verdict import PASS, Verdict, refusal
+
+_COPY_OPTIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DatabasesSettings:
+    """The allowed databases."""
+
+    allowed: tuple[int, ...]
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Databases":
+        """The rule itself."""
+        return Databases(name, self, wording, binding)
+
+
+class Databases:
+    """Refuses commands that name another database."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: DatabasesSettings, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._wording = wording
+        self._allowed = frozenset(b"%d" % number for number in settings.allowed)
+        self._shown = ", ".join(map(str, sorted(settings.allowed)))
+        self._named = {
+            spec.id: read
+            for command, read in _NAMED_BY.items()
+            if (spec := binding.table.find(command)) is not None
+        }
+
+    def touches(self, spec: Spec) -> bool:
+        """The commands that can name a database."""
+        return spec.id in self._named
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse a database that is not allowed; PASS what Redis will refuse for its number of arguments."""
+        if not takes(command.spec, len(command.argv)):
+            return PASS
+        if all(number in self._allowed for number in self._named[command.spec.id](command.argv)):
+            return PASS
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        why = f"{command.name} names a database other than {self._shown}{because}"
+        return refusal(self.name, why, self._wording.instead or f"use database {self._shown}")
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """All of them are rare."""
+        lowering.judge()
+
+
+def _of_copy(argv: Sequence[bytes]) -> Sequence[bytes]:
+    options = argv[_COPY_OPTIONS:]
+    return [number for option, number in pairwise(options) if option.upper() == b"DB"]
+
+
+_NAMED_BY = {
+    "SELECT": lambda argv: argv[1:2],
+    "MOVE": lambda argv: argv[2:3],
+    "SWAPDB": lambda argv: argv[1:3],
+    "COPY": _of_copy,
+}

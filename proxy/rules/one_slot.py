@@ -1,0 +1,73 @@
+"""Keys of several hash slots, refused before a cluster has to: on a plain Redis too.
+
+A cluster takes a command only if all its keys lie in one slot, and a transaction only if those of all its commands do.
+An application that keeps to this can move to a cluster; how is always the same: the part of the names that belongs
+together stands in braces, ``cart:{42}`` with ``cart:{42}:items``. Watched keys count as the transaction's.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.slots import slot_of
+from proxy.commands.table import Spec, State
+from proxy.rules.context import NO_SLOT, Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Verdict, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class OneSlotSettings:
+    """Transactions are always held to it; with `commands`, each command by itself is too."""
+
+    commands: bool = True
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "OneSlot":
+        """The rule itself."""
+        return OneSlot(name, self, wording)
+
+
+class OneSlot:
+    """Refuses commands whose keys lie apart, and such as lie apart from their transaction's."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: OneSlotSettings, wording: Wording) -> None:
+        self.name = name
+        self._commands = settings.commands
+        self._wording = wording
+
+    def touches(self, spec: Spec) -> bool:
+        """Commands with keys."""
+        return any(key_spec.names_keys for key_spec in spec.key_specs)
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Refuse for the first key that lies in another slot than those before it."""
+        transaction = context.in_transaction or command.spec.state is State.WATCH
+        if not (transaction or self._commands):
+            return PASS
+        expected = context.slot if transaction else NO_SLOT
+        before = "of the transaction" if expected != NO_SLOT else "before it"
+        for key in command.keys:
+            if key.index == command.streamed:
+                return self._refuse(f"the key in argument {key.index} is too long to be told its slot")
+            slot = slot_of(key.name)
+            if expected == NO_SLOT:
+                expected = slot
+            elif slot != expected:
+                return self._refuse(f"the key in argument {key.index} lies in another slot than the keys {before}")
+        return PASS
+
+    def _refuse(self, why: str) -> Verdict:
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        instead = self._wording.instead or "name keys that belong together with one hash tag, such as cart:{42}:items"
+        return refusal(self.name, why + because, instead)
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """One key lies in one slot; inside a transaction a session judges every command."""
+        if not self._commands and spec.state is not State.WATCH:
+            return
+        if any(key_spec.find != "range" or key_spec.last != 0 for key_spec in spec.key_specs) or (
+            len(spec.key_specs) > 1 or spec.state is State.WATCH
+        ):
+            lowering.judge()

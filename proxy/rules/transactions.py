@@ -1,0 +1,47 @@
+"""Refused transactions: MULTI, and WATCH, which makes sense only before it.
+
+EXEC, DISCARD and UNWATCH pass: without them a client could not leave a transaction that began before the rule did.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec, State
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import Verdict, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsSettings:
+    """Nothing to set: they are refused."""
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "Transactions":
+        """The rule itself."""
+        return Transactions(name, wording)
+
+
+class Transactions:
+    """Refuses MULTI and WATCH."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, wording: Wording) -> None:
+        self.name = name
+        self._wording = wording
+
+    def touches(self, spec: Spec) -> bool:
+        """The two that begin one."""
+        return spec.state in (State.MULTI, State.WATCH)
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse."""
+        because = self._wording.because
+        why = f"{command.name} is refused because {because}" if because else f"{command.name} begins a transaction"
+        instead = self._wording.instead or "use one command that does it all, such as MSET, or a plain pipeline"
+        return refusal(self.name, why, instead)
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """Refusals and their counting are judged."""
+        lowering.judge()

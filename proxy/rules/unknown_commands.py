@@ -1,0 +1,49 @@
+"""Commands that nobody knows: neither Keyrail's table nor the engine's own COMMAND.
+
+Which of their arguments are keys, and whether they write, cannot be told, so no other rule holds for them.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec
+from proxy.rules.context import Context
+from proxy.rules.handshake import refusal_of_unknown
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import Verdict
+
+_UNKNOWN = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownCommandsSettings:
+    """Nothing to set: they are refused."""
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "UnknownCommands":
+        """The rule itself."""
+        return UnknownCommands(name, wording)
+
+
+class UnknownCommands:
+    """Refuses what is in no table."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, wording: Wording) -> None:
+        self.name = name
+        self._wording = wording
+
+    def touches(self, spec: Spec) -> bool:
+        """The one that stands for all unknown commands."""
+        return spec.id == _UNKNOWN
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse."""
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        why = f"{command.name} is a command that neither Keyrail nor the engine describes{because}"
+        return refusal_of_unknown(command, self.name, why, self._wording.instead or "ask those who run this Redis")
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """Refusals and their counting are judged."""
+        lowering.judge()

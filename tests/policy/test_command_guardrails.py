@@ -1,0 +1,58 @@
+"""The YAML of the guardrails that are about commands, transactions and slots."""
+
+import pytest
+
+from proxy.policy.errors import PolicyError
+from proxy.rules.allow_only import AllowOnlySettings
+from proxy.rules.databases import DatabasesSettings
+from proxy.rules.one_slot import OneSlotSettings
+from proxy.rules.read_only import ReadOnlySettings
+from proxy.rules.refuse import RefuseSettings
+from proxy.rules.rule import Settings
+from proxy.rules.transactions import TransactionsSettings
+from proxy.rules.unknown_commands import UnknownCommandsSettings
+from tests.policy.given import policy
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        (
+            "refuse: [flushall, client kill type, ft.x], allow: [FlushAll async, ft.x y]",
+            RefuseSettings(("FLUSHALL", "CLIENT KILL TYPE", "FT.X"), ("FLUSHALL ASYNC", "FT.X Y")),
+        ),
+        (
+            "allow_only: ['@Read', '@string', del, config get]",
+            AllowOnlySettings(("DEL", "CONFIG GET"), ("read", "string")),
+        ),
+        ("unknown_commands: refuse", UnknownCommandsSettings()),
+        ("read_only: true", ReadOnlySettings()),
+        ("databases: [0, 3]", DatabasesSettings((0, 3))),
+        ("transactions: refuse", TransactionsSettings()),
+        ("transactions: one_slot", OneSlotSettings(commands=False)),
+        ("one_slot: true", OneSlotSettings()),
+    ],
+)
+def test_they_are_read(text: str, settings: Settings) -> None:
+    assert policy(f"rules: {{a: {{{text}}}}}").rules[0].settings == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("allow_only: ['@reads']", "a.allow_only[0]: found '@reads', expected an ACL category of Redis, such as @read"),
+        ("allow_only: [GTE]", "a.allow_only[0]: found 'GTE', expected a command; did you mean "),
+        ("allow_only: ['@read', '@READ']", "a.allow_only[1]: found '@READ', expected each command once"),
+        ("allow_only: []", "a.allow_only: found a list, expected a list such as"),
+        ("unknown_commands: allow", "a.unknown_commands: found 'allow', expected one of refuse"),
+        ("read_only: false", "a.read_only: found 'false', expected one of true"),
+        ("databases: [0, x]", "a.databases[1]: found 'x', expected a whole number from 0"),
+        ("databases: [0, 0]", "a.databases[1]: found '0', expected each database once"),
+        ("transactions: true", "a.transactions: found 'true', expected one of refuse, one_slot"),
+        ("one_slot: maybe", "a.one_slot: found 'maybe', expected one of true"),
+    ],
+)
+def test_what_is_wrong_with_them_is_an_error(text: str, problem: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        policy(f"rules: {{a: {{{text}}}}}")
+    assert any(problem in line for line in str(caught.value).splitlines()), str(caught.value)

@@ -1,0 +1,66 @@
+"""Keys that a cluster would not take together are refused, each command's and each transaction's."""
+
+import pytest
+
+from proxy.commands.slots import slot_of
+from proxy.rules.context import NO_SLOT, Context
+from proxy.rules.one_slot import OneSlot, OneSlotSettings
+from proxy.rules.verdict import Refuse
+from tests.rules.given import NO_WORDS, command, spec, streamed
+
+RULE = OneSlot("rule", OneSlotSettings(), NO_WORDS)
+TRANSACTIONS_ONLY = OneSlot("rule", OneSlotSettings(commands=False), NO_WORDS)
+
+
+def context(slot: int = NO_SLOT, *, in_transaction: bool = False) -> Context:
+    return Context("default", "", 0, in_transaction, 0.0, lambda: 0.5, slot=slot)
+
+
+def test_slots_are_those_of_redis_cluster() -> None:
+    keys = (b"", b"123456789", b"foo", b"{foo}:bar", b"a{foo}{bar}", b"foo{}{bar}")
+    assert [slot_of(key) for key in keys] == [0, 12739, 12182, 12182, 12182, 8363]
+    assert slot_of(b"foo{{bar}}zap") == slot_of(b"{bar")
+
+
+@pytest.mark.parametrize("text", ["GET a", "MGET {u}:1 {u}:2", "MGET a a", "PING", "MSET {a}1 x {a}2 y", "EVAL x 0"])
+def test_keys_of_one_slot_pass(text: str) -> None:
+    assert not isinstance(RULE.judge(command(text), context()), Refuse)
+
+
+@pytest.mark.parametrize(
+    "text", ["MGET a b", "DEL {u}1 {u}2 b", "EVAL x 2 a b", "SORT a STORE b", "RENAME a b", "XREAD STREAMS a b 0 0"]
+)
+def test_keys_that_lie_apart_do_not(text: str) -> None:
+    verdict = RULE.judge(command(text), context())
+    assert isinstance(verdict, Refuse)
+    assert b"lies in another slot than the keys before it; name keys that belong together" in verdict.error
+    assert not isinstance(TRANSACTIONS_ONLY.judge(command(text), context()), Refuse)
+
+
+def test_the_error_says_which_argument() -> None:
+    verdict = RULE.judge(command("DEL {u}1 {u}2 b c"), context())
+    assert isinstance(verdict, Refuse)
+    assert b"the key in argument 3 lies" in verdict.error
+
+
+@pytest.mark.parametrize("rule", [RULE, TRANSACTIONS_ONLY])
+def test_a_transaction_has_one_slot(rule: OneSlot) -> None:
+    mine = context(slot_of(b"a"), in_transaction=True)
+    assert not isinstance(rule.judge(command("GET {a}:1"), mine), Refuse)
+    assert not isinstance(rule.judge(command("PING"), mine), Refuse)
+    assert not isinstance(rule.judge(command("GET b"), context(in_transaction=True)), Refuse)
+    verdict = rule.judge(command("GET b"), mine)
+    assert isinstance(verdict, Refuse)
+    assert b"than the keys of the transaction" in verdict.error
+    assert isinstance(rule.judge(command("MGET a b"), context(in_transaction=True)), Refuse)
+    assert isinstance(rule.judge(command("WATCH a b"), context()), Refuse)
+    assert isinstance(rule.judge(command("WATCH b"), context(slot_of(b"a"))), Refuse)
+
+
+def test_a_key_that_nobody_has_seen_whole_lies_nowhere() -> None:
+    assert isinstance(RULE.judge(streamed([b"MGET", b"", b"b"], 1, 2**21), context()), Refuse)
+
+
+def test_it_is_about_commands_with_keys() -> None:
+    assert RULE.touches(spec("GET"))
+    assert not RULE.touches(spec("PING"))
