@@ -41,6 +41,8 @@ class State(IntEnum):
     """Turns the connection into a replication link: never passed on."""
     UNKNOWN = 21
     """Not in the table: private until the engine has said what it is."""
+    OWN = 22
+    """KEYRAIL …: answered here."""
 
 
 class Lane(Enum):

@@ -5,11 +5,13 @@ is completed from a running engine, and mean nothing outside the process.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from proxy.commands.introspect import Description, descriptions
 from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
 from proxy.commands.overlay import creates_of, drops_ttl, lane_of, state_of
+from proxy.commands.own import own_commands
 from proxy.commands.recorded import standard_commands
 from proxy.commands.spec import KeySpec, Lane, Spec, State
 from proxy.wire.request import Request
@@ -121,8 +123,10 @@ def _standard() -> Table:
     specs = [UNKNOWN]
     for recorded in standard_commands():
         specs.append(_spec(len(specs), recorded.description, recorded.since, recorded.engines))
+    for own in own_commands():
+        specs.append(replace(_spec(len(specs), own), state=State.OWN))
     return Table(specs)
 
 
 STANDARD = _standard()
-"""The commands of all engines that ``generate`` was run against, and those listed by hand."""
+"""The commands of all engines that ``generate`` was run against, those listed by hand, and Keyrail's own."""

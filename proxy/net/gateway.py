@@ -7,6 +7,7 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
     policies.py     the policy in force, compiled for what each user may run
     knowledge.py    what is known of the Redis behind the route
     verdicts.py     what the rules said
+    consultation.py what only the supervisor knows
 """
 
 import asyncio
@@ -21,13 +22,13 @@ from typing import Any
 from proxy.hotpath.counters import Counters
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
+from proxy.net.consultation import Ask, Consultation
 from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.policies import Policies
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
-from proxy.traffic.evidence import UNKNOWN_APP
 from proxy.traffic.exposure import Exposure
 from proxy.traffic.merge import Answer
 from proxy.traffic.windows import Windows
@@ -48,6 +49,7 @@ class Gateway:
         policy: Policy,
         loop: asyncio.AbstractEventLoop,
         generation: int,
+        ask: Ask,
     ) -> None:
         self.route = route
         self.settings = settings
@@ -55,6 +57,7 @@ class Gateway:
         self.clients: set[ClientConnection] = set()
         self._counters = Counters()
         self._windows = Windows(self._counters, time.monotonic())
+        self._consultation = Consultation(loop, ask)
         self._verdicts = Verdicts(route.name, settings.redaction, settings.violations is not None)
         self._exposure = Exposure(policy.rule_names)
         self._asked: Counter[str] = Counter()
@@ -78,6 +81,8 @@ class Gateway:
         self.query_limit = self.settings.client_query_limit
         self.regime = self._policies.regime
         self.report = self._verdicts.report
+        self.consult = self._consultation.consult
+        self.told = self._consultation.told
         self.now = time.time
 
         self.shared = lending.shared
@@ -179,7 +184,7 @@ class Gateway:
         if not self.clients:
             self._drained.set()
         self._local += client.local
-        self._asked[_app_of(client)] += client.forwarded + client.local
+        self._asked[client.regime.policy.app] += client.forwarded + client.local
 
     # Policy
 
@@ -244,13 +249,9 @@ class Gateway:
         """All commands so far."""
         asked = Counter(self._asked)
         for client in self.clients:
-            asked[_app_of(client)] += client.forwarded + client.local
+            asked[client.regime.policy.app] += client.forwarded + client.local
         return asked
 
     def busiest(self, window: int) -> Answer:
         """The busiest keys of the last ``window`` seconds, as ``traffic.merge`` takes them."""
         return self._windows.answer(window, time.monotonic())
-
-
-def _app_of(_client: ClientConnection) -> str:
-    return UNKNOWN_APP

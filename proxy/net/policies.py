@@ -134,4 +134,4 @@ class Policies:
                 count = changed[command_id]
                 changed[command_id] = 0
                 for hit in hits if count else ():
-                    verdicts.add(hit, count)
+                    verdicts.add(hit, count, regime.policy.app)

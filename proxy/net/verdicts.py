@@ -19,7 +19,7 @@ from proxy.net.client import ClientConnection
 from proxy.policy.compile import Hit
 from proxy.policy.model import Mode
 from proxy.session.gate import Seeker
-from proxy.traffic.evidence import UNKNOWN_APP, Evidence, Record, Records, Who, moment
+from proxy.traffic.evidence import Evidence, Record, Records, Who, moment
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.shapes import shape
 from proxy.traffic.violations import Allowance, violation_line
@@ -71,7 +71,7 @@ class Verdicts:
         self.evidence.keep(kept)
         self._allowances = {rule: found for rule, found in self._allowances.items() if rule in kept}
 
-    def add(self, hit: Hit, count: int, app: str = UNKNOWN_APP) -> None:
+    def add(self, hit: Hit, count: int, app: str) -> None:
         """Count what a rule has done ``count`` times to commands that nobody has looked at."""
         self._counts[hit.rule, app, hit.mode.value, hit.what] += count
         self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
@@ -81,7 +81,7 @@ class Verdicts:
         if not isinstance(seeker, ClientConnection):
             raise AssertionError("only clients' commands are judged")
         now = time.time()
-        app = UNKNOWN_APP
+        app = seeker.regime.policy.app
         who: Who | None = None
         shown: tuple[str, ...] = ()
         for hit in hits:

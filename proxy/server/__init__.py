@@ -8,6 +8,7 @@ supervisor.py   start, replace, reload, stop
 crew.py         the worker processes as the supervisor sees them
 worker.py       one worker process: its gateways, its answers to the supervisor
 findings.py     what each rule has found, as /rules tells it
+briefing.py     what clients and operators can ask about the whole group
 violations.py   where the violations' lines go
 reload.py       the policies in force, and their all-or-none replacement
 metrics.py      the workers' figures as one, for Prometheus

@@ -6,6 +6,7 @@
     Prepare    policies of a new generation   Prepared  ready for it, or why not
     Commit     put it in force
     Ask        the busiest keys of a window   Told      them
+    Informed   what a client asked            Inquire   what a client asks about the whole group
     Drain      finish, then end               Report    figures, every second and as the last word
                                               News      with each report: violations, changed evidence
 
@@ -73,6 +74,23 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Informed:
+    """The answer to a worker's question: what there is to know of a route and ``subject``."""
+
+    route: int
+    subject: str
+    answer: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Inquire:
+    """A client wants to know ``info``, ``policy`` or ``rules`` of the whole process group."""
+
+    route: int
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Stop accepting, finish what is owed within ``seconds``, end."""
 
@@ -122,8 +140,8 @@ class News:
     routes: tuple[Seen, ...]
 
 
-ToWorker = Start | Prepare | Commit | Ask | Drain
-FromWorker = Serving | Unfit | Prepared | Told | Report | News
+ToWorker = Start | Prepare | Commit | Ask | Informed | Drain
+FromWorker = Serving | Unfit | Prepared | Told | Report | News | Inquire
 
 
 class Channel:

@@ -23,6 +23,8 @@ from proxy.server.control import (
     Channel,
     Commit,
     Drain,
+    Informed,
+    Inquire,
     ListenerSocket,
     News,
     Prepare,
@@ -80,6 +82,8 @@ class Crew:
         self.restarts = 0
         self.on_change: Callable[[], None] = lambda: None
         """Called when a worker has reported, started to serve, or ended."""
+        self.briefing: Callable[[int, str], dict[str, Any]] = lambda _route, _subject: {}
+        """What a worker's client is told about a route and a subject."""
         self._settings = settings
         self._listeners = listeners
         self._log = log
@@ -261,6 +265,8 @@ class Crew:
                 member.heard = time.monotonic()
             case News(routes):
                 self._note(member, routes)
+            case Inquire(route, subject):
+                member.channel.send(Informed(route, subject, self.briefing(route, subject)))
             case Told(question, answer):
                 waiting = member.answers.get(question)
                 if waiting is not None and not waiting.done():

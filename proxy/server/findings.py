@@ -1,20 +1,25 @@
 """What each rule has found, over all workers: what ``/rules`` and ``KEYRAIL RULES`` tell.
 
     {"age": 0.4, "routes": [{"route": "default", "policy": "platform.yaml", "generation": 3, "rules": [
-        {"rule": "no-keyspace-walks", "mode": "audit", "where": "platform.yaml:7",
-         "hits": {"audit refused": 3}, "first_seen": "2026-11-21T20:12:03.123Z", "last_seen": …,
-         "apps": {"reports": {"out_of": 5120, "hits": {"audit refused": 3}, "first_seen": …, "last_seen": …,
+        {"rule": "no-keyspace-walks", "mode": "audit", "where": "platform.yaml:7", "hits": {"audit refused": 3},
+         "out_of": 90210, "first_seen": "2026-11-21T20:12:03.123Z", "last_seen": …,
+         "apps": {"reports": {"mode": "warn", "hits": {"warn refused": 3}, "out_of": 5120,
+                              "first_seen": …, "last_seen": …,
                               "shapes": [{"shape": "user:{int}", "count": 3}], "other_shapes": 0,
                               "clients": [{"user", "client_name", "library", "address", "count"}], "other_clients": 0,
                               "sample": {"time", "mode", "what", "command", "shape", "key", "user", …}}}}]}]}
 
-Each rule of the policy is there, with no hits too: then ``apps`` says out of how many commands. All counts are since
-the rule came into force in this process group. ``age`` is in seconds.
+Each rule of the policy is there, with no hits too: ``out_of`` says how many commands it could have judged. All counts
+are since the rule came into force in this process group; ``mode`` is what it is now, for clients of no app and for each
+app. ``age`` is in seconds.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from proxy.policy import Policy
+from proxy.policy.apps import UNKNOWN
+from proxy.policy.model import PolicyRule
 from proxy.policy.precedence import voice
 from proxy.server.crew import Crew
 from proxy.traffic.evidence import Record, Records, present
@@ -22,41 +27,47 @@ from proxy.traffic.evidence import Record, Records, present
 
 def findings(crew: Crew) -> dict[str, Any]:
     """Return the findings of all routes."""
-    figures = crew.figures()
+    return {"age": round(crew.age(), 3), "routes": [route_findings(crew, i) for i in range(len(crew.policies))]}
+
+
+def route_findings(crew: Crew, route: int) -> dict[str, Any]:
+    """Return one route's."""
+    its, policy = crew.figures()[route], crew.policies[route]
+    evidence, out_of = crew.evidence(route), its.counters.get("out_of", {})
     return {
-        "age": round(crew.age(), 3),
-        "routes": [
-            {
-                "route": its.name,
-                "policy": policy.source,
-                "generation": crew.generation,
-                "rules": _rules(policy, crew.evidence(index), its.counters.get("out_of", {})),
-            }
-            for index, (its, policy) in enumerate(zip(figures, crew.policies, strict=True))
-        ],
+        "route": its.name,
+        "policy": policy.source,
+        "generation": crew.generation,
+        "rules": [_rule(policy, rule, evidence, out_of.get(rule.name, {})) for rule in policy.rules],
     }
 
 
-def _rules(policy: Policy, records: Records, out_of: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
-    found = []
-    for rule in policy.rules:
-        total = Record()
-        asked = out_of.get(rule.name, {})
-        apps: dict[str, Any] = {app: {"out_of": count, "hits": {}} for app, count in sorted(asked.items())}
-        for (name, app), record in records.items():
-            if name == rule.name:
-                total.merge(record)
-                # Hits arrive a moment before the commands that they are of are added up.
-                most = max(asked.get(app, 0), sum(record.hits.values()))
-                apps[app] = {"out_of": most, **present(record)}
-        summary = present(total)
-        found.append(
-            {
-                "rule": rule.name,
-                "mode": str(voice(policy, rule, None, paused=False).stage),
-                "where": str(rule.where),
-                **{name: summary[name] for name in ("hits", "first_seen", "last_seen")},
-                "apps": apps,
-            }
-        )
-    return found
+def _rule(policy: Policy, rule: PolicyRule, evidence: Records, out_of: Mapping[str, int]) -> dict[str, Any]:
+    total = Record()
+    asked = 0
+    by_app: dict[str, dict[str, Any]] = {}
+    for app in (None, *policy.apps):
+        name = UNKNOWN if app is None else app.name
+        if rule.app not in ("", name):
+            continue
+        record = evidence.get((rule.name, name))
+        if record is not None:
+            total.merge(record)
+        # Hits arrive a moment before the commands that they are of are added up.
+        least = 0 if record is None else sum(record.hits.values())
+        its = max(out_of.get(name, 0), least)
+        asked += its
+        mode = str(voice(policy, rule, app, paused=False).stage)
+        found = {"hits": {}} if record is None else present(record)
+        by_app[name] = {"mode": mode, "hits": found.pop("hits"), "out_of": its, **found}
+    summary = present(total)
+    return {
+        "rule": rule.name,
+        "mode": str(voice(policy, rule, None, paused=False).stage),
+        "where": str(rule.where),
+        "hits": summary["hits"],
+        "out_of": asked,
+        "first_seen": summary["first_seen"],
+        "last_seen": summary["last_seen"],
+        "apps": by_app,
+    }

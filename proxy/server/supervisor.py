@@ -15,6 +15,7 @@ import resource
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from proxy.form import FORM
@@ -25,6 +26,7 @@ from proxy.net.tls import TlsError, listener_context, upstream_context
 from proxy.policy import Policy, PolicyError
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState
+from proxy.server.briefing import brief
 from proxy.server.crew import Crew, CrewError
 from proxy.server.figures import RouteFigures
 from proxy.server.listeners import ListenError, Listeners
@@ -115,6 +117,7 @@ class Supervisor:
             if self._settings.violations is not None:
                 self._log = ViolationLog(self._settings.violations)
             self._crew = Crew(self._settings, self._listeners, policies, self._log)
+            self._crew.briefing = partial(brief, self._crew)
             reloader = Reloader(self._settings.routes, self._crew)
             if self._admin is not None:
                 registry = registry_of(GroupCollector(self._crew, reloader))

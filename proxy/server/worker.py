@@ -14,6 +14,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -25,6 +26,8 @@ from proxy.server.control import (
     Channel,
     Commit,
     Drain,
+    Informed,
+    Inquire,
     ListenerSocket,
     News,
     Prepare,
@@ -53,8 +56,8 @@ class Worker:
         self._prepared: int | None = None
         loop = asyncio.get_running_loop()
         self._gateways = [
-            Gateway(route, start.settings, policy, loop, start.generation)
-            for route, policy in zip(start.settings.routes, start.policies, strict=True)
+            Gateway(route, start.settings, policy, loop, start.generation, partial(self._inquire, index))
+            for index, (route, policy) in enumerate(zip(start.settings.routes, start.policies, strict=True))
         ]
 
     async def run(self) -> None:
@@ -122,6 +125,8 @@ class Worker:
                     self._commit(generation)
                 case Ask(question, route, window):
                     self._channel.send(Told(question, self._gateways[route].busiest(window)))
+                case Informed(route, subject, answer):
+                    self._gateways[route].told(subject, answer)
                 case Drain(seconds):
                     self._drain_seconds = seconds
                     self._stop.set()
@@ -148,6 +153,9 @@ class Worker:
         while True:
             self._tell()
             await asyncio.sleep(REPORT_SECONDS)
+
+    def _inquire(self, route: int, subject: str) -> None:
+        self._channel.send(Inquire(route, subject))
 
     def _tell(self) -> None:
         self._channel.send(Report(tuple(gateway.snapshot() for gateway in self._gateways)))

@@ -6,6 +6,7 @@ gate.py           what a session asks of the network side
 switching.py      between shared upstreams and one of its own
 handshake.py      HELLO, AUTH, SELECT, RESET, QUIT
 names.py          CLIENT SETNAME, GETNAME, SETINFO
+own.py            KEYRAIL …: questions to the proxy itself
 transaction.py    MULTI … EXEC, whole or piece by piece
 subscription.py   SUBSCRIBE and its kin, RESP2 and RESP3
 pinned.py         what needs an upstream of its own: blocking commands, WAIT, MONITOR, unknown commands …

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
@@ -94,6 +94,9 @@ class Gate(Protocol):
 
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         """Count what the rules said of a command, and log what is to be logged."""
+
+    def consult(self, seeker: Seeker, subject: str) -> dict[str, Any] | None:
+        """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
 
     def lacks(self, name: bytes) -> bool:
         """Whether the engine has said that it does not know this command."""

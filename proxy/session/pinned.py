@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, PEEK
-from proxy.session import silence, switching
+from proxy.session import own, silence, switching
 from proxy.session.item import Item
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
@@ -118,6 +118,8 @@ def _unknown(session: "Session", item: Item) -> int:
     argv = item.command.argv
     parent = session.regime.table.find(argv[0][:64].decode("ascii", "replace"))
     name = b" ".join(argv[:2] if parent is not None and parent.container else argv[:1]).upper()[:256]
+    if parent is not None and parent.state is State.OWN:
+        return own.answer(session, item)
     if session.permanent or session.gate.lacks(name):
         return session.forward(item)
     if session.gate.probing(name):

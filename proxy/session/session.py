@@ -13,7 +13,7 @@ from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE
 from proxy.policy.apps import Caller
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
-from proxy.session import handshake, names, pinned, silence, streaming, subscription, switching, transaction
+from proxy.session import handshake, names, own, pinned, silence, streaming, subscription, switching, transaction
 from proxy.session.gate import Gate, PoolKey, PrivateLedger, Regime
 from proxy.session.item import Item
 from proxy.session.poison import POISON
@@ -365,6 +365,7 @@ _HANDLERS = {
     State.POOL: Session.forward,
     **handshake.HANDLERS,
     **names.HANDLERS,
+    **own.HANDLERS,
     **transaction.HANDLERS,
     **subscription.HANDLERS,
     **pinned.HANDLERS,

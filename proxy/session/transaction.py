@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ENDS_OR_LEAVES = frozenset({State.MULTI, State.EXEC, State.DISCARD, State.WATCH, State.RESET, State.QUIT})
 
 # They change how many replies come, or what later ones mean, in ways that EXEC's array cannot show.
-_IMPOSSIBLE = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.REFUSED})
+_IMPOSSIBLE = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.REFUSED, State.OWN})
 _PLAIN = frozenset({State.POOL, State.BLOCKING, State.WAIT, State.IDLE, State.UNWATCH})
 
 _QUEUED = b"+QUEUED\r\n"

@@ -1,10 +1,10 @@
 """Writing requests and replies of the proxy's own.
 
-Requests are packed by hiredis. Replies of the proxy's own use only the types that RESP2 and RESP3 share
-(``+``, ``-``, ``:``, ``$n``), so one encoding fits every client; a null is the exception and names its protocol.
+Requests are packed by hiredis. Most replies of the proxy's own use only the types that RESP2 and RESP3 share
+(``+``, ``-``, ``:``, ``$n``), so one encoding fits every client; nulls and nested data name their protocol.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hiredis import pack_command
@@ -33,6 +33,32 @@ def encode_bulk(value: bytes) -> bytes:
 def encode_null(protocol: int) -> bytes:
     """The null bulk string of RESP2, the null of RESP3."""
     return b"_\r\n" if protocol == 3 else b"$-1\r\n"
+
+
+def encode_lines(lines: Iterable[str]) -> bytes:
+    """An array of one-line strings, as HELP subcommands reply."""
+    encoded = [b"+%b\r\n" % line.translate(_ONE_LINE).encode("utf-8", "replace") for line in lines]
+    return b"*%d\r\n%b" % (len(encoded), b"".join(encoded))
+
+
+def encode_value(value: object, protocol: int) -> bytes:
+    """Nested plain data; RESP2 has maps as arrays, fractions as strings, and truth as 1 and 0."""
+    match value:
+        case None:
+            return encode_null(protocol)
+        case bool():
+            return (b"#t\r\n" if value else b"#f\r\n") if protocol == 3 else b":%d\r\n" % value
+        case int():
+            return b":%d\r\n" % value
+        case float() if protocol == 3:
+            return b",%b\r\n" % repr(value).encode()
+        case Mapping():
+            members = [encode_value(each, protocol) for item in value.items() for each in item]
+            head = b"%%%d\r\n" % len(value) if protocol == 3 else b"*%d\r\n" % (2 * len(value))
+            return head + b"".join(members)
+        case list() | tuple():
+            return b"*%d\r\n%b" % (len(value), b"".join(encode_value(each, protocol) for each in value))
+    return encode_bulk(str(value).encode("utf-8", "replace"))
 
 
 OK = b"+OK\r\n"

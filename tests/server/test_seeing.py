@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from tests.conftest import Fleet
 from tests.resp import pack
@@ -78,7 +79,7 @@ def test_the_evidence_of_all_workers(seen: tuple[Running, Path]) -> None:
         silent = seen[0].json("/rules")["routes"][0]["rules"][-1]["apps"]["unknown"]
         if silent["out_of"] == 8 * 6:
             break
-    assert silent == {"out_of": 8 * 6, "hits": {}}, "no hits, out of all commands"
+    assert silent == {"mode": "audit", "hits": {}, "out_of": 8 * 6}, "no hits, out of all commands"
     (app,) = found["short"]["apps"].values()
     assert {"shape": "user:{int}:a-key-too-long-for-it", "count": 8} in app["shapes"]
     (client,) = app["clients"]
@@ -153,3 +154,41 @@ def test_a_file_that_cannot_be_written_ends_the_start(upstream: str, tmp_path: P
         status, text = running.exit()
     assert status == 1
     assert "cannot write violations to" in text
+
+
+@pytest.mark.parametrize("pooling", ["on", "off"])
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_in_band(upstream: str, tmp_path: Path, pooling: str, protocol: int) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY + "  closed: {refuse: [KEYRAIL POLICY], mode: enforce}\n")
+    arguments = ["--policy", str(tmp_path / "policy.yaml"), "--workers", "2", "--pooling", pooling]
+    with serve("--upstream", upstream, *arguments) as running:
+        (port,) = running.ready().ports()
+        with redis.Redis(port=port, protocol=protocol, decode_responses=True) as client:
+            with pytest.raises(redis.ResponseError, match="DENIED keyrail/walks"):
+                client.keys("*")
+            assert client.execute_command("KEYRAIL", "HELP")[-1].strip() == "Print this help."
+            found: Any = {}
+            for _ in ticks(10):
+                found = _mapped(client.execute_command("KEYRAIL", "RULES", "walks"))
+                if found["hits"]:
+                    break
+            assert _mapped(found["hits"]) == {"enforce refused": 1}
+            assert found["age"] is not None
+            rules = _mapped(client.execute_command("KEYRAIL", "RULES"))["rules"]
+            assert [_mapped(rule)["rule"] for rule in rules] == ["walks", "flush", "short", "lazy", "quiet", "closed"]
+            info = _mapped(client.execute_command("KEYRAIL", "INFO"))
+            assert (info["workers"], info["policy_generation"], info["ready"]) == (2, 1, 1)
+            with pytest.raises(redis.ResponseError, match="DENIED keyrail/closed"):
+                client.execute_command("KEYRAIL", "POLICY")
+            with pytest.raises(redis.ResponseError, match="unknown subcommand 'NONE'"):
+                client.execute_command("KEYRAIL", "NONE")
+            pipeline = client.pipeline()
+            pipeline.execute_command("KEYRAIL", "INFO")
+            with pytest.raises(redis.ResponseError, match="KEYRAIL INFO inside MULTI is not supported"):
+                pipeline.execute()
+            assert client.ping()
+
+
+def _mapped(value: Any) -> Any:
+    """A map of either protocol."""
+    return value if isinstance(value, dict) else dict(zip(value[::2], value[1::2], strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hiredis import pack_command
 
@@ -110,6 +111,8 @@ class Route(Gate):
         self.lingering: list[Lingerer] = []
         self.hits: list[tuple[str, str, str]] = []
         self.lacking: set[bytes] = set()
+        self.briefings: dict[str, dict[str, Any]] = {}
+        self.strangers = False
         self.probes: dict[bytes, list[Seeker]] = {}
         self.known_users: set[str | None] = {None}
         self.moment = 1000.0
@@ -206,6 +209,11 @@ class Route(Gate):
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
 
+    def consult(self, seeker: Seeker, subject: str) -> dict[str, Any] | None:
+        if subject not in self.briefings:
+            self.waiting.append(seeker)
+        return self.briefings.get(subject)
+
     def lacks(self, name: bytes) -> bool:
         return name in self.lacking
 
@@ -228,7 +236,7 @@ class Route(Gate):
         return True
 
     def strange(self, key: PoolKey) -> bool:
-        return False
+        return self.strangers
 
     def any_command_covers(self) -> bool:
         return True

@@ -1,0 +1,96 @@
+"""KEYRAIL …: questions to the proxy itself, answered here in their place among the replies.
+
+What spans workers comes from the supervisor, and says how old it is. Inside MULTI they are refused (EXEC's array is
+Redis's own), before a login they are not answered, and a policy can refuse them like any other command.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from proxy.commands.own import CONTAINER
+from proxy.commands.table import Spec, State
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.rules.rule import takes
+from proxy.session.item import Item
+from proxy.wire.encode import encode_error, encode_lines, encode_value
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_HELP = (
+    f"{CONTAINER} <subcommand> [<arg> ...]. Subcommands are:",
+    "INFO",
+    "    What this Keyrail is, and how it does.",
+    "POLICY",
+    "    The policy in force: its files, its rules, each rule's mode.",
+    "RULES [<rule>]",
+    "    What each rule has found: hits by mode and outcome, out of how many commands. With a rule also who",
+    "    and which keys, for each application.",
+    "HELP",
+    "    Print this help.",
+)
+_STRANGER = encode_error("NOAUTH Authentication required.")
+_ONLY_SUBSCRIPTIONS = (
+    "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+)
+_NO_ANSWER = encode_error("ERR Keyrail: its supervisor does not answer; try again")
+
+
+def answer(session: "Session", item: Item) -> int:
+    """Answer one of the commands, or the error that Redis would have for it."""
+    command = item.command
+    spec = command.spec
+    words = command.argv
+    if spec.state is not State.OWN:
+        name = words[1][:128].decode("utf-8", "replace")
+        session.answer(encode_error(f"ERR unknown subcommand '{name}'. Try {CONTAINER} HELP."))
+    elif spec.container or not takes(spec, len(words)):
+        session.answer(_wrong_number(spec))
+    elif session.gate.strange(session.key):
+        session.answer(_STRANGER)
+    elif _subscribed(session):
+        session.answer(encode_error(_ONLY_SUBSCRIPTIONS % spec.name.lower()))
+    else:
+        return _tell(session, spec, words[2:])
+    return TAKEN
+
+
+def _wrong_number(spec: Spec) -> bytes:
+    return encode_error(f"ERR wrong number of arguments for '{spec.name.lower()}' command")
+
+
+def _subscribed(session: "Session") -> bool:
+    subscriptions = session.subscriptions
+    return subscriptions is not None and subscriptions.protocol == 2 and not subscriptions.empty()
+
+
+def _tell(session: "Session", spec: Spec, arguments: list[bytes]) -> int:
+    subject = spec.name.partition("|")[2]
+    if subject == "HELP" or len(arguments) > 1:
+        session.answer(_wrong_number(spec) if arguments else encode_lines(_HELP))
+        return TAKEN
+    told = session.gate.consult(session, subject.lower())
+    if told is None:
+        session.halted = True
+        return WAIT
+    if not told:
+        session.answer(_NO_ANSWER)
+    elif subject == "RULES":
+        session.answer(_rules(told, arguments, session.key.protocol))
+    else:
+        session.answer(encode_value(told, session.key.protocol))
+    return TAKEN
+
+
+def _rules(told: dict[str, Any], arguments: list[bytes], protocol: int) -> bytes:
+    if not arguments:
+        rules = [{key: value for key, value in rule.items() if key != "apps"} for rule in told["rules"]]
+        return encode_value({**told, "rules": rules}, protocol)
+    name = arguments[0].decode("utf-8", "replace")
+    for rule in told["rules"]:
+        if rule["rule"] == name:
+            return encode_value({"age": told["age"], **rule}, protocol)
+    return encode_error(f"ERR no rule '{name[:64]}' in this policy. Try {CONTAINER} RULES.")
+
+
+HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {State.OWN: answer}
