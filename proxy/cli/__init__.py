@@ -1,6 +1,8 @@
 """The command line: `keyrail VERB …`; each verb has a module of its own.
 
 serve.py    run the proxy
+check.py    validate policies and run their tests
+explain.py  show what a policy does with a command
 line.py     parsing that fails with one line
 tour.py     what `serve --embedded` suggests to try
 """
@@ -8,7 +10,7 @@ tour.py     what `serve --embedded` suggests to try
 from collections.abc import Sequence
 
 from proxy import __version__
-from proxy.cli import serve
+from proxy.cli import check, explain, serve
 from proxy.cli.line import LineParser
 from proxy.form import FORM
 
@@ -19,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
     serve.add_verb(verbs)
+    check.add_verb(verbs)
+    explain.add_verb(verbs)
     parsed = parser.parse_args(arguments)
     verb: serve.Verb = parsed.run
     return verb(parsed)

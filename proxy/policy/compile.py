@@ -188,16 +188,19 @@ def compile_policy(
     *,
     app: App | None = None,
     paused: bool = False,
+    rehearsal: bool = False,
 ) -> CompiledPolicy:
     """Bind a policy to a command table, for the clients of `app` (None: of no app that it knows).
 
     `available` are those commands of `needs` that the engine is known to run for its user; None stands for
     all. `seed` fixes the order in which the plan deals out jittered TTLs. `paused` is the kill switch: nothing but
-    locked rules is enforced.
+    locked rules is enforced. `rehearsal` enforces every rule that is not off, for tests of what the rules say.
     """
     binding = Binding(table, available, seed, "" if app is None else app.name)
     mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
     voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]
+    if rehearsal:
+        voices = [(rule, voiced.rehearsed()) for rule, voiced in voices]
     active = [(rule, voiced) for rule, voiced in voices if voiced.varies or voiced.stage.mode is not Mode.OFF]
     active.sort(key=lambda each: ORDER.index(type(each[0].settings)))
     steps = (

@@ -39,6 +39,12 @@ class Voice:
         """Whether the mode depends on the command or the day."""
         return bool(self.exceptions) or self.stage.share < 1
 
+    def rehearsed(self) -> "Voice":
+        """The same, enforced for all keys unless it is off."""
+        if self.stage.mode is Mode.OFF:
+            return self
+        return replace(self, stage=Stage(Mode.ENFORCE, self.stage.where))
+
     def mode_for(self, command: Command, context: Context) -> Mode:
         """The mode for one command."""
         return self.explain(command, context)[0]

@@ -1,0 +1,50 @@
+"""`keyrail check FILE…`: load policies as `serve` would, and run the tests that they carry."""
+
+import argparse
+import time
+from pathlib import Path
+
+from proxy.cli.line import LineParser
+from proxy.policy.errors import PolicyError
+from proxy.policy.expectations import run_tests
+from proxy.policy.load import load_policy
+
+_FAILED, _INVALID = 1, 2
+
+
+def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
+    """Add `check`."""
+    parser = verbs.add_parser(
+        "check",
+        help="validate policies and run their tests",
+        allow_abbrev=False,
+        description="Load each policy with all that it includes, run its tests, and name the rules that no test "
+        "reaches. Exit status: 0, 1 if a test failed, 2 if a policy is not valid.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Check each file; return the worst exit status."""
+    return max(_check(file) for file in parsed.files)
+
+
+def _check(file: Path) -> int:
+    try:
+        policy = load_policy(file)
+    except PolicyError as error:
+        for problem in error.problems:
+            print(problem)
+        print(f"{file}: not valid")
+        return _INVALID
+    for warning in policy.warnings:
+        print(f"WARN {warning}")
+    report = run_tests(policy, time.time())
+    for outcome in report.outcomes:
+        print(outcome)
+    if report.unreached:
+        print(f"{file}: no test reaches {', '.join(report.unreached)}")
+    passed = len(report.outcomes) - report.failed
+    print(f"{file}: valid; {len(policy.rules)} rules; tests: {passed} passed, {report.failed} failed")
+    return _FAILED if report.failed else 0

@@ -1,0 +1,71 @@
+"""`keyrail explain [--policy FILE] [--app A] -- SET user:1 x`: what becomes of a command, rule by rule, and why."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from proxy.cli.line import LineParser
+from proxy.commands.table import STANDARD
+from proxy.policy.apps import App, Caller, identify
+from proxy.policy.compile import compile_policy
+from proxy.policy.errors import PolicyError
+from proxy.policy.explain import explain
+from proxy.policy.load import load_policy, packaged
+from proxy.policy.model import Policy
+from proxy.rules.context import Context
+
+_INVALID = 2
+_DEFAULT_USER = "default"
+
+
+def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
+    """Add `explain` and its options."""
+    parser = verbs.add_parser(
+        "explain",
+        help="show what a policy does with a command, and why",
+        allow_abbrev=False,
+        description="Judge one command as `serve` would, and print what each rule said, its mode and the place that "
+        "says so, and the bytes that would go to Redis. Jitter is left out.",
+    )
+    parser.add_argument("--policy", metavar="FILE", type=Path, help="the policy (default: the packaged default.yaml)")
+    parser.add_argument("--app", metavar="APP", help="as a client of this app of the policy")
+    parser.add_argument("--user", metavar="USER", default=_DEFAULT_USER, help="as this user of Redis")
+    parser.add_argument("--client-name", metavar="NAME", default="", help="as a client of this name")
+    parser.add_argument("--listener", metavar="ADDRESS", default="", help="as a client that came by this listener")
+    parser.add_argument("--database", metavar="N", type=int, default=0, help="in this database")
+    parser.add_argument("command", nargs="+", metavar="ARGUMENT", help="the command, after --")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Explain the command; return the exit status."""
+    try:
+        policy = load_policy(parsed.policy or packaged("default"))
+        app = _app(policy, parsed)
+    except (PolicyError, _UnknownAppError) as error:
+        for line in str(error).splitlines():
+            print(f"keyrail: {line}", file=sys.stderr)
+        return _INVALID
+    compiled = compile_policy(policy, STANDARD, app=app)
+    context = Context(parsed.user, parsed.client_name, parsed.database, False, time.time(), _no_chance, compiled.app)
+    print(explain(compiled, [word.encode("utf-8", "surrogateescape") for word in parsed.command], context))
+    return 0
+
+
+class _UnknownAppError(Exception):
+    """The policy has no such app."""
+
+
+def _app(policy: Policy, parsed: argparse.Namespace) -> App | None:
+    if parsed.app is None:
+        return identify(policy.apps, Caller(parsed.user, parsed.client_name, parsed.listener))
+    for app in policy.apps:
+        if app.name == parsed.app:
+            return app
+    known = ", ".join(app.name for app in policy.apps) or "it has none"
+    raise _UnknownAppError(f"--app {parsed.app}: expected an app of {policy.source}: {known}")
+
+
+def _no_chance() -> float:
+    return 0.5

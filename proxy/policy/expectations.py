@@ -1,0 +1,99 @@
+"""The tests that a policy carries, run as the policy would judge them.
+
+Rules are held to what they say, not to how far they are rolled out: a rule that is audited now is tried as if it were
+enforced, or a policy could only be tested when it bites already. What is off for an app, or exempted, stays so.
+
+A test is tried with the least, the middle and the most that chance can give, so that jitter cannot make it pass by
+luck; with ``jitter: 0`` only with the middle.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import assert_never
+
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
+from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
+from proxy.policy.explain import shown_command
+from proxy.policy.model import Expectation, Policy
+from proxy.policy.precedence import is_active
+from proxy.rules.context import Context
+from proxy.rules.verdict import Pass, Refuse, Rewrite
+
+_CHANCES = (0.5, 0.0, 0.999999)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one test; `got` is empty where it passed."""
+
+    test: Expectation
+    got: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the policy does what the test says."""
+        return not self.got
+
+    def __str__(self) -> str:
+        sender = f" as {self.test.app}" if self.test.app else ""
+        line = f"{self.test.where}: {shown_command(self.test.send)}{sender}: {_expected(self.test)}"
+        return f"PASS {line}" if self.passed else f"FAIL {line}, got {self.got}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All tests of a policy, and the rules that none of them made say anything."""
+
+    outcomes: tuple[Outcome, ...]
+    unreached: tuple[str, ...]
+
+    @property
+    def failed(self) -> int:
+        """How many tests failed."""
+        return sum(not outcome.passed for outcome in self.outcomes)
+
+
+def run_tests(policy: Policy, now: float) -> Report:
+    """Run the policy's own tests; `now`, in seconds since the epoch, says which exceptions are over."""
+    apps = {app.name: app for app in policy.apps}
+    compiled: dict[str, CompiledPolicy] = {}
+    reached: set[str] = set()
+    outcomes = []
+    for test in policy.tests:
+        if test.app not in compiled:
+            compiled[test.app] = compile_policy(policy, STANDARD, app=apps.get(test.app), rehearsal=True)
+        decisions = list(_decisions(compiled[test.app], test, now))
+        reached.update(hit.rule for decision in decisions for hit in decision.hits)
+        got = next((text for decision in decisions if (text := _mismatch(test, decision))), "")
+        outcomes.append(Outcome(test, got))
+    unreached = (rule.name for rule in policy.rules if rule.name not in reached and is_active(policy, rule))
+    return Report(tuple(outcomes), tuple(unreached))
+
+
+def _decisions(compiled: CompiledPolicy, test: Expectation, now: float) -> Iterator[Decision]:
+    for chance in _CHANCES[:1] if test.without_jitter else _CHANCES:
+        context = Context("default", "", 0, False, now, repeat(chance).__next__, test.app)
+        yield compiled.judge(Command(STANDARD, test.send), context)
+
+
+def _mismatch(test: Expectation, decision: Decision) -> str:
+    """What came instead of what the test expects; empty where that came."""
+    verdict = decision.verdict
+    match verdict:
+        case Refuse():
+            by = decision.hits[-1].rule
+            return "" if test.refused_by == by else f"refused by {by}"
+        case Pass():
+            return "" if test.unchanged else "it unchanged"
+        case Rewrite(argv=argv):
+            return "" if test.becomes == tuple(argv) else shown_command(argv)
+        case _:
+            assert_never(verdict)
+
+
+def _expected(test: Expectation) -> str:
+    if test.refused_by:
+        return f"refused by {test.refused_by}"
+    return "unchanged" if test.unchanged else f"becomes {shown_command(test.becomes)}"

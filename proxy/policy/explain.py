@@ -1,0 +1,155 @@
+"""What a policy does with one command, rule by rule, and why: the same judgement as everywhere, watched.
+
+    SET user:1 x, of app checkout
+
+    no-flush          platform.yaml:8   not about SET
+    printable-names   platform.yaml:15  passes it
+    lifetimes         platform.yaml:18  rewrites it to SET user:1 x EX 300  [enforce: rollout, platform.yaml:23]
+
+    to Redis: *5\\r\\n$3\\r\\nSET\\r\\n$6\\r\\nuser:1\\r\\n$1\\r\\nx\\r\\n$2\\r\\nEX\\r\\n$3\\r\\n300\\r\\n
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from proxy.commands.command import Command
+from proxy.policy.compile import CompiledPolicy, Step
+from proxy.policy.model import Mode, PolicyRule
+from proxy.policy.precedence import voice
+from proxy.rules.context import Context
+from proxy.rules.order import ORDER
+from proxy.rules.verdict import Pass, Refuse, Rewrite, Verdict
+from proxy.wire.encode import encode_command
+
+_LONGEST_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one rule said. `stage` is its mode for this command and why it has that; empty where nothing hangs on it."""
+
+    rule: str
+    where: str
+    said: str
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All rules in the order in which they are asked, and what comes of it."""
+
+    command: str
+    app: str
+    lines: tuple[Line, ...]
+    outcome: str
+
+    def __str__(self) -> str:
+        """The text that people read."""
+        name_width = max((len(line.rule) for line in self.lines), default=0)
+        where_width = max((len(line.where) for line in self.lines), default=0)
+        rows = [
+            f"{line.rule:{name_width}}  {line.where:{where_width}}  {line.said}{line.stage and f'  [{line.stage}]'}"
+            for line in self.lines
+        ]
+        return "\n".join((f"{self.command}, of app {self.app}", "", *rows, "", self.outcome))
+
+
+def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -> Explanation:
+    """Judge a command, and tell what every rule of the policy had to do with it."""
+    command = Command(compiled.table, argv)
+    said: dict[str, tuple[str, str]] = {}
+
+    def witness(step: Step, current: Command, mode: Mode, verdict: Verdict | Exception) -> None:
+        text = describe(verdict, mode is Mode.ENFORCE)
+        stage = "" if _silent(verdict) else _stage(step, current, context, mode)
+        said[step.rule.name] = text, stage
+
+    decision = compiled.judge(command, context, witness)
+    rules = sorted(compiled.policy.rules, key=lambda rule: ORDER.index(type(rule.settings)))
+    asked = {step.rule.name: step for step in compiled.steps}
+    lines = []
+    for rule in rules:
+        if rule.name in said:
+            lines.append(Line(rule.name, str(rule.where), *said[rule.name]))
+        else:
+            lines.append(Line(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
+    return Explanation(shown_command(argv), compiled.app, tuple(lines), _outcome(decision.verdict, argv))
+
+
+def _unasked(
+    compiled: CompiledPolicy, rule: PolicyRule, asked: dict[str, Step], command: Command, context: Context
+) -> tuple[str, str]:
+    step = asked.get(rule.name)
+    if rule.app and rule.app != compiled.app:
+        return f"for app {rule.app} only", ""
+    if step is None:
+        app = next((app for app in compiled.policy.apps if app.name == compiled.app), None)
+        voiced = voice(compiled.policy, rule, app, paused=False)
+        return "off", f"{voiced.why}, {voiced.stage.where}"
+    if not step.rule.touches(command.spec):
+        return f"not about {command.name}", ""
+    mode, why, where = step.voice.explain(command, context)
+    if mode is Mode.OFF:
+        return "off", f"{why}, {where}"
+    return "not asked: an earlier rule has decided", ""
+
+
+def _silent(verdict: Verdict | Exception) -> bool:
+    return isinstance(verdict, Pass) and not verdict.skipped
+
+
+def _stage(step: Step, command: Command, context: Context, mode: Mode) -> str:
+    _, why, where = step.voice.explain(command, context)
+    return f"{mode}: {why}, {where}"
+
+
+def describe(verdict: Verdict | Exception, acts: bool) -> str:
+    """A verdict in the words of an explanation; `acts` says whether it is applied."""
+    refuses, rewrites = ("refuses", "rewrites") if acts else ("would refuse", "would rewrite")
+    match verdict:
+        case Exception():
+            return f"failed on it ({type(verdict).__name__})"
+        case Pass(skipped=why):
+            return f"leaves it: {why}" if why else "passes it"
+        case Refuse(error=error):
+            return f"{refuses} it: {_text(error)}"
+        case Rewrite(argv=argv, edit=edit):
+            return f"{rewrites} it to {shown_command(argv)}{' and its reply back' if edit is not None else ''}"
+        case _:
+            assert_never(verdict)
+
+
+def _outcome(verdict: Verdict, argv: Sequence[bytes]) -> str:
+    match verdict:
+        case Pass():
+            return f"to Redis: {_wire(argv)}"
+        case Refuse(error=error):
+            return f"to the client: {_text(error)}"
+        case Rewrite(argv=rewritten):
+            return f"to Redis: {_wire(rewritten)}"
+        case _:
+            assert_never(verdict)
+
+
+def _wire(argv: Sequence[bytes]) -> str:
+    return _cut(repr(encode_command(argv))[2:-1])
+
+
+def _text(error: bytes) -> str:
+    return error.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def shown_command(argv: Sequence[bytes]) -> str:
+    """A command as one types it into redis-cli, cut where it is long."""
+    return _cut(" ".join(_word(word) for word in argv))
+
+
+def _word(word: bytes) -> str:
+    text = repr(word)[2:-1]
+    plain = word and text.isprintable() and not set(text) & set(" \"'\\")
+    return text if plain else '"' + text.replace('"', '\\"').replace("\\'", "'") + '"'
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

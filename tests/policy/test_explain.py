@@ -1,0 +1,117 @@
+"""What `explain` tells and what a policy's own tests find is what judging does."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.cli import main
+from proxy.commands.table import STANDARD
+from proxy.policy.compile import compile_policy
+from proxy.policy.expectations import run_tests
+from proxy.policy.explain import explain, shown_command
+from tests.policy.given import policy, policy_files
+from tests.rules.given import context
+
+POLICY = """
+    keyrail: 1
+    apps: {shop: {match: {user: shop}}, data: {match: {user: data}}}
+    rules:
+      lifetimes: {lifetime: {default: 5m, jitter: 10%}}
+      no-flush: {refuse: [FLUSHALL], because: it wipes, instead: do not, locked: true}
+      names: {names: {segments: 2..}}
+      no-keys: {refuse: [KEYS]}
+      no-scan: {refuse: [SCAN]}
+    rollout: {names: enforce, lifetimes: {default: enforce, data: off}, no-keys: warn, no-scan: off}
+    exceptions: [{rule: names, keys: "tmp*", because: X-1}]
+    tests:
+"""
+TESTS = [
+    ('{send: "SET user:1 x", becomes: "SET user:1 x EX 300", jitter: 0}', "PASS"),
+    ('{send: "SET user:1 x", becomes: "SET user:1 x EX 300"}', "FAIL SET user:1 x EX 270"),
+    ('{send: "SET user:1 x", unchanged: true, app: data}', "PASS"),
+    ('{send: "set user:1 x EX 9", unchanged: true}', "PASS"),
+    ('{send: "SET bad x", refused_by: names}', "PASS"),
+    ('{send: "SET tmp x EX 9", unchanged: true}', "PASS"),
+    ('{send: "KEYS *", refused_by: no-keys}', "PASS"),
+    ('{send: "KEYS *", unchanged: true}', "FAIL refused by no-keys"),
+    ('{send: "SCAN 0", unchanged: true}', "PASS"),
+    ('{send: "GET \\"a:b c\\"", refused_by: names}', "FAIL it unchanged"),
+]
+
+
+@pytest.mark.parametrize(("test", "outcome"), TESTS)
+def test_a_policys_tests_try_what_its_rules_say(test: str, outcome: str, tmp_path: Path) -> None:
+    report = run_tests(policy_files(tmp_path, {"p.yaml": f"{POLICY}      - {test}\n"}), 0.0)
+    verdict, _, got = outcome.partition(" ")
+    assert [each.got for each in report.outcomes] == [got]
+    assert str(report.outcomes[0]).startswith(f"{verdict} {tmp_path}/p.yaml:13: ")
+    assert report.failed == (verdict == "FAIL")
+
+
+def test_what_no_test_reaches_is_told(tmp_path: Path) -> None:
+    report = run_tests(policy_files(tmp_path, {"p.yaml": f"{POLICY}      - {TESTS[4][0]}\n"}), 0.0)
+    assert report.unreached == ("lifetimes", "no-flush", "no-keys")  # no-scan is off
+
+
+def explained(line: str, app: str = "") -> str:
+    loaded = policy(POLICY.replace("    keyrail: 1\n", "").replace("    tests:\n", ""))
+    found = next((each for each in loaded.apps if each.name == app), None)
+    text = str(explain(compile_policy(loaded, STANDARD, app=found), line.encode().split(), context()))
+    return text.replace(loaded.source, "p.yaml")
+
+
+def test_each_rule_says_what_it_does_and_why() -> None:
+    text = explained("SET a:b x", "shop")
+    assert text.splitlines()[0] == "SET a:b x, of app shop"
+    assert [" ".join(line.split()) for line in text.splitlines()[2:-2]] == [
+        "no-flush p.yaml:6 not about SET",
+        "no-keys p.yaml:8 not about SET",
+        "no-scan p.yaml:9 off [rollout, p.yaml:10]",
+        "names p.yaml:7 passes it",
+        "lifetimes p.yaml:5 rewrites it to SET a:b x EX 300 [enforce: rollout, p.yaml:10]",
+    ]
+    assert text.endswith(r"to Redis: *5\r\n$3\r\nSET\r\n$3\r\na:b\r\n$1\r\nx\r\n$2\r\nEX\r\n$3\r\n300\r\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "app", "said"),
+    [
+        ("SET bad x", "", "refuses it: -DENIED keyrail/names: "),
+        ("SET bad x", "", "not asked: an earlier rule has decided"),
+        ("SET tmp x", "", "off  [exception: X-1, p.yaml:11]"),
+        ("SET a:b x", "data", "off  [rollout of data, p.yaml:10]"),
+        ("KEYS *", "", "would refuse it: -DENIED keyrail/no-keys: "),
+        ("KEYS *", "", "[warn: rollout, p.yaml:10]"),
+        ("KEYS *", "", r"to Redis: *2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n"),
+        ("FLUSHALL", "", "[enforce: locked, p.yaml:6]"),
+        ("FLUSHALL", "", "to the client: -DENIED keyrail/no-flush: FLUSHALL is refused because it wipes; do not"),
+        ("SETNX a:b x", "", "SET a:b x NX EX 300 and its reply back"),
+        ("SET a:b x FROB", "", "leaves it: SET has an option that this rule does not know"),
+    ],
+)
+def test_outcomes_are_told_in_words(line: str, app: str, said: str) -> None:
+    assert said in explained(line, app)
+
+
+def test_a_command_is_shown_as_one_types_it() -> None:
+    assert shown_command([b"SET", b"a b", b"", b'"\n', b"it's"]) == r'''SET "a b" "" "\"\n" "it's"'''
+    assert len(shown_command([b"x" * 500])) == 201
+
+
+def test_check_and_explain_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad, broken = (tmp_path / name for name in ("good.yaml", "bad.yaml", "broken.yaml"))
+    good.write_text("keyrail: 1\nrules: {a: {refuse: [KEYS]}}\ntests: [{send: KEYS *, refused_by: a}]\n")
+    bad.write_text("keyrail: 1\nrules: {a: {refuse: [KEYS]}}\ntests: [{send: KEYS *, unchanged: true}]\n")
+    broken.write_text("keyrail: 1\nrules: {a: {refuse: KEYS}}\n")
+    assert main(["check", str(good)]) == 0
+    assert main(["check", str(good), str(bad)]) == 1
+    assert main(["check", str(broken), str(good)]) == 2
+    said = capsys.readouterr().out
+    assert f"PASS {good}:3: KEYS *: refused by a\n{good}: valid; 1 rules; tests: 1 passed, 0 failed\n" in said
+    assert f"FAIL {bad}:3: KEYS *: unchanged, got refused by a\n" in said
+    assert f"{broken}:2: rules.a.refuse: found 'KEYS', expected a list" in said
+    assert main(["explain", "--policy", str(good), "--", "KEYS", "*"]) == 0
+    assert "would refuse it: -DENIED keyrail/a: " in capsys.readouterr().out
+    assert main(["explain", "--policy", str(good), "--app", "x", "--", "KEYS", "*"]) == 2
+    assert main(["explain", "--policy", str(broken), "--", "KEYS", "*"]) == 2
+    assert capsys.readouterr().err.splitlines()[0].startswith("keyrail: --app x: expected an app of ")
