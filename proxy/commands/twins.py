@@ -9,11 +9,18 @@ _GROUPS: tuple[tuple[str, ...], ...] = (
     ("SUBSTR", "GETRANGE"),
     ("SLAVEOF", "REPLICAOF"),
 )
+_WITH_ARGUMENT = {f"{command} ASYNC" for command in ("FLUSHALL", "FLUSHDB", "SCRIPT FLUSH", "FUNCTION FLUSH")}
+"""Commands with an argument that changes nothing that a client can see but how long it takes."""
 _ALIASES: tuple[tuple[str, ...], ...] = _GROUPS[1:]
 
 
 def interchangeable(command: str, other: str) -> bool:
-    """Whether `other` can be sent in place of `command`, both in capitals, and no client can tell from the reply."""
+    """Whether `other` can be sent in place of `command`, both in capitals, and no client can tell from the reply.
+
+    `other` may be the same command with an argument: FLUSHALL ASYNC for a bare FLUSHALL.
+    """
+    if other in _WITH_ARGUMENT:
+        return other.rpartition(" ")[0] == command
     return command != other and any(command in group and other in group for group in _GROUPS)
 
 

@@ -5,6 +5,10 @@ the name changes and no reply has to. Whether the engine, for this user, takes t
 beforehand; until it is known to, the command goes on as it came and is counted as skipped. A command with too
 few arguments goes on as it came too: Redis's error names the command, and the client should read of the one
 that it sent.
+
+FLUSHALL as FLUSHALL ASYNC is the same command with an argument. It replaces the bare command only: who says SYNC means
+it. Nothing needs to be probed for it: who may send FLUSHALL with any argument or none may send it with this one, and
+every supported engine knows it.
 """
 
 from dataclasses import dataclass
@@ -12,6 +16,7 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.listing import entry_of
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
@@ -22,7 +27,7 @@ _NAME_AND_ARGUMENTS = -2
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSettings:
-    """Pairs of a command and the one that runs in its place, both in capitals."""
+    """Pairs of a command and the one that runs in its place, both in capitals: another one, or itself with words."""
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -36,13 +41,17 @@ class Replacement:
 
     def __init__(self, name: str, settings: ReplaceSettings, binding: Binding) -> None:
         self.name = name
-        self.needs = frozenset(target for _, target in settings.pairs)
         self._can_send = binding.can_send
         self._targets: dict[int, Spec] = {}
+        self._added: dict[int, tuple[bytes, ...]] = {}
         for command, target in settings.pairs:
-            spec, target_spec = binding.table.find(command), binding.table.find(target)
+            entry = entry_of(target, binding.table)
+            spec, target_spec = binding.table.find(command), binding.table.find(entry.command)
             if spec is not None and target_spec is not None:
                 self._targets[spec.id] = target_spec
+                if entry.words:
+                    self._added[spec.id] = entry.words
+        self.needs = frozenset(target.display for source, target in self._targets.items() if source != target.id)
 
     def touches(self, spec: Spec) -> bool:
         """The commands to be replaced."""
@@ -51,6 +60,8 @@ class Replacement:
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Rewrite, or PASS where Redis is going to refuse the command anyway."""
         target = self._targets[command.spec.id]
+        if command.spec.id in self._added:
+            return self._add_words(command)
         if not takes(command.spec, len(command.argv)):
             return PASS
         if not self._can_send(target.display):
@@ -59,10 +70,16 @@ class Replacement:
             return Pass(skipped="its name was sent before the rest of it had arrived")
         return Rewrite([target.name.encode(), *command.argv[1:]], spec=target)
 
+    def _add_words(self, command: Command) -> Verdict:
+        bare = command.spec.name.count("|") + 1
+        if len(command.argv) != bare:
+            return PASS
+        return Rewrite([*command.argv, *self._added[command.spec.id]], spec=command.spec)
+
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """A swap of the name, if the plan can tell by itself that there are arguments enough."""
         target = self._targets[spec.id]
-        if self._can_send(target.display) and spec.arity == _NAME_AND_ARGUMENTS:
+        if spec.id not in self._added and self._can_send(target.display) and spec.arity == _NAME_AND_ARGUMENTS:
             lowering.swap(target)
         else:
             lowering.judge()

@@ -8,6 +8,7 @@ from proxy.rules.databases import DatabasesSettings
 from proxy.rules.one_slot import OneSlotSettings
 from proxy.rules.read_only import ReadOnlySettings
 from proxy.rules.refuse import RefuseSettings
+from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.rules.unknown_commands import UnknownCommandsSettings
@@ -24,6 +25,10 @@ from tests.policy.given import policy
         (
             "allow_only: ['@Read', '@string', del, config get]",
             AllowOnlySettings(("DEL", "CONFIG GET"), ("read", "string")),
+        ),
+        (
+            "replace: {del: unlink, flushdb: FlushDB async}",
+            ReplaceSettings((("DEL", "UNLINK"), ("FLUSHDB", "FLUSHDB ASYNC"))),
         ),
         ("unknown_commands: refuse", UnknownCommandsSettings()),
         ("read_only: true", ReadOnlySettings()),
@@ -44,6 +49,7 @@ def test_they_are_read(text: str, settings: Settings) -> None:
         ("allow_only: [GTE]", "a.allow_only[0]: found 'GTE', expected a command; did you mean "),
         ("allow_only: ['@read', '@READ']", "a.allow_only[1]: found '@READ', expected each command once"),
         ("allow_only: []", "a.allow_only: found a list, expected a list such as"),
+        ("replace: {FLUSHALL: FLUSHDB ASYNC}", "a.replace.FLUSHALL: found 'FLUSHDB ASYNC', expected a command with"),
         ("unknown_commands: allow", "a.unknown_commands: found 'allow', expected one of refuse"),
         ("read_only: false", "a.read_only: found 'false', expected one of true"),
         ("databases: [0, x]", "a.databases[1]: found 'x', expected a whole number from 0"),

@@ -45,10 +45,23 @@ def test_it_says_what_has_to_be_probed() -> None:
     assert not replacement().touches(spec("UNLINK"))
 
 
+def test_a_bare_flush_gets_its_argument_and_any_other_stays() -> None:
+    pairs = (("FLUSHALL", "FLUSHALL ASYNC"), ("SCRIPT FLUSH", "SCRIPT FLUSH ASYNC"))
+    rule = Replacement("lazy", ReplaceSettings(pairs), Binding(BINDING.table, frozenset()))
+    assert rule.needs == frozenset()
+    assert rule.judge(command("flushall"), context()) == Rewrite([b"flushall", b"ASYNC"])
+    assert rule.judge(command("Script Flush"), context()) == Rewrite([b"Script", b"Flush", b"ASYNC"])
+    for text in ("FLUSHALL SYNC", "FLUSHALL async", "SCRIPT FLUSH SYNC", "FLUSHALL x y"):
+        assert rule.judge(command(text), context()) == PASS
+
+
 def test_only_commands_with_the_same_replies_stand_for_each_other() -> None:
     assert interchangeable("DEL", "UNLINK")
     assert interchangeable("SUBSTR", "GETRANGE")
     assert not interchangeable("DEL", "DEL")
     assert not interchangeable("DEL", "GETDEL")
+    assert interchangeable("FLUSHDB", "FLUSHDB ASYNC")
+    assert not interchangeable("FLUSHDB", "FLUSHALL ASYNC")
+    assert not interchangeable("FLUSHDB", "FLUSHDB SYNC")
     assert twins("SLAVEOF") == ("REPLICAOF",)
     assert twins("DEL") == ()

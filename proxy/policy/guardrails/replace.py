@@ -1,8 +1,8 @@
-"""``replace: {DEL: UNLINK}``."""
+"""``replace: {DEL: UNLINK, FLUSHALL: FLUSHALL ASYNC}``."""
 
 from proxy.commands.twins import interchangeable
 from proxy.policy.fields import Fields, read_mapping
-from proxy.policy.guardrails.commands import read_command
+from proxy.policy.guardrails.commands import read_command, read_listed
 from proxy.policy.yaml_source import Scalar, Value
 from proxy.rules.replace import ReplaceSettings
 
@@ -21,11 +21,11 @@ def read_replace(value: Value, rule: Fields) -> ReplaceSettings | None:
         if not isinstance(target_value, Scalar):
             rule.problems.unexpected(target_value, "a command")
             continue
-        target = read_command(target_value, rule.problems)
+        target = read_listed(target_value, rule.problems)
         if command is None or target is None:
             continue
-        if not interchangeable(command.display, target.display):
+        if not interchangeable(command.display, target):
             expected = f"a command with the same arguments and the same replies as {command.display}"
             rule.problems.unexpected(target_value, expected)
-        pairs.append((command.display, target.display))
+        pairs.append((command.display, target))
     return ReplaceSettings(tuple(pairs))
