@@ -11,6 +11,7 @@ spans       how many elements a read asks for
 wholes      which reads are about whole collections, and who tells their sizes
 twins       commands that may stand for one another
 lookup      a request's command (compiled)
+key_types   which types of keys a command is for
 keys        a request's keys (compiled)
 table       all of it joined; ``STANDARD`` is the table that every start has
 command     one request apart from the wire, for rules to judge
