@@ -47,10 +47,14 @@ _BY_NAME = {
 }
 _NAMED = {name: key_type for key_type, names in _BY_NAME.items() for name in names.split()}
 
-_FOR_ANY = frozenset("""
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FOR_ANY = _names("""
     COPY DEL DELEX DUMP EVAL EVALSHA EVALSHA_RO EVAL_RO EXISTS EXPIRE EXPIREAT EXPIRETIME FCALL FCALL_RO MEMORY|USAGE
     MIGRATE MOVE OBJECT|ENCODING OBJECT|FREQ OBJECT|IDLETIME OBJECT|REFCOUNT PERSIST PEXPIRE PEXPIREAT PEXPIRETIME
-    PTTL RENAME RENAMENX RESTORE RESTORE-ASKING TOUCH TTL TYPE UNLINK WATCH""".split())
+    PTTL RENAME RENAMENX RESTORE RESTORE-ASKING TOUCH TTL TYPE UNLINK WATCH""")
 
 KEY_TYPES = tuple(dict.fromkeys((*_BY_CATEGORY.values(), "array", "vectorset", *_BY_PREFIX.values())))
 """Every type that a key can have, Redis's own first."""
@@ -67,7 +71,7 @@ _ANY = KeyTypes(frozenset(), frozenset())
 
 
 def _read_and_written(read: str, written: str) -> KeyTypes:
-    return KeyTypes(frozenset(read.split()), frozenset(written.split()))
+    return KeyTypes(_names(read), _names(written))
 
 
 _SORTED = _read_and_written("list set zset", "list")
@@ -75,10 +79,7 @@ _SETS_COUNT_TOO = _read_and_written("zset set", "zset")
 _DIFFERENT: dict[str, KeyTypes] = {
     "SORT": _SORTED,
     "SORT_RO": _SORTED,
-    **dict.fromkeys(
-        "ZUNION ZINTER ZDIFF ZINTERCARD ZUNIONSTORE ZINTERSTORE ZDIFFSTORE".split(),
-        _SETS_COUNT_TOO,
-    ),
+    **dict.fromkeys(_names("ZUNION ZINTER ZDIFF ZINTERCARD ZUNIONSTORE ZINTERSTORE ZDIFFSTORE"), _SETS_COUNT_TOO),
 }
 """Commands that read one type and write another, or read several."""
 

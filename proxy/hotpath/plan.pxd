@@ -2,11 +2,12 @@ cimport cython
 
 from proxy.commands.keys cimport KeyFinder
 from proxy.hotpath.counters cimport Counters
+from proxy.hotpath.entries cimport EntryProgram
 from proxy.wire.request cimport Request
 
 
 cdef int _PASS, _APPEND, _SWAP, _JUDGE
-cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _OP_LIMIT, _WRITES
+cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _OP_LIMIT, _OP_ENTRIES, _OP_APPEND_BY_ENTRY, _WRITES
 
 
 cdef class NameProgram:
@@ -48,6 +49,9 @@ cdef class Plan:
     cdef public list names
     cdef public long long[::1] most_bytes
     cdef public long long[::1] most_arguments
+    cdef public list entry_programs
+    cdef public list entry_appendings
+    cdef public list known_entry_programs
     cdef public list known_programs
     cdef public bytes header
     cdef public bytes suffix
@@ -60,8 +64,14 @@ cdef class Plan:
     @cython.locals(program=NameProgram, i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cdef bint _names_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                           Py_ssize_t found) except -1
-    @cython.locals(appending=Appending, argc=cython.Py_ssize_t)
-    cdef int _append(self, int command_id, Request request, const unsigned char *data) except -1
+    @cython.locals(program=EntryProgram)
+    cdef bint _entries_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
+                            Py_ssize_t found) except -1
+    @cython.locals(program=EntryProgram, appendings=list, appending=Appending)
+    cdef int _append_by_entry(self, int command_id, Request request, const unsigned char *data,
+                              Py_ssize_t found) except -1
+    @cython.locals(argc=cython.Py_ssize_t)
+    cdef int _append(self, Appending appending, Request request, const unsigned char *data) except -1
     @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
                 Counters counters)

@@ -11,7 +11,9 @@ costs one look-up. ``decide`` answers for one scanned request:
   file holds no decision that ``judge`` does not confirm: it only recognises the requests that surely pass.
 
 Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments)
-that joins all naming rules for the command. They are counted here too, once the request is known to go on.
+that joins all naming rules for the command. Where the policy has a schema, one more pass finds the entry that owns the
+key, for all rules about the schema (``proxy.hotpath.entries``); what is appended may depend on that entry. Keys are
+counted here too, once the request is known to go on.
 
 Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
 """
@@ -20,7 +22,9 @@ from array import array
 from collections.abc import Sequence
 
 from proxy.commands.keys import KeyFinder
+from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.entries import EntryProgram
 from proxy.wire.request import Request
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -39,6 +43,8 @@ _OP_NAMES = 4
 _OP_APPEND = 8
 _OP_SWAP = 16
 _OP_LIMIT = 32
+_OP_ENTRIES = 64
+_OP_APPEND_BY_ENTRY = 128
 
 READS = 1
 _WRITES = 2
@@ -142,6 +148,9 @@ class Plan:
         self.names = [b""] * commands
         self.most_bytes = array("q", bytes(8 * commands))
         self.most_arguments = array("q", bytes(8 * commands))
+        self.entry_programs: list[EntryProgram | None] = [None] * commands
+        self.entry_appendings: list[list[Appending | None] | None] = [None] * commands
+        self.known_entry_programs: list[EntryProgram] = []
         self.known_programs: list[NameProgram] = []
         self.header = b""
         self.suffix = b""
@@ -185,6 +194,27 @@ class Plan:
         self.most_bytes[command_id] = size
         self.most_arguments[command_id] = arguments
 
+    def add_entries(
+        self, automaton: Automaton, reads: Sequence[int], writes: Sequence[int], arguments: Sequence[int]
+    ) -> int:
+        """A program for ``check_entries``; the numbers are those of an ``EntryProgram``."""
+        self.known_entry_programs.append(EntryProgram(automaton, reads, writes, arguments))
+        return len(self.known_entry_programs) - 1
+
+    def check_entries(self, command_id: int, program: int) -> None:
+        """Every key of the command must let it pass, by the entry that owns the key, or the request is judged."""
+        self.operations[command_id] |= _OP_ENTRIES
+        self.entry_programs[command_id] = self.known_entry_programs[program]
+
+    def append_by_entry(self, command_id: int, appendings: Sequence["Appending | None"]) -> None:
+        """Append what the owner of the only key has in its place (0: no owner), as ``append`` does; None: nothing.
+
+        The command must have a program of ``check_entries``, which finds the owner. Without exactly one key it is
+        judged.
+        """
+        self.operations[command_id] |= _OP_APPEND_BY_ENTRY
+        self.entry_appendings[command_id] = list(appendings)
+
     def append(
         self, command_id: int, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]
     ) -> None:
@@ -209,13 +239,18 @@ class Plan:
         ):
             return _JUDGE
         found = 0
-        if operation & (_OP_COUNT | _OP_NAMES):
+        if operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES):
             found = keys.find(command_id, request)
         if operation & _OP_NAMES and not self._names_pass(command_id, request, data, keys, found):
             return _JUDGE
+        if operation & _OP_ENTRIES and not self._entries_pass(command_id, request, data, keys, found):
+            return _JUDGE
         outcome = _PASS
-        if operation & _OP_APPEND:
-            outcome = self._append(command_id, request, data)
+        if operation & (_OP_APPEND | _OP_APPEND_BY_ENTRY):
+            if operation & _OP_APPEND:
+                outcome = self._append(self.appendings[command_id], request, data)
+            else:
+                outcome = self._append_by_entry(command_id, request, data, found)
             if outcome == _JUDGE:
                 return _JUDGE
         elif operation & _OP_SWAP and request.argc > 1:
@@ -238,8 +273,20 @@ class Plan:
             i += 1
         return True
 
-    def _append(self, command_id: int, request: Request, data: bytes) -> int:
-        appending = self.appendings[command_id]
+    def _entries_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
+        program = self.entry_programs[command_id]
+        assert program is not None
+        return program.passes(request, data, keys, found)
+
+    def _append_by_entry(self, command_id: int, request: Request, data: bytes, found: int) -> int:
+        program = self.entry_programs[command_id]
+        appendings = self.entry_appendings[command_id]
+        if program is None or appendings is None or found != 1:
+            return _JUDGE
+        appending = appendings[program.owner + 1]
+        return _PASS if appending is None else self._append(appending, request, data)
+
+    def _append(self, appending: "Appending | None", request: Request, data: bytes) -> int:
         assert appending is not None
         argc = appending.argc
         if request.argc == argc:

@@ -21,7 +21,7 @@ from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import Voice, is_active, voice
 from proxy.rules.context import Context
-from proxy.rules.lowering import Lowering, NameCheck
+from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
 from proxy.rules.rule import Binding, Rule
@@ -100,7 +100,7 @@ class CompiledPolicy:
 
     def _lower(self) -> tuple[Plan, Mapping[int, tuple[Hit, ...]]]:
         plan = Plan(len(self.table.specs))
-        programs: dict[NameCheck, int] = {}
+        programs: Programs = {}
         lowered: dict[int, tuple[Hit, ...]] = {}
         for spec in self.table.specs:
             if self.policy.count_keys and any(key_spec.names_keys for key_spec in spec.key_specs):

@@ -6,11 +6,14 @@ fit together is judged. An operation that changes the command counts only for a 
 other mode the command is judged, to be counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from proxy.commands.table import Spec
-from proxy.hotpath.plan import Plan
+from proxy.hotpath.automaton import Automaton
+from proxy.hotpath.plan import Appending, Plan
+from proxy.schema.entries import Owner, Schema
 
 UNLIMITED = 2**31 - 1
 """A length or a number that nothing reaches (Redis takes at most 512 MB in an argument, and arguments of 1 GB)."""
@@ -65,6 +68,50 @@ class NameCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryCheck:
+    """What passes unjudged, by the schema's entry that owns a key: a request of at most so many bytes as a whole.
+
+    0 bytes stands for nothing, UNLIMITED for everything. Place 0 is for keys that no entry owns, place n + 1 for entry
+    n. A request that may write the key is also judged if it has more than so many `arguments`, its name included.
+    """
+
+    automaton: Automaton
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    arguments: tuple[int, ...]
+
+    @classmethod
+    def judging(
+        cls, schema: Schema, read: Callable[[Owner], bool], written: Callable[[Owner], bool]
+    ) -> "EntryCheck":
+        """A check that has a read, or a write, judged where this is so of the key's owner; the rest passes."""
+        owners: tuple[Owner, ...] = (None, *schema.entries)
+        return cls(
+            schema.automaton,
+            tuple(0 if read(owner) else UNLIMITED for owner in owners),
+            tuple(0 if written(owner) else UNLIMITED for owner in owners),
+            (UNLIMITED,) * len(owners),
+        )
+
+    def combined(self, other: "EntryCheck") -> "EntryCheck":
+        """A check that passes only what both pass."""
+        return EntryCheck(
+            self.automaton,
+            tuple(map(min, self.reads, other.reads)),
+            tuple(map(min, self.writes, other.writes)),
+            tuple(map(min, self.arguments, other.arguments)),
+        )
+
+    def add_to(self, plan: Plan) -> int:
+        """Add it to the plan, and return the number that it has there."""
+        return plan.add_entries(self.automaton, self.reads, self.writes, self.arguments)
+
+
+Programs: TypeAlias = dict[NameCheck | EntryCheck, int]
+"""The checks that are in a plan already, and their numbers there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Append:
     """Arguments added to a command of exactly `argc` arguments; `suffixes` are encoded, and taken in turn.
 
@@ -80,7 +127,19 @@ class Append:
 class Lowering:
     """The operations for one command. `enforced` is set before each rule adds its own."""
 
-    __slots__ = ("_append", "_arguments", "_judged", "_names", "_size", "_swap", "acts", "enforced", "spec")
+    __slots__ = (
+        "_append",
+        "_appends",
+        "_arguments",
+        "_entries",
+        "_judged",
+        "_names",
+        "_size",
+        "_swap",
+        "acts",
+        "enforced",
+        "spec",
+    )
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -89,6 +148,8 @@ class Lowering:
         self.acts: list[int] = []
         self._judged = False
         self._names: NameCheck | None = None
+        self._entries: EntryCheck | None = None
+        self._appends: tuple[Append | None, ...] = ()
         self._append: Append | None = None
         self._swap: Spec | None = None
         self._size = UNLIMITED
@@ -102,7 +163,7 @@ class Lowering:
     @property
     def changes(self) -> bool:
         """Whether the plan itself changes the command."""
-        return not self._judged and (self._append is not None or self._swap is not None)
+        return not self._judged and self._changed()
 
     def judge(self) -> None:
         """Judge every such command."""
@@ -127,6 +188,27 @@ class Lowering:
         self._size = min(self._size, size)
         self._arguments = min(self._arguments, arguments)
 
+    def check_entries(self, check: EntryCheck) -> None:
+        """Judge the command if one of its keys belongs to an entry that does not let it pass."""
+        if self._changed():
+            self._judged = True  # as above
+        else:
+            self._entries = check if self._entries is None else self._entries.combined(check)
+
+    def append_by_entry(self, check: EntryCheck, appends: Sequence[Append | None]) -> None:
+        """Add arguments at its end by the entry that owns its only key, in the places of `check`, which is made too.
+
+        None adds nothing. A rule that is not enforced has the command judged where there was something to add.
+        """
+        self.check_entries(check)
+        if not self.enforced:
+            adding = tuple(0 if append is not None else UNLIMITED for append in appends)
+            self.check_entries(EntryCheck(check.automaton, check.reads, adding, check.arguments))
+        elif self._changed():
+            self._judged = True
+        else:
+            self._appends = tuple(appends)
+
     def append(self, append: Append) -> None:
         """Add arguments at its end."""
         if not self.enforced or self._changed():
@@ -142,21 +224,30 @@ class Lowering:
             self._swap = self.spec = target
 
     def _changed(self) -> bool:
-        return self._append is not None or self._swap is not None
+        return self._append is not None or self._swap is not None or any(self._appends)
 
-    def apply(self, command_id: int, plan: Plan, programs: dict[NameCheck, int]) -> None:
-        """Write the operations into the plan. `programs` holds the name checks that are in it already."""
+    def apply(self, command_id: int, plan: Plan, programs: Programs) -> None:
+        """Write the operations into the plan. `programs` holds the checks that are in it already."""
         if self._judged:
             plan.judge_always(command_id)
             return
+        for check in (self._names, self._entries):
+            if check is not None and check not in programs:
+                programs[check] = check.add_to(plan)
         if self._names is not None:
-            if self._names not in programs:
-                programs[self._names] = self._names.add_to(plan)
             plan.check_names(command_id, programs[self._names])
         if self._size < UNLIMITED or self._arguments < UNLIMITED:
             plan.limit(command_id, self._size, self._arguments)
+        if self._entries is not None:
+            plan.check_entries(command_id, programs[self._entries])
+        if any(self._appends):
+            plan.append_by_entry(command_id, [None if each is None else _appending(each) for each in self._appends])
         if self._append is not None:
             append = self._append
             plan.append(command_id, append.argc, append.added, append.suffixes, append.satisfied_by)
         if self._swap is not None:
             plan.swap_name(command_id, self._swap.name.encode())
+
+
+def _appending(append: Append) -> Appending:
+    return Appending(append.argc, append.added, append.suffixes, append.satisfied_by)

@@ -13,6 +13,7 @@ from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.verdict import Verdict
+from proxy.schema.entries import NO_SCHEMA, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,14 @@ class Binding:
 
     `available` are the commands that the engine is known to run for this user, among those that rules need;
     None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
-    for clients of no app.
+    for clients of no app. `schema` is the policy's.
     """
 
     table: Table
     available: frozenset[str] | None = None
     seed: int | None = None
     app: str = ""
+    schema: Schema = NO_SCHEMA
 
     def can_send(self, command: str) -> bool:
         """Whether a rewrite may send this command in place of the client's."""

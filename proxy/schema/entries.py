@@ -1,7 +1,9 @@
 """What a schema says of its keys: one entry for each pattern, and the schema that finds a key's entry."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from proxy.commands.command import Key
 from proxy.hotpath.automaton import NOBODY
 from proxy.schema.automaton import compile_patterns
 from proxy.schema.patterns import Pattern
@@ -50,6 +52,10 @@ class KeyEntry:
     app: str = ""
 
 
+Owner: TypeAlias = KeyEntry | None
+"""The entry that owns a key, if any does."""
+
+
 class Schema:
     """All entries, and the automaton that finds the one that owns a key: its number in `entries`.
 
@@ -59,8 +65,20 @@ class Schema:
     def __init__(self, entries: tuple[KeyEntry, ...]) -> None:
         self.entries = entries
         self.automaton = compile_patterns([entry.pattern for entry in entries])
+        self._asked: tuple[Key, ...] = ()
+        self._owners: tuple[Owner, ...] = ()
 
-    def entry_of(self, key: bytes) -> KeyEntry | None:
+    def owner_of(self, key: bytes) -> Owner:
         """The entry that owns the key."""
         owner = self.automaton.owner(key)
         return None if owner == NOBODY else self.entries[owner]
+
+    def owners_of(self, keys: tuple[Key, ...]) -> tuple[Owner, ...]:
+        """The owner of each of a command's keys; found once, however many rules ask about it in turn."""
+        if keys is not self._asked:
+            self._asked, self._owners = keys, tuple(self.owner_of(key.name) for key in keys)
+        return self._owners
+
+
+NO_SCHEMA = Schema(())
+"""A policy that says nothing of its keys."""

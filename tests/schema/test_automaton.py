@@ -149,10 +149,10 @@ def test_no_row_may_lead_out_of_the_automaton() -> None:
 def test_a_schema_finds_the_entry() -> None:
     cart, page = (KeyEntry(text, parse_pattern(text)) for text in ("cart:{user:int}", "cart:{path...}"))
     schema = Schema((page, cart))
-    assert schema.entry_of(b"cart:1") is cart
-    assert schema.entry_of(b"cart:x") is page
-    assert schema.entry_of(b"x") is None
-    assert Schema(()).entry_of(b"x") is None
+    assert schema.owner_of(b"cart:1") is cart
+    assert schema.owner_of(b"cart:x") is page
+    assert schema.owner_of(b"x") is None
+    assert Schema(()).owner_of(b"x") is None
 
 
 def oracle(pattern: Pattern) -> re.Pattern[bytes]:

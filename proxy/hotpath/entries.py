@@ -1,0 +1,50 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
+"""What a schema lets pass unjudged, by the entry that owns a key.
+
+For each entry there is a number of bytes, for reads and for writes apart: a request that is larger as a whole is
+judged, so 0 stands for what is always judged and a very large number for what always passes. A value is never larger
+than the request that brings it, which makes this the check of sizes too; so does a number of arguments that of members.
+Place 0 is for keys that no entry owns, place n + 1 for entry n.
+"""
+
+from array import array
+from collections.abc import Sequence
+
+from proxy.commands.keys import KeyFinder
+from proxy.hotpath.automaton import NOBODY, Automaton
+from proxy.wire.request import Request
+
+_WRITE = 2
+
+
+class EntryProgram:
+    """The bytes that a request may have where it only reads a key and where it may write it, and the arguments of one
+    that may write it. ``owner`` is whose the last key was."""
+
+    def __init__(
+        self, automaton: Automaton, reads: Sequence[int], writes: Sequence[int], arguments: Sequence[int]
+    ) -> None:
+        if not len(reads) == len(writes) == len(arguments):
+            raise ValueError("each entry has its place in all three")
+        self.automaton = automaton
+        self.reads = array("q", reads)
+        self.writes = array("q", writes)
+        self.arguments = array("q", arguments)
+        self.owner = NOBODY
+
+    def passes(self, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
+        """Whether every one of the ``found`` keys lets the request pass; False says only that it must be judged."""
+        size = request.end - request.start
+        i = 0
+        while i < found:
+            index = keys.indexes[i]
+            self.owner = self.automaton.find(data, request.starts[index], request.ends[index])
+            place = self.owner + 1
+            if keys.access[i] == _WRITE:
+                if size > self.writes[place] or request.argc > self.arguments[place]:
+                    return False
+            elif size > self.reads[place]:
+                return False
+            i += 1
+        return True

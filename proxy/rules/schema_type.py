@@ -1,0 +1,84 @@
+"""Keys hold what the schema says: a command of another type's family is refused before Redis has to say WRONGTYPE.
+
+Redis only finds out where the key is there already, and not even then where the command overwrites it: ``SET`` puts a
+string over a hash, and every STORE does the like. Which types a command is for is a fact about commands
+(``proxy.commands.key_types``); a key that no entry owns, an entry without a type, and a command for any type pass.
+What RENAME, COPY and RESTORE put under a name cannot be told from their arguments, nor what a script does.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.key_types import KeyTypes, key_types_of
+from proxy.commands.table import Spec
+from proxy.rules.context import Context
+from proxy.rules.lowering import EntryCheck, Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.schema.entries import KeyEntry, Owner
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTypeSettings:
+    """Whether keys that a command only reads count, and those that it may write."""
+
+    reads: bool = False
+    writes: bool = True
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaType":
+        """The rule itself."""
+        return SchemaType(name, self, wording, binding)
+
+
+class SchemaType:
+    """The types that the schema gives to keys."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: SchemaTypeSettings, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._settings = settings
+        self._wording = wording
+        self._schema = binding.schema
+        self._types = [self._types_of(spec) for spec in binding.table.specs]
+        self._checks: dict[KeyTypes, EntryCheck] = {}
+
+    def _types_of(self, spec: Spec) -> KeyTypes:
+        types, nothing = key_types_of(spec), frozenset[str]()
+        return KeyTypes(
+            types.read if self._settings.reads else nothing, types.written if self._settings.writes else nothing
+        )
+
+    def touches(self, spec: Spec) -> bool:
+        """Commands that are for certain types."""
+        return any(self._types[spec.id]) and any(key_spec.names_keys for key_spec in spec.key_specs)
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse for the first key of another type, else PASS."""
+        types = self._types[command.spec.id]
+        for key, owner in zip(command.keys, self._schema.owners_of(command.keys), strict=True):
+            wanted = types.written if key.write else types.read
+            if owner is not None and _differs(owner, wanted):
+                return self._refuse(command, key.index, owner, wanted)
+        return PASS
+
+    def _refuse(self, command: Command, index: int, owner: KeyEntry, wanted: frozenset[str]) -> Verdict:
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        meant = " or ".join(sorted(wanted))
+        why = f"{command.name} is for a {meant}, and argument {index} belongs to {owner.name}, of type {owner.type}"
+        return refusal(self.name, why + because, self._wording.instead or f"use a command for a {owner.type}")
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """Keys of entries of another type are judged."""
+        types = self._types[spec.id]
+        if types not in self._checks:
+            self._checks[types] = EntryCheck.judging(
+                self._schema,
+                lambda owner: _differs(owner, types.read),
+                lambda owner: _differs(owner, types.written),
+            )
+        lowering.check_entries(self._checks[types])
+
+
+def _differs(owner: Owner, wanted: frozenset[str]) -> bool:
+    return owner is not None and owner.type is not None and bool(wanted) and owner.type not in wanted
