@@ -196,7 +196,7 @@ def compile_policy(
     all. `seed` fixes the order in which the plan deals out jittered TTLs. `paused` is the kill switch: nothing but
     locked rules is enforced. `rehearsal` enforces every rule that is not off, for tests of what the rules say.
     """
-    binding = Binding(table, available, seed, "" if app is None else app.name)
+    binding = Binding(table, available, seed, "" if app is None else app.name, policy.schema)
     mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
     voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]
     if rehearsal:
@@ -214,7 +214,7 @@ def compile_policy(
 
 def needs_of(policy: Policy, table: Table) -> frozenset[str]:
     """The commands that rewrites may send in place of the clients' own, whatever app they are of."""
-    binding = Binding(table)
+    binding = Binding(table, schema=policy.schema)
     rules = (rule.settings.bind(rule.name, rule.wording, binding) for rule in policy.rules if is_active(policy, rule))
     return frozenset().union(*(rule.needs for rule in rules))
 

@@ -4,7 +4,8 @@
 - a command refused, and allowed by name where nothing else is;
 - a command refused and replaced, or replaced by one that is refused;
 - a command replaced twice, or by one that is itself replaced;
-- two lifetimes: once the first has given a TTL, the second finds nothing to do.
+- two lifetimes: once the first has given a TTL, the second finds nothing to do;
+- a rule about the schema in a policy that has none.
 """
 
 from proxy.commands.table import STANDARD
@@ -15,9 +16,12 @@ from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.listing import covered, entry_of
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
+from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.transactions import TransactionsSettings
+from proxy.schema.entries import NO_SCHEMA
 
 _BEGINNINGS = ("MULTI", "WATCH")
+_ABOUT_THE_SCHEMA = (SchemaTypeSettings,)
 
 
 def find_contradictions(policy: Policy, problems: Problems) -> None:
@@ -35,6 +39,10 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
             f"one; {_placed(lifetimes[0])} gives every string its TTL",
             problems,
         )
+    if policy.schema is NO_SCHEMA:
+        for rule in rules:
+            if isinstance(rule.settings, _ABOUT_THE_SCHEMA):
+                _note(rule, "schema", "a rule about the schema", "a schema, which this policy has not", problems)
 
 
 def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, PolicyRule]:

@@ -4,10 +4,10 @@
     include: [apps/*.yaml]                          # more files, beside this one; in the first file only
     defaults: {mode: audit, on_rule_error: refuse}
     traffic: {count_keys: on}
-    apps: …    rules: …    rollout: …    exceptions: …    tests: …
+    apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
 
-An app's own file starts with ``app: checkout``. It has rules, a rollout and tests of its own, and can only add and
-tighten: what would touch other apps or exempt itself has no place in it.
+An app's own file starts with ``app: checkout``. It has a schema, rules, a rollout and tests of its own, and can only
+add and tighten: what would touch other apps or exempt itself has no place in it.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,7 @@ from proxy.policy.sections.exceptions import read_exceptions, read_word
 from proxy.policy.sections.modes import read_stage
 from proxy.policy.sections.rollout import read_rollout
 from proxy.policy.sections.rules import read_rules
+from proxy.policy.sections.schema import PlacedEntry, read_schema
 from proxy.policy.sections.tests import read_tests
 from proxy.policy.yaml_source import Problems, Scalar, Value, read_yaml
 
@@ -43,6 +44,7 @@ class Document:
     on_rule_error: OnError | None = None
     count_keys: bool | None = None
     apps: tuple[App, ...] = ()
+    schema: tuple[PlacedEntry, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
     rollout: dict[str, RolloutLine] = field(default_factory=dict)
     rollout_where: Mapping[str, Where] = field(default_factory=dict)
@@ -68,6 +70,9 @@ def read_document(path: Path, first: bool, problems: Problems) -> Document:
         document.rules = read_rules(rules, document.app, problems)
     elif first:
         problems.add(fields.where, "rules", "nothing", "a mapping of rules; {} for none")
+    schema = fields.take("schema")
+    if schema is not None:
+        document.schema = read_schema(schema, document.app, problems)
     rollout = fields.take("rollout")
     if rollout is not None:
         document.rollout, document.rollout_where = read_rollout(rollout, problems)

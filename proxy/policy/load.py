@@ -12,6 +12,7 @@ from proxy.policy.document import Document, read_document
 from proxy.policy.errors import PolicyError, Where, shown
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.references import check_references
+from proxy.policy.sections.schema import join_schema
 from proxy.policy.yaml_source import Problems, Scalar
 
 
@@ -62,6 +63,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     policy = Policy(
         source=first.file,
         rules=rules,
+        schema=join_schema(tuple(each for document in documents for each in document.schema), problems),
         on_rule_error=first.on_rule_error or OnError.REFUSE,
         count_keys=first.count_keys is not False,
         default=first.default or Stage(Mode.AUDIT, Where(first.file)),

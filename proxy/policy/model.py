@@ -8,6 +8,7 @@ from enum import StrEnum
 from proxy.policy.apps import App
 from proxy.policy.errors import Where
 from proxy.rules.rule import Settings, Wording
+from proxy.schema.entries import NO_SCHEMA, Schema
 
 
 class Mode(StrEnum):
@@ -124,6 +125,7 @@ class Policy:
     count_keys: bool = True
     default: Stage = Stage(Mode.AUDIT, Where(""))
     apps: tuple[App, ...] = ()
+    schema: Schema = NO_SCHEMA
     rollout: Mapping[str, RolloutLine] = field(default_factory=dict)
     tightened: Mapping[tuple[str, str], Stage] = field(default_factory=dict)
     """By rule and app: what the app's own file asks of itself."""

@@ -32,6 +32,9 @@ class _Check:
             if other is not app:
                 self._note(app.where, f"apps.{app.name}", "a second time", f"it once (first in {other.where})")
         for document in documents:
+            for placed in document.schema:
+                if not document.app:
+                    self._app(placed.entry.app, placed.where, f"schema.{placed.entry.name}.app")
             if document.app:
                 self._check_app_file(document)
             else:

@@ -10,6 +10,7 @@
     refuse.py     commands that are refused
     allow_only.py, unknown_commands.py, read_only.py, databases.py, transactions.py
                   commands that are refused for what they are not, or for what they are
+    schema_type.py  commands for another type than the schema gives a key
     one_slot.py   keys of several hash slots, as a cluster refuses them
     replace.py    commands that run under another name (DEL as UNLINK)
     names.py      how keys may be named

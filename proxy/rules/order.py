@@ -9,6 +9,7 @@ whatever changes it:
 - ``unknown_commands``: behind both, which may know such a command by name.
 - ``read_only``, ``databases``, ``transactions``: about the command and none of its keys, so before all that is.
 - ``names``: about the keys that the client wrote, before anything adds arguments around them.
+- ``schema: type``: about what the schema says of those keys, whose names are good now.
 - ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
 - ``sizes``, ``fan_out``, ``ranges``, ``whole_collections``: about what the client asks for, the cheapest first.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
@@ -28,6 +29,7 @@ from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings
 from proxy.rules.scan_counts import ScanCountsSettings
+from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.sizes import SizesSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.rules.unknown_commands import UnknownCommandsSettings
@@ -41,6 +43,7 @@ ORDER: tuple[type[Settings], ...] = (
     DatabasesSettings,
     TransactionsSettings,
     NamesSettings,
+    SchemaTypeSettings,
     OneSlotSettings,
     SizesSettings,
     FanOutSettings,

@@ -65,7 +65,7 @@ class SchemaType:
     def _refuse(self, command: Command, index: int, owner: KeyEntry, wanted: frozenset[str]) -> Verdict:
         because = f", and {self._wording.because}" if self._wording.because else ""
         meant = " or ".join(sorted(wanted))
-        why = f"{command.name} is for a {meant}, and argument {index} belongs to {owner.name}, of type {owner.type}"
+        why = f"{command.name} is for a {meant}, and argument {index} belongs to {owner.title}, of type {owner.type}"
         return refusal(self.name, why + because, self._wording.instead or f"use a command for a {owner.type}")
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:

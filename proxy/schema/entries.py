@@ -1,6 +1,6 @@
 """What a schema says of its keys: one entry for each pattern, and the schema that finds a key's entry."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from proxy.commands.command import Key
@@ -40,7 +40,7 @@ class KeyEntry:
     """One entry of a schema. `app` is the application whose keys these are, "" if that is not said.
 
     `type` is one of Redis's own words (string, hash, list, set, zset, stream …), and None where anything goes, as
-    `lifetime` and `size` are.
+    `lifetime` and `size` are. `place` is where it stands, file and line.
     """
 
     name: str
@@ -50,6 +50,12 @@ class KeyEntry:
     size: KeySize | None = None
     about: str = ""
     app: str = ""
+    place: str = field(default="", compare=False)
+
+    @property
+    def title(self) -> str:
+        """Its name as errors have it: with whose it is."""
+        return f"{self.app}'s {self.name}" if self.app else self.name
 
 
 Owner: TypeAlias = KeyEntry | None

@@ -16,7 +16,7 @@ NAMES = "rules: {n: {names: {%s}}}"
 LIFETIME = "rules: {l: {lifetime: {%s}}}"
 
 
-SECTIONS = ("keyrail", "include", "defaults", "traffic", "apps", "exceptions", "rules", "rollout", "tests")
+SECTIONS = ("keyrail", "include", "defaults", "traffic", "apps", "exceptions", "rules", "schema", "rollout", "tests")
 
 
 def problems(text: str) -> list[str]:

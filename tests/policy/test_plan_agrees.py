@@ -29,11 +29,14 @@ from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings, Wording
 from proxy.rules.scan_counts import ScanCountsSettings
+from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.sizes import SizesSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.rules.unknown_commands import UnknownCommandsSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Rewrite
+from proxy.schema.entries import KeyEntry, Schema
+from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request
 from tests.rules.given import context
 
@@ -85,10 +88,18 @@ COMMANDS = st.builds(
 )
 
 
+SCHEMA = Schema(
+    tuple(
+        KeyEntry(key, parse_pattern(key), key_type)
+        for key, key_type in (("a", "string"), ("a:{x}", "hash"), ("{x}:{y}:{z...}", None), ("{{a}}:{x:word}", "list"))
+    )
+)
+
+
 def policy_of(rules: Sequence[tuple[Settings, Mode]]) -> Policy:
     here = Where("test")
     named = (PolicyRule(f"rule-{i}", each, Stage(mode, here), Wording(), here) for i, (each, mode) in enumerate(rules))
-    return Policy("test", tuple(named))
+    return Policy("test", tuple(named), schema=SCHEMA)
 
 
 NAMES_SETTINGS = st.builds(
@@ -103,11 +114,13 @@ NAMES_SETTINGS = st.builds(
     reads=st.booleans(),
     writes=st.booleans(),
 )
+SCHEMA_SETTINGS = st.builds(SchemaTypeSettings, st.booleans(), st.booleans())
 SETTINGS: st.SearchStrategy[Settings] = (
     st.builds(RefuseSettings, st.lists(st.sampled_from(("KEYS", "CONFIG", "CONFIG SET", "GET")), max_size=2).map(tuple))
     | st.just(ReplaceSettings((("DEL", "UNLINK"), ("SUBSTR", "GETRANGE"))))
     | st.builds(LifetimeSettings, st.integers(1, 1000), st.sampled_from((0.0, 0.1, 0.9)))
     | NAMES_SETTINGS
+    | SCHEMA_SETTINGS
     | st.builds(SizesSettings, *[st.none() | st.integers(1, most) for most in (9, 4, 30)])
     | st.builds(FanOutSettings, st.integers(1, 3))
     | st.builds(RangesSettings, st.integers(1, 5), st.none() | st.just(3), st.booleans())
@@ -123,7 +136,7 @@ POLICIES = st.builds(
     st.booleans(),
 )
 STANDARDS = st.lists(
-    st.tuples(NAMES_SETTINGS, st.sampled_from((Mode.AUDIT, Mode.ENFORCE))), min_size=1, max_size=3
+    st.tuples(NAMES_SETTINGS | SCHEMA_SETTINGS, st.sampled_from((Mode.AUDIT, Mode.ENFORCE))), min_size=1, max_size=3
 ).map(policy_of)
 READS_AND_WRITES = st.builds(
     lambda name, keys: [name, *keys],

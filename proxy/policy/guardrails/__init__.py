@@ -18,6 +18,7 @@ from proxy.policy.guardrails.read_only import read_read_only
 from proxy.policy.guardrails.refuse import read_refuse
 from proxy.policy.guardrails.replace import read_replace
 from proxy.policy.guardrails.scan_counts import read_scan_counts
+from proxy.policy.guardrails.schema import read_schema_rule
 from proxy.policy.guardrails.sizes import read_sizes
 from proxy.policy.guardrails.transactions import read_transactions
 from proxy.policy.guardrails.unknown_commands import read_unknown_commands
@@ -40,6 +41,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "ranges": read_ranges,
     "scan_counts": read_scan_counts,
     "whole_collections": read_whole_collections,
+    "schema": read_schema_rule,
     "lifetime": read_lifetime,
 }
 """By its key in a rule."""

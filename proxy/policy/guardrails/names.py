@@ -7,12 +7,13 @@ from proxy.rules.names import CHARACTERS, NamesSettings
 
 _LONGEST_NAME = 65_535
 _ANY_NUMBER: Span = (1, None)
-_ACCESS = {"all": (True, True), "reads": (True, False), "writes": (False, True)}
+ACCESS = {"all": (True, True), "reads": (True, False), "writes": (False, True)}
+"""Whether a rule is for the keys that a command reads, and for those that it may write."""
 
 
 def read_names(value: Value, rule: Fields) -> NamesSettings | None:
     """What stands under ``names``."""
-    reads, writes = rule.read("applies_to", choice(_ACCESS), (True, True))
+    reads, writes = rule.read("applies_to", choice(ACCESS), (True, True))
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

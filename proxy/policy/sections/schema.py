@@ -1,0 +1,192 @@
+"""``schema: {cart: {key: "cart:{user:int}", type: hash, ttl: {default: 2h, max: 7d, sliding: true}, about: …}}``."""
+
+import re
+from dataclasses import dataclass
+
+from proxy.commands.key_types import KEY_TYPES
+from proxy.policy.errors import Where, shown
+from proxy.policy.fields import (
+    Fields,
+    choice,
+    integer,
+    read_duration,
+    read_fields,
+    read_line,
+    read_mapping,
+    read_percent,
+    read_size,
+)
+from proxy.policy.sections.exceptions import read_word
+from proxy.policy.yaml_source import Mapping, Problems, Scalar, Value
+from proxy.schema.automaton import Flaw, SchemaError, Tie, TooLarge, Unreachable
+from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeyLifetime, KeySize, Schema
+from proxy.schema.patterns import Pattern, PatternError, parse_pattern
+from proxy.traffic.names import shown as shown_key
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
+_YES = {"true": True, "false": False}
+_MOST_MEMBERS = 10**9 - 1
+_PERMANENT = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEntry:
+    """An entry, and where its key stands in a file."""
+
+    entry: KeyEntry
+    where: Where
+
+    @property
+    def path(self) -> str:
+        """The path of its key in the file."""
+        return f"schema.{self.entry.name}.key"
+
+
+def read_schema(value: Value, app: str, problems: Problems) -> tuple[PlacedEntry, ...]:
+    """The entries of one file; with an `app`, they are that app's."""
+    mapping = read_mapping(value, problems)
+    if mapping is None:
+        return ()
+    placed = []
+    for name, body in mapping.entries.items():
+        if not _NAME.fullmatch(name):
+            expected = "a name of small letters, digits, hyphens and underscores, at most 64"
+            problems.add(mapping.keys[name], f"{mapping.path}.{name}", shown(name), expected)
+        fields = read_fields(body, problems)
+        if fields is not None:
+            placed.append(_read_entry(name, fields, app))
+    return tuple(each for each in placed if each is not None)
+
+
+def _read_entry(name: str, fields: Fields, app: str) -> PlacedEntry | None:
+    key = fields.take("key")
+    if key is None:
+        expected = "a pattern of keys, such as cart:{user:int}"
+        fields.problems.add(fields.where, fields.path_of("key"), "nothing", expected)
+    pattern = None if key is None else _read_pattern(key, fields.problems)
+    key_type = fields.read("type", choice({each: each for each in KEY_TYPES}), "")
+    ttl, size = fields.take("ttl"), fields.take("size")
+    lifetime = None if ttl is None else _read_lifetime(ttl, fields.problems)
+    most = None if size is None else _read_size(size, fields.problems)
+    about = fields.read("about", read_line, "")
+    owner = app or fields.read("app", read_word, "")
+    fields.finish()
+    if pattern is None:
+        return None
+    where = fields.line_of("key")
+    return PlacedEntry(KeyEntry(name, pattern, key_type or None, lifetime, most, about, owner, str(where)), where)
+
+
+def _read_pattern(value: Value, problems: Problems) -> Pattern | None:
+    if not isinstance(value, Scalar):
+        problems.unexpected(value, "a pattern of keys, such as cart:{user:int}")
+        return None
+    try:
+        return parse_pattern(value.text)
+    except PatternError as error:
+        found = f"{shown(value.text)} at character {error.offset + 1}"
+        problems.add(value.where, value.path, found, error.expected)
+        return None
+
+
+def _read_lifetime(value: Value, problems: Problems) -> KeyLifetime | None:
+    """``none``, a default, or all that can be said."""
+    if isinstance(value, Scalar):
+        if value.text == _PERMANENT:
+            return KeyLifetime(permanent=True)
+        default = read_duration(value, problems)
+        return None if default is None else KeyLifetime(default=default)
+    fields = read_fields(value, problems) if isinstance(value, Mapping) else None
+    if fields is None:
+        problems.unexpected(value, "none, a time such as 5m, or a mapping such as {default: 5m, max: 1d}")
+        return None
+    default_value, least, most = fields.take("default"), fields.take("min"), fields.take("max")
+    lifetime = KeyLifetime(
+        default=None if default_value is None else read_duration(default_value, problems),
+        least=None if least is None else read_duration(least, problems),
+        most=None if most is None else read_duration(most, problems),
+        jitter=fields.read("jitter", read_percent, 0.0),
+        sliding=fields.read("sliding", choice(_YES), False),
+        required=fields.read("required", choice(_YES), False),
+    )
+    fields.finish()
+    _check_lifetime(lifetime, fields)
+    return lifetime
+
+
+def _check_lifetime(lifetime: KeyLifetime, fields: Fields) -> None:
+    """What contradicts itself, or says nothing."""
+
+    def note(key: str, found: str, expected: str) -> None:
+        fields.problems.add(fields.line_of(key), fields.path_of(key), found, expected)
+
+    if lifetime == KeyLifetime() and not any(key in fields for key in ("default", "min", "max")):
+        fields.problems.add(fields.where, fields.path, "no lifetime", "default, min, max or required; none for ever")
+    for key in ("jitter", "sliding"):
+        if key in fields and "default" not in fields:
+            note(key, f"{key} without a default", "a default that it is for")
+    if lifetime.required and "default" in fields:
+        note("required", "required beside a default", "one of them: with a default, no write is without a TTL")
+    least, most = lifetime.least or 0, lifetime.most
+    if most is not None and least > most:
+        note("min", f"{least}s", f"at most max, which is {most}s")
+    elif lifetime.default is not None:
+        shortest, longest = lifetime.default * (1 - lifetime.jitter), lifetime.default * (1 + lifetime.jitter)
+        if shortest < least or (most is not None and longest > most):
+            note("default", f"{shortest:.5g}s to {longest:.5g}s", "a time that is, with its jitter, from min to max")
+
+
+def _read_size(value: Value, problems: Problems) -> KeySize | None:
+    """The most bytes of a value, or that and the most members."""
+    if isinstance(value, Scalar):
+        most = read_size(value, problems)
+        return None if most is None else KeySize(most)
+    fields = read_fields(value, problems) if isinstance(value, Mapping) else None
+    if fields is None:
+        problems.unexpected(value, "a size such as 10KB, or a mapping such as {max: 10KB, members: 5000}")
+        return None
+    most_bytes, members = fields.take("max"), fields.take("members")
+    if most_bytes is None and members is None:
+        problems.unexpected(value, "max, members or both")
+    fields.finish()
+    return KeySize(
+        None if most_bytes is None else read_size(most_bytes, problems),
+        None if members is None else integer(1, _MOST_MEMBERS)(members, problems),
+    )
+
+
+def join_schema(placed: tuple[PlacedEntry, ...], problems: Problems) -> Schema:
+    """One schema of the entries of all files, NO_SCHEMA if there are none; notes ties, and entries that own no key."""
+    if not placed:
+        return NO_SCHEMA
+    names: dict[tuple[str, str], PlacedEntry] = {}
+    for each in placed:
+        other = names.setdefault((each.entry.app, each.entry.name), each)
+        if other is not each:
+            path = f"schema.{each.entry.name}"
+            problems.add(each.where, path, "a second time", f"each name once (first in {other.where})")
+    try:
+        return Schema(tuple(each.entry for each in placed))
+    except SchemaError as error:
+        for flaw in error.flaws:
+            _note_flaw(flaw, placed, problems)
+        return Schema(())
+
+
+def _note_flaw(flaw: Flaw, placed: tuple[PlacedEntry, ...], problems: Problems) -> None:
+    match flaw:
+        case Tie(first=first, second=second, example=example):
+            one, other = placed[first], placed[second]
+            expected = (
+                f"a pattern that is more or less specific than that of {one.entry.title} ({one.where}): "
+                f"both match {shown_key(example)}"
+            )
+            problems.add(other.where, other.path, shown(other.entry.pattern.text), expected)
+        case Unreachable(pattern=number, owners=owners):
+            one = placed[number]
+            others = ", ".join(f"{placed[owner].entry.title} ({placed[owner].where})" for owner in owners)
+            taken = f"more specific ones take all its keys: {others}" if owners else "no key matches it"
+            problems.add(one.where, one.path, shown(one.entry.pattern.text), f"a pattern that owns some key; {taken}")
+        case TooLarge(states=states):
+            expected = f"patterns that need at most {states} states; several placeholders in a segment need many"
+            problems.add(Where(placed[0].where.file), "schema", "patterns that are too intricate together", expected)

@@ -1,0 +1,155 @@
+"""The schema section: what may be said of keys, all that can be wrong with it at once, and the files that share it."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.policy.errors import PolicyError
+from proxy.rules.verdict import PASS
+from proxy.schema.entries import NO_SCHEMA, KeyLifetime, KeySize
+from tests.policy.given import compiled, policy, policy_files
+from tests.rules.given import command, context
+
+SCHEMA = """
+schema:
+  cart: {key: "cart:{user:int}", type: hash, ttl: {default: 2h, max: 7d, sliding: true}, about: open basket}
+  page: {key: "cache:{path...}", type: string, ttl: {default: 5m, min: 10s, jitter: 10%}, size: {max: 10KB}}
+  jobs: {key: "queue:{name}", type: list, ttl: none, size: {members: 500, max: 1MB}}
+  code: {key: "code:{id}", ttl: {required: true}, size: 1KB}
+  lock: {key: "lock:{id}", ttl: 30s}
+"""
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(PolicyError) as caught:
+        policy(text)
+    return [str(problem).partition(": ")[2] for problem in caught.value.problems]
+
+
+def problem(body: str) -> str:
+    """The one thing that is wrong with an entry."""
+    found = problems("schema:\n  e: {" + body + "}\nrules: {}\n")
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_all_that_can_be_said() -> None:
+    found = policy(SCHEMA + "rules: {}")
+    cart, page, jobs, code, lock = found.schema.entries
+    assert (cart.name, cart.type, cart.about, cart.app) == ("cart", "hash", "open basket", "")
+    assert cart.lifetime == KeyLifetime(default=7200, most=604_800, sliding=True)
+    assert page.lifetime == KeyLifetime(default=300, least=10, jitter=0.1)
+    assert jobs.lifetime == KeyLifetime(permanent=True)
+    assert code.lifetime == KeyLifetime(required=True)
+    assert lock.lifetime == KeyLifetime(default=30)
+    assert [each.size for each in (cart, page, jobs, code)] == [
+        None, KeySize(10_240), KeySize(1 << 20, 500), KeySize(1024),
+    ]  # fmt: skip
+    assert cart.place.endswith("policy.yaml:4")
+    assert found.schema.owner_of(b"cache:a:b") is page
+    assert policy("rules: {}").schema is NO_SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("type: hash", "schema.e.key: found nothing, expected a pattern of keys"),
+        ("key: [a]", "schema.e.key: found a list, expected a pattern of keys"),
+        ('key: "a:{id"', "schema.e.key: found 'a:{id' at character 3, expected a } behind it"),
+        ("key: a, type: map", "schema.e.type: found 'map', expected one of string, hash, list, set, zset, stream"),
+        ("key: a, ttl: [1]", "schema.e.ttl: found a list, expected none, a time such as 5m, or a mapping"),
+        ("key: a, ttl: 5", "schema.e.ttl: found '5', expected a time with its unit"),
+        ("key: a, ttl: {}", "schema.e.ttl: found no lifetime, expected default, min, max or required"),
+        ("key: a, ttl: {max: 1d, jitter: 5%}", "schema.e.ttl.jitter: found jitter without a default"),
+        ("key: a, ttl: {max: 1d, sliding: true}", "schema.e.ttl.sliding: found sliding without a default"),
+        ("key: a, ttl: {default: 1d, required: true}", "schema.e.ttl.required: found required beside a default"),
+        ("key: a, ttl: {min: 2h, max: 1h}", "schema.e.ttl.min: found 7200s, expected at most max, which is 3600s"),
+        ("key: a, ttl: {default: 1h, max: 1h, jitter: 10%}", "schema.e.ttl.default: found 3240s to 3960s"),
+        ("key: a, ttl: {default: 1h, min: 2h}", "schema.e.ttl.default: found 3600s to 3600s"),
+        ("key: a, size: [1]", "schema.e.size: found a list, expected a size such as 10KB"),
+        ("key: a, size: {}", "schema.e.size: found a mapping, expected max, members or both"),
+        ("key: a, size: 10", "schema.e.size: found '10', expected a size with its unit"),
+        ("key: a, size: {members: 0}", "schema.e.size.members: found '0', expected a whole number from 1"),
+        ("key: a, tll: 5m", "schema.e.tll: found an unknown key, expected one of key, type, ttl, size, about, app"),
+        ("key: a, app: nobody", "schema.e.app: found 'nobody', expected an app"),
+    ],
+)
+def test_what_is_wrong_is_told(body: str, said: str) -> None:
+    assert said in problem(body)
+
+
+def test_patterns_that_do_not_settle_whose_a_key_is() -> None:
+    found = problems("""
+        schema:
+          Bad: {key: "x"}
+          one: {key: "a:{x}"}
+          two: {key: "a:{y}"}
+          words: {key: "{e:p|q}"}
+          p: {key: p}
+          q: {key: q}
+        rules: {}
+        """)
+    assert len(found) == 3
+    assert "schema.Bad: found 'Bad', expected a name of small letters" in found[0]
+    assert "schema.two.key: found 'a:{y}', expected a pattern that is more or less specific than that of" in found[1]
+    assert found[1].endswith("policy.yaml:5): both match a:b")
+    assert "schema.words.key: found '{e:p|q}', expected a pattern that owns some key; more specific ones" in found[2]
+    intricate = "".join(f'  {letter}: {{key: "{{x}}{letter}{{y}}:{letter}"}}\n' for letter in "abcdefghijklmnopq")
+    assert "expected patterns that need at most 50000 states" in problems("schema:\n" + intricate + "rules: {}")[0]
+
+
+def test_a_rule_about_a_schema_needs_one() -> None:
+    expected = "rules.types.schema: found a rule about the schema, expected a schema, which this policy has not"
+    assert problems("rules: {types: {schema: type}}") == [expected]
+    assert "rules.types.schema: found 'typ', expected one of type" in problems("rules: {types: {schema: typ}}")[0]
+
+
+def test_teams_add_their_keys(tmp_path: Path) -> None:
+    files = {
+        "main.yaml": """
+            keyrail: 1
+            include: [apps/*.yaml]
+            apps:
+              cart: {match: {user: cart}}
+              shop: {match: {user: shop}}
+            schema: {other: {key: "{any...}", app: shop}}
+            rules: {}
+            """,
+        "apps/cart.yaml": """
+            app: cart
+            schema: {page: {key: "cart:{path...}"}}
+            """,
+        "apps/shop.yaml": """
+            app: shop
+            schema: {page: {key: "shop:{path...}"}}
+            """,
+    }
+    found = policy_files(tmp_path, files)
+    assert [entry.title for entry in found.schema.entries] == ["shop's other", "cart's page", "shop's page"]
+    files["apps/shop.yaml"] = """
+        app: shop
+        schema: {page: {key: "cart:{path...}", app: cart}}
+        """
+    with pytest.raises(PolicyError) as caught:
+        policy_files(tmp_path, files)
+    told = [str(each).removeprefix(str(tmp_path)) for each in caught.value.problems]
+    assert len(told) == 2
+    assert told[0].startswith("/apps/shop.yaml:3: schema.page.app: found an unknown key")
+    assert "schema.page.key: found 'cart:{path...}', expected a pattern that is more or less specific" in told[1]
+    assert "than that of cart's page" in told[1]
+
+
+def test_names_are_unique_within_what_one_app_owns(tmp_path: Path) -> None:
+    schema = 'schema: {page: {key: "%s"}}'
+    files = {
+        "main.yaml": "keyrail: 1\ninclude: [more.yaml]\nrules: {}\n" + schema % "a",
+        "more.yaml": schema % "b",
+    }
+    with pytest.raises(PolicyError, match=r"more.yaml:1: schema.page: found a second time, expected each name once"):
+        policy_files(tmp_path, files)
+
+
+def test_a_rule_reads_the_schema() -> None:
+    bound = compiled(SCHEMA + "rules: {types: {schema: type, applies_to: all, mode: enforce}}")
+    for text, passes in (("LPUSH cart:1 x", False), ("GET cart:1", False), ("HGET cart:1 f", True), ("GET x", True)):
+        assert (bound.judge(command(text), context()).verdict == PASS) is passes, text
