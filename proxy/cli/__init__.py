@@ -3,6 +3,7 @@
 serve.py    run the proxy
 check.py    validate policies and run their tests
 explain.py  show what a policy does with a command
+policy.py   the JSON Schema of policies
 line.py     parsing that fails with one line
 tour.py     what `serve --embedded` suggests to try
 """
@@ -10,7 +11,7 @@ tour.py     what `serve --embedded` suggests to try
 from collections.abc import Sequence
 
 from proxy import __version__
-from proxy.cli import check, explain, serve
+from proxy.cli import check, explain, policy, serve
 from proxy.cli.line import LineParser
 from proxy.form import FORM
 
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve.add_verb(verbs)
     check.add_verb(verbs)
     explain.add_verb(verbs)
+    policy.add_verb(verbs)
     parsed = parser.parse_args(arguments)
     verb: serve.Verb = parsed.run
     return verb(parsed)

@@ -12,6 +12,9 @@
     references.py    names that point from one part of a policy to another
     precedence.py    which mode a rule has for whom
     contradictions.py   what rules of one policy may not say together
+    explain.py       what a policy does with a command, and why
+    expectations.py  the tests that a policy carries
+    json_schema.py   what the readers take, for editors; sketch.py is how that is found out
     compile.py       Policy + command table -> CompiledPolicy: the plan, and the judgement behind it
 
 The packaged policies are YAML files like anyone's; ``packaged`` says where they are.

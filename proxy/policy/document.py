@@ -57,8 +57,14 @@ def read_document(path: Path, first: bool, problems: Problems) -> Document:
     value = read_yaml(path, problems)
     fields = None if value is None else read_fields(value, problems)
     document = Document(str(path))
-    if fields is None:
-        return document
+    if fields is not None:
+        read_sections(document, fields, first)
+    return document
+
+
+def read_sections(document: Document, fields: Fields, first: bool) -> None:
+    """Read what stands in a file."""
+    problems = fields.problems
     _check_version(fields, first)
     if not first and "app" in fields:
         document.app = fields.read("app", read_word, "")
@@ -80,7 +86,6 @@ def read_document(path: Path, first: bool, problems: Problems) -> Document:
     if tests is not None:
         document.tests = read_tests(tests, document.app, problems) or ()
     fields.finish()
-    return document
 
 
 def _check_platform(fields: Fields) -> bool:

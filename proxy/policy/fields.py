@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from proxy.policy import yaml_source
 from proxy.policy.errors import Where, shown
+from proxy.policy.sketch import ListSketch, MappingSketch, TextSketch, note
 from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
 
 T = TypeVar("T")
@@ -41,6 +42,8 @@ class Fields:
     def take(self, key: str) -> Value | None:
         """The value of a key, if it is there."""
         self._known.append(key)
+        if isinstance(self._mapping, MappingSketch):
+            return self._mapping.take(key)
         return self._mapping.entries.get(key)
 
     def read(self, key: str, read: Callable[[Value, Problems], T | None], default: T) -> T:
@@ -82,6 +85,8 @@ class Fields:
 
 def read_mapping(value: Value, problems: Problems) -> yaml_source.Mapping | None:
     """A mapping."""
+    if isinstance(value, TextSketch | ListSketch):
+        return MappingSketch(value.node, value.mode)
     if isinstance(value, yaml_source.Mapping):
         return value
     problems.unexpected(value, "a mapping")
@@ -96,6 +101,7 @@ def read_fields(value: Value, problems: Problems) -> Fields | None:
 
 def read_list(value: Value, problems: Problems) -> tuple[Scalar, ...] | None:
     """A list of at least one piece of text."""
+    note(value, type="array", items={"type": ["string", "number"]}, minItems=1)
     if not isinstance(value, Sequence) or not value.items:
         problems.unexpected(value, "a list such as [A, B]")
         return None
@@ -112,6 +118,7 @@ def choice(choices: Mapping[str, T]) -> Callable[[Value, Problems], T | None]:
     """One of a few words."""
 
     def read(value: Value, problems: Problems) -> T | None:
+        note(value, enum=[_as_editors_take_it(word) for word in choices])
         if isinstance(value, Scalar) and value.text in choices:
             return choices[value.text]
         problems.unexpected(value, f"one of {', '.join(choices)}")
@@ -120,7 +127,12 @@ def choice(choices: Mapping[str, T]) -> Callable[[Value, Problems], T | None]:
     return read
 
 
+def _as_editors_take_it(word: str) -> str | int | bool:
+    return word == "true" if word in {"true", "false"} else int(word) if word.isdigit() else word
+
+
 def _scan(value: Value, pattern: re.Pattern[str], expected: str, problems: Problems) -> re.Match[str] | None:
+    note(value, type=["string", "integer"], pattern=f"^(?:{pattern.pattern})$")
     match = pattern.fullmatch(value.text) if isinstance(value, Scalar) else None
     if match is None:
         problems.unexpected(value, expected)
@@ -132,6 +144,8 @@ def integer(least: int, most: int) -> Callable[[Value, Problems], int | None]:
     expected = f"a whole number from {least} to {most}"
 
     def read(value: Value, problems: Problems) -> int | None:
+        if note(value, type="integer", minimum=least, maximum=most):
+            return None
         match = _scan(value, _INTEGER, expected, problems)
         if match is None:
             return None
@@ -183,6 +197,7 @@ def read_span(value: Value, problems: Problems) -> Span | None:
 
 def read_line(value: Value, problems: Problems) -> str | None:
     """One line of words for people, which will stand in an error reply."""
+    note(value, type="string", maxLength=_LONGEST_TEXT)
     text = " ".join(value.text.split()) if isinstance(value, Scalar) else ""
     if text and text.isprintable() and len(text) <= _LONGEST_TEXT:
         return text

@@ -4,12 +4,14 @@ import difflib
 
 from proxy.commands.table import STANDARD, Spec
 from proxy.policy.fields import read_list
+from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Problems, Scalar, Value
 from proxy.rules.listing import entry_of
 
 
 def read_command(scalar: Scalar, problems: Problems) -> Spec | None:
     """A command of the standard table, named as people write it; a near miss is suggested."""
+    note(scalar, type="string")
     spec = STANDARD.find(scalar.text)
     if spec is None:
         _note_unknown(scalar, scalar.text.upper(), problems)
@@ -21,6 +23,7 @@ def read_listed(scalar: Scalar, problems: Problems) -> str | None:
 
     A name with a dot is a module's: the engine behind may have modules that no table knows.
     """
+    note(scalar, type="string")
     text = scalar.text
     if not (text.isascii() and text.isprintable()):
         problems.unexpected(scalar, "a command")

@@ -6,6 +6,7 @@ from proxy.policy.errors import shown
 from proxy.policy.fields import Fields, read_fields, read_line
 from proxy.policy.model import PolicyException
 from proxy.policy.sections.modes import read_mode
+from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
 
 
@@ -61,6 +62,7 @@ def _read_keys(value: Value, problems: Problems) -> str | None:
 
 
 def _read_day(value: Value, problems: Problems) -> date | None:
+    note(value, type="string", format="date")
     try:
         return date.fromisoformat(value.text if isinstance(value, Scalar) else "")
     except ValueError:

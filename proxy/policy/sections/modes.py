@@ -3,6 +3,7 @@
 import re
 
 from proxy.policy.model import Mode, Stage
+from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Problems, Scalar, Value
 
 _STAGE = re.compile(r"(off|audit|warn|enforce)(?: +(\d{1,2}(?:\.\d{1,2})?)%)?")
@@ -11,6 +12,7 @@ _EXPECTED = "off, audit, warn, enforce or enforce 10%"
 
 def read_stage(value: Value, problems: Problems) -> Stage | None:
     """A mode, for ``enforce`` with the share of keys that it is for."""
+    note(value, type="string", pattern=f"^(?:{_STAGE.pattern})$")
     match = _STAGE.fullmatch(value.text) if isinstance(value, Scalar) else None
     if match is None:
         problems.unexpected(value, _EXPECTED)

@@ -1,0 +1,26 @@
+"""A JSON Schema of policy files, for editors: what the readers themselves would take.
+
+Every reader is run on sketches (``proxy.policy.sketch``), so the schema cannot say anything that loading does not do.
+Where a reader checks more than a schema can say, its own words (what it expected) become the description.
+"""
+
+from typing import Any
+
+from proxy.policy.document import Document, read_sections
+from proxy.policy.fields import Fields
+from proxy.policy.guardrails import GUARDRAILS
+from proxy.policy.sketch import MODES, Expectations, MappingSketch, Node
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a policy file, an app's own included."""
+    node = Node()
+    node.field("app").note({"type": "string"})  # looked for, and not read, on a sketch
+    for mode in MODES:
+        read_sections(Document(""), Fields(MappingSketch(node, mode), Expectations()), True)
+    found = node.schema()
+    rule = found["properties"]["rules"]["additionalProperties"]
+    rule["oneOf"] = [{"required": [guardrail]} for guardrail in GUARDRAILS]
+    return {"$schema": _DIALECT, "title": "A policy of Keyrail", **found}
