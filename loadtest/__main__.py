@@ -6,11 +6,13 @@ import platform
 import shlex
 import signal
 import sys
+from pathlib import Path
 
-from loadtest import benchmark, kernel, memory, quick, report, targets
+from loadtest import benchmark, kernel, memory, quick, report, rules, targets
 from loadtest.benchmark import RunError
 from loadtest.processes import StartError
 
+_STRICT = targets.REPOSITORY / "policies" / "strict.yaml"
 _RESULTS = targets.REPOSITORY / "loadtest" / "results"
 
 
@@ -21,14 +23,17 @@ def main() -> int:
     for name, about in (
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
+        ("rules", "what each rule of a policy costs"),
     ):
         verb = verbs.add_parser(name, help=about)
         verb.add_argument("--keyrail", help="program to measure (default: the installed one, else this source tree)")
         verb.add_argument("--redis", default="redis-server", help="Redis to put behind it (default: %(default)s)")
-        if name == "quick":
+        if name in {"quick", "rules"}:
             verb.add_argument("--rounds", type=int, default=7, help="rounds (default: %(default)s)")
             verb.add_argument("--scale", type=float, default=1.0, help="length of each run (default: %(default)s)")
-        else:
+        if name == "rules":
+            verb.add_argument("--policy", type=Path, default=_STRICT, help="(default: policies/strict.yaml)")
+        if name == "memory":
             verb.add_argument("--connections", type=int, default=5000, help="(default: %(default)s)")
     chosen = parser.parse_args()
     # Whoever ends this program in the usual way also ends what it has started.
@@ -37,6 +42,8 @@ def main() -> int:
     try:
         if chosen.verb == "quick":
             _quick(program, chosen.redis, chosen.rounds, chosen.scale)
+        elif chosen.verb == "rules":
+            _rules(program, chosen.redis, chosen.policy, chosen.rounds, chosen.scale)
         else:
             _memory(program, chosen.redis, chosen.connections)
     except (RunError, StartError) as error:
@@ -61,6 +68,22 @@ def _quick(program: list[str], redis_program: str, rounds: int, scale: float) ->
         }
     page = report.markdown(samples, about)
     report.write(_RESULTS, f"quick-{form}", page, about, samples)
+    print(page)
+
+
+def _rules(program: list[str], redis_program: str, policy: Path, count: int, scale: float) -> None:
+    with rules.all_variants(redis_program, program, policy) as (redis, ways):
+        samples = list(rules.rounds(redis, ways, count, scale, _say))
+    form = ways[0].about
+    about = {
+        "Keyrail": f"{form}, one worker, the rules of {policy.name}, each alone and all together",
+        **_machine(),
+        "load": f"{quick.CLIENTS} clients, 64-byte values, {count} rounds",
+        "SET": "bare to a policy that gives it a lifetime, with EX to the others",
+        "again": f"python -m loadtest rules --policy policies/{policy.name} --rounds {count} --scale {scale:g}",
+    }
+    page = report.rules_markdown(samples, about)
+    report.write(_RESULTS, f"rules-{policy.stem}-{form}", page, about, samples)
     print(page)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from loadtest.memory import Finding
 from loadtest.quick import Sample
+from loadtest.rules import NO_RULE
 from loadtest.targets import DIRECT, KEYRAIL_BENCH, KEYRAIL_NONE, NUTCRACKER
 
 Figure = Callable[[Sample], float]
@@ -143,6 +144,27 @@ def _row(target: str, rows: Sequence[Sample]) -> str:
     if target == DIRECT:
         cells[3] = "–"
     return f"| {target} | {' | '.join(cells)} |"
+
+
+def rules_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+    """The report on what rules cost, beside the same policy without any."""
+    lines = ["# What rules cost", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    lines += ["Medians of the rounds, with the least and the most of them; ratios are taken within a round.", ""]
+    for workload, pipeline in dict.fromkeys((sample.workload, sample.pipeline) for sample in samples):
+        rows = [sample for sample in samples if (sample.workload, sample.pipeline) == (workload, pipeline)]
+        without = {row.round: row for row in rows if row.target == NO_RULE}
+        lines += [f"## {workload}, P={pipeline}", "", "| | throughput, of the one without rules | proxy CPU, more µs |"]
+        lines += ["|---|---|---|"]
+        for name in dict.fromkeys(row.target for row in rows if row.target != NO_RULE):
+            own = [row for row in rows if row.target == name]
+            kept = spread([row.rate / without[row.round].rate for row in own])
+            more = spread([row.proxy_cpu - without[row.round].proxy_cpu for row in own])
+            lines.append(
+                f"| {name} | {kept.median:.2f} ({kept.least:.2f}–{kept.most:.2f}) "
+                f"| {more.median:+.2f} ({more.least:+.2f} – {more.most:+.2f}) |"
+            )
+        lines.append("")
+    return "\n".join(lines)
 
 
 def memory_markdown(findings: Sequence[Finding], about: Mapping[str, str]) -> str:

@@ -27,11 +27,8 @@ class Target:
     port: int
     pid: int | None
     about: str
-
-    @property
-    def stamps_lifetimes(self) -> bool:
-        """A SET without a lifetime gets one on the way."""
-        return self.name == KEYRAIL_BENCH
+    stamps_lifetimes: bool = False
+    """A SET without a lifetime gets one on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +96,4 @@ def keyrail(name: str, program: list[str], redis: Redis, policy: str, *extra: st
         form = next((form for form in ("compiled", "plain") if form in ready), None)
         if form is None:
             raise StartError(f"{name}: the ready line names neither compiled nor plain: {ready}")
-        yield Target(name, port, proxy.pid, form)
+        yield Target(name, port, proxy.pid, form, stamps_lifetimes=name == KEYRAIL_BENCH)

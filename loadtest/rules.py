@@ -1,0 +1,78 @@
+"""``rules``: what each rule of a policy costs, alone and all together, beside the same policy without any.
+
+GET and SET at P=16. A bare SET is sent to a policy that gives it a lifetime, and ``SET … EX`` to the others, so that
+Redis does the same work for all of them.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import redis as redis_py
+import yaml
+
+from loadtest import targets, workloads
+from loadtest.quick import Sample, Workload, measure
+from loadtest.targets import Redis, Target
+
+NO_RULE = "no rule"
+ALL_RULES = "all rules"
+WORKLOADS = [Workload("GET", 16, 400_000), Workload("SET", 16, 400_000)]
+
+_OF_RULES = ("tests", "rollout", "exceptions")
+"""Sections that name rules, which may not be there in a variant."""
+
+
+def variants(text: str) -> dict[str, str]:
+    """The policy without rules, with each of its rules alone, and with all of them; every rule enforced."""
+    policy: dict[str, Any] = yaml.load(text, yaml.BaseLoader)  # noqa: S506  it makes text of every scalar
+    rules: dict[str, Any] = policy["rules"]
+    rest = {key: value for key, value in policy.items() if key not in {"rules", *_OF_RULES}}
+    rest["defaults"] = {**rest.get("defaults", {}), "mode": "enforce"}
+    for rule in rules.values():
+        rule.pop("mode", None)
+    chosen = {NO_RULE: {}, **{name: {name: rule} for name, rule in rules.items()}, ALL_RULES: rules}
+    return {name: yaml.safe_dump({**rest, "rules": some}, sort_keys=False) for name, some in chosen.items()}
+
+
+@contextlib.contextmanager
+def all_variants(redis_program: str, keyrail_program: list[str], policy: Path) -> Iterator[tuple[Redis, list[Target]]]:
+    """A Redis and a Keyrail in front of it for each variant, started and preloaded, ended with the block."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
+        redis = stack.enter_context(targets.redis_server(folder, redis_program))
+        with redis_py.Redis(port=redis.port, protocol=2) as connection:
+            workloads.preload(connection)
+        found = []
+        for number, (name, text) in enumerate(variants(policy.read_text(encoding="utf-8")).items()):
+            file = folder / f"{number}.yaml"
+            file.write_text(text, encoding="utf-8")
+            target = stack.enter_context(targets.keyrail(name, keyrail_program, redis, str(file)))
+            found.append(_as_it_is(redis, target))
+        yield redis, found
+
+
+def _as_it_is(redis: Redis, target: Target) -> Target:
+    """The target, with what it does to a bare SET."""
+    key = f"{workloads.SET_PREFIX}check"
+    with redis_py.Redis(port=redis.port, protocol=2) as straight, redis_py.Redis(port=target.port, protocol=2) as way:
+        way.set(key, workloads.VALUE)
+        return Target(target.name, target.port, target.pid, target.about, int(str(straight.ttl(key))) > 0)
+
+
+def rounds(
+    redis: Redis, ways: Sequence[Target], count: int, scale: float, say: Callable[[str], None]
+) -> Iterator[Sample]:
+    """``count`` rounds; in each both workloads run on every variant, which take turns in being first."""
+    for number in range(count):
+        for workload in WORKLOADS:
+            turn = number % len(ways)
+            for target in (*ways[turn:], *ways[:turn]):
+                sample = measure(redis, target, workload, number, scale)
+                say(
+                    f"round {number + 1}/{count}  {workload.name} P={workload.pipeline}  {target.name}: "
+                    f"{sample.rate:,.0f}/s, {sample.proxy_cpu:.2f} + {sample.redis_cpu:.2f} µs"
+                )
+                yield sample
