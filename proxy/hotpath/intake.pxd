@@ -8,8 +8,8 @@ from proxy.hotpath.plan cimport Plan
 from proxy.wire.request cimport Limits, Request
 
 cdef int _TAKEN, _WAIT, _ENDED
-cdef int APPEND, JUDGE, PASS, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
-cdef int _SPECIAL, _STALLED, _ASSEMBLE
+cdef int APPEND, JUDGE, PASS, REFUSE, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
+cdef int _SPECIAL, _STALLED, _REFUSED, _ASSEMBLE
 
 
 cdef class Terms:

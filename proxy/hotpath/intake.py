@@ -3,8 +3,8 @@
 
 One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
 slice of the client's own bytes and one ledger entry with a count, submitted to the ledger that the session chose. A
-command that is rewritten by a closed operation stays in the run, with its pieces replaced. Everything else stops the
-run and goes to the session:
+command that is rewritten by a closed operation stays in the run, with its pieces replaced. A command that the plan
+refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the session:
 
     handle(command_id, data, request)   a command to judge or to route
     handle_inline(words, size)          an inline command, taken apart
@@ -26,7 +26,7 @@ from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.ledger import Creditor, Ledger
-from proxy.hotpath.plan import APPEND, JUDGE, PASS, Plan
+from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
 from proxy.wire.inline import split_inline
 from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Limits, Request
 
@@ -40,6 +40,7 @@ ENDED = _ENDED
 
 _SPECIAL = 10
 _STALLED = 11
+_REFUSED = 12
 
 _ASSEMBLE = 16384
 
@@ -198,6 +199,8 @@ class Intake(Creditor):
             end = request.end
             if code == _SPECIAL:
                 outcome = self.handle(self.command_id, data, request)
+            elif code == _REFUSED:
+                self.refuse(self.terms.plan.error)
             elif code == EMPTY:
                 outcome = _TAKEN
             elif code == INLINE:
@@ -240,7 +243,7 @@ class Intake(Creditor):
                 break
             command_id = terms.lookup.find(request)
             self.command_id = command_id
-            if not direct or simple[command_id] == 0:
+            if not direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
                 code = _SPECIAL
                 break
             if count >= budget:
@@ -249,6 +252,9 @@ class Intake(Creditor):
             decision = plan.decide(command_id, request, p, terms.keys, terms.counters)
             if decision == JUDGE:
                 code = _SPECIAL
+                break
+            if decision == REFUSE:
+                code = _REFUSED
                 break
             count += 1
             position = request.end
@@ -294,6 +300,10 @@ class Intake(Creditor):
 
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge and route the command that ``request`` holds."""
+        raise AssertionError("the session decides")
+
+    def refuse(self, error: bytes) -> None:
+        """Answer a command with this error."""
         raise AssertionError("the session decides")
 
     def handle_inline(self, words: list[bytes], size: int) -> int:

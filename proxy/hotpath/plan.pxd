@@ -6,7 +6,7 @@ from proxy.hotpath.entries cimport EntryProgram
 from proxy.wire.request cimport Request
 
 
-cdef int _PASS, _APPEND, _SWAP, _JUDGE
+cdef int _PASS, _APPEND, _SWAP, _JUDGE, _REFUSE
 cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _OP_LIMIT, _OP_ENTRIES, _OP_APPEND_BY_ENTRY, _WRITES
 
 
@@ -52,12 +52,16 @@ cdef class Plan:
     cdef public list entry_programs
     cdef public list entry_appendings
     cdef public list known_entry_programs
+    cdef public list errors
     cdef public list known_programs
     cdef public bytes header
     cdef public bytes suffix
     cdef public bytes name
+    cdef public bytes error
     cdef public long long[::1] changed
 
+    @cython.locals(error=bytes)
+    cpdef bint refuses(self, int command_id) except -1
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                      Counters counters) except -1

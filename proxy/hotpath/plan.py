@@ -7,8 +7,9 @@ costs one look-up. ``decide`` answers for one scanned request:
 - PASS: forward the bytes as they are;
 - APPEND: forward them with ``suffix`` behind, under the ``header`` for so many arguments (a default TTL);
 - SWAP: forward them under ``name`` (DEL as UNLINK);
-- JUDGE: only a rule's own ``judge`` can tell. Everything that a rule would refuse, warn of or count ends here, so this
-  file holds no decision that ``judge`` does not confirm: it only recognises the requests that surely pass.
+- REFUSE: answer ``error``, whatever the arguments are and whoever sends them;
+- JUDGE: only a rule's own ``judge`` can tell. Everything else that a rule would refuse, warn of or count ends here, so
+  this file holds no decision that ``judge`` does not confirm: it only recognises what is surely so.
 
 Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments)
 that joins all naming rules for the command. Where the policy has a schema, one more pass finds the entry that owns the
@@ -32,10 +33,12 @@ _PASS = 0
 _APPEND = 1
 _SWAP = 2
 _JUDGE = 3
+_REFUSE = 4
 PASS = _PASS
 APPEND = _APPEND
 SWAP = _SWAP
 JUDGE = _JUDGE
+REFUSE = _REFUSE
 
 _OP_JUDGE = 1
 _OP_COUNT = 2
@@ -138,7 +141,7 @@ class Appending:
 class Plan:
     """The operations of every command id below ``commands``; built by a policy's rules, then only read.
 
-    ``changed`` counts, by command id, the requests that the plan has changed by itself.
+    ``changed`` counts, by command id, the requests that the plan has changed or refused by itself.
     """
 
     def __init__(self, commands: int) -> None:
@@ -146,6 +149,7 @@ class Plan:
         self.programs: list[NameProgram | None] = [None] * commands
         self.appendings: list[Appending | None] = [None] * commands
         self.names = [b""] * commands
+        self.errors = [b""] * commands
         self.most_bytes = array("q", bytes(8 * commands))
         self.most_arguments = array("q", bytes(8 * commands))
         self.entry_programs: list[EntryProgram | None] = [None] * commands
@@ -155,6 +159,7 @@ class Plan:
         self.header = b""
         self.suffix = b""
         self.name = b""
+        self.error = b""
         self.changed = array("q", bytes(8 * commands))
 
     def judge_always(self, command_id: int) -> None:
@@ -227,13 +232,27 @@ class Plan:
         self.operations[command_id] |= _OP_SWAP
         self.names[command_id] = b"$%d\r\n%b\r\n" % (len(name), name)
 
+    def refuse(self, command_id: int, error: bytes) -> None:
+        """Answer every request of this command with ``error``, a whole reply: its judgement is known."""
+        self.operations[command_id] |= _OP_JUDGE
+        self.errors[command_id] = error
+
+    def refuses(self, command_id: int) -> bool:
+        """Whether every request of this command is refused."""
+        error = self.errors[command_id]
+        return len(error) > 0
+
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
-        """PASS, APPEND, SWAP or JUDGE; ``header`` and ``suffix``, or ``name``, say how it goes out."""
+        """What to do; ``header`` and ``suffix``, ``name``, or ``error`` say how."""
         operation = self.operations[command_id]
         if operation == 0:
             return _PASS
         if operation & _OP_JUDGE:
-            return _JUDGE
+            if not self.refuses(command_id):
+                return _JUDGE
+            self.error = self.errors[command_id]
+            self.changed[command_id] += 1
+            return _REFUSE
         if operation & _OP_LIMIT and (
             request.end - request.start > self.most_bytes[command_id] or request.argc > self.most_arguments[command_id]
         ):

@@ -83,9 +83,9 @@ class CompiledPolicy:
     """A policy bound to a command table, for the clients of one app.
 
     `plan` runs on the hot path. `needs` are the commands that rewrites send in place of the client's own.
-    `lowered` maps each command id that the plan may change by itself to the hits that one such change stands
-    for. `app` is what the clients are counted as. With `follows_slots`, rules want to know in which hash slot the
-    keys of a transaction lie.
+    `lowered` maps each command id that the plan may change or refuse by itself to the hits that one such act
+    stands for. `app` is what the clients are counted as. With `follows_slots`, rules want to know in which hash
+    slot the keys of a transaction lie.
     """
 
     def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
@@ -107,10 +107,9 @@ class CompiledPolicy:
                 plan.count_keys(spec.id)
             lowering = _lower_command(spec, self.steps)
             lowering.apply(spec.id, plan, programs)
-            if lowering.changes:
-                lowered[spec.id] = tuple(
-                    Hit(self.steps[i].rule.name, self.steps[i].mode, "rewritten") for i in lowering.acts
-                )
+            what = lowering.does
+            if what is not None:
+                lowered[spec.id] = tuple(Hit(self.steps[i].rule.name, self.steps[i].mode, what) for i in lowering.acts)
         return plan, lowered
 
     def judge(self, command: Command, context: Context, witness: Witness | None = None) -> Decision:
@@ -222,11 +221,11 @@ def needs_of(policy: Policy, table: Table) -> frozenset[str]:
 def _lower_command(spec: Spec, steps: tuple[Step, ...]) -> Lowering:
     lowering = Lowering(spec)
     for step in steps:
-        if not lowering.judged and step.rule.touches(lowering.spec):
+        if not lowering.settled and step.rule.touches(lowering.spec):
             lowering.enforced = step.enforced
-            changed = lowering.changes
+            did = lowering.does
             step.rule.lower(lowering.spec, lowering)
-            if lowering.changes and not changed:
+            if did is None and lowering.does is not None:
                 lowering.acts.append(step.place)
     return lowering
 

@@ -57,6 +57,11 @@ class Listing:
         """Whether every request of this command is in the list."""
         return any(not entry.words for entry in self._by_id.get(spec.id, ()))
 
+    def always(self, spec: Spec) -> Entry | None:
+        """The entry that every request of this command falls under; None where its arguments tell."""
+        entries = self._by_id.get(spec.id)
+        return None if entries is None or entries[0].words else entries[0]
+
     def find(self, command: Command) -> Entry | None:
         """The entry that a request falls under, the one with most words first."""
         return self._search(command.spec, command.argv, cut=False)

@@ -2,13 +2,13 @@
 
 A plan may be stricter than the rules, never laxer: what it does not pass, append to or swap goes to
 ``judge``, which knows. So two naming rules become one check that is as strict as both, and whatever does not
-fit together is judged. An operation that changes the command counts only for a rule that is enforced; in any
-other mode the command is judged, to be counted.
+fit together is judged. An operation that changes or refuses the command counts only for a rule that is
+enforced; in any other mode the command is judged, to be counted.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from proxy.commands.table import Spec
 from proxy.hotpath.automaton import Automaton
@@ -132,6 +132,7 @@ class Lowering:
         "_appends",
         "_arguments",
         "_entries",
+        "_error",
         "_judged",
         "_names",
         "_size",
@@ -147,6 +148,7 @@ class Lowering:
         self.enforced = False
         self.acts: list[int] = []
         self._judged = False
+        self._error = b""
         self._names: NameCheck | None = None
         self._entries: EntryCheck | None = None
         self._appends: tuple[Append | None, ...] = ()
@@ -156,18 +158,27 @@ class Lowering:
         self._arguments = UNLIMITED
 
     @property
-    def judged(self) -> bool:
-        """Whether the command always takes the slow way."""
-        return self._judged
+    def settled(self) -> bool:
+        """Whether no later rule has a say: the command is always refused, or always takes the slow way."""
+        return self._judged or bool(self._error)
 
     @property
-    def changes(self) -> bool:
-        """Whether the plan itself changes the command."""
-        return not self._judged and self._changed()
+    def does(self) -> Literal["refused", "rewritten"] | None:
+        """What the plan itself does about the command, in the words of a hit."""
+        if self._judged:
+            return None
+        return "refused" if self._error else "rewritten" if self._changed() else None
 
     def judge(self) -> None:
         """Judge every such command."""
         self._judged = True
+
+    def refuse(self, error: bytes) -> None:
+        """Answer every such command with this error, which depends on nothing but the command's name."""
+        if not self.enforced or self._checked() or self._changed():
+            self._judged = True
+        else:
+            self._error = error
 
     def check_names(self, check: NameCheck) -> None:
         """Judge the command if one of its keys fails the check."""
@@ -223,6 +234,10 @@ class Lowering:
         else:
             self._swap = self.spec = target
 
+    def _checked(self) -> bool:
+        limited = self._size < UNLIMITED or self._arguments < UNLIMITED
+        return limited or self._names is not None or self._entries is not None
+
     def _changed(self) -> bool:
         return self._append is not None or self._swap is not None or any(self._appends)
 
@@ -230,6 +245,9 @@ class Lowering:
         """Write the operations into the plan. `programs` holds the checks that are in it already."""
         if self._judged:
             plan.judge_always(command_id)
+            return
+        if self._error:
+            plan.refuse(command_id, self._error)
             return
         for check in (self._names, self._entries):
             if check is not None and check not in programs:

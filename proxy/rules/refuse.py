@@ -56,17 +56,24 @@ class Refusal:
         entry = self._refused.find(command)
         if entry is None or self._allowed.find(command) is not None:
             return PASS
-        return self._refuse(command, entry)
+        if command.spec.id:
+            return self._refuse(command.spec, entry)
+        why, instead = self._words(entry.text, entry)
+        return refusal_of_unknown(command, self.name, why, instead)
 
-    def _refuse(self, command: Command, entry: Entry) -> Refuse:
-        shown = entry.text if entry.words or not command.spec.id else command.spec.display
+    def _refuse(self, spec: Spec, entry: Entry) -> Refuse:
+        why, instead = self._words(entry.text if entry.words else spec.display, entry)
+        return refusal_of(spec, self.name, why, instead)
+
+    def _words(self, shown: str, entry: Entry) -> tuple[str, str]:
         because = self._wording.because
         why = f"{shown} is refused because {because}" if because else f"{shown} is refused by this policy"
-        instead = self._wording.instead or _INSTEAD.get(entry.text, _INSTEAD_OF_OTHERS)
-        if not command.spec.id:
-            return refusal_of_unknown(command, self.name, why, instead)
-        return refusal_of(command.spec, self.name, why, instead)
+        return why, self._wording.instead or _INSTEAD.get(entry.text, _INSTEAD_OF_OTHERS)
 
-    def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Refusals and their counting are judged."""
-        lowering.judge()
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """A refusal is known beforehand where it depends on no argument."""
+        entry = self._refused.always(spec)
+        if entry is None or self._allowed.touches(spec):
+            lowering.judge()
+        else:
+            lowering.refuse(self._refuse(spec, entry).error)

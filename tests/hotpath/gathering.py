@@ -83,6 +83,9 @@ class Client(Intake):
             self.log.append(("special", data[request.start : request.end]))
         return answer
 
+    def refuse(self, error: bytes) -> None:
+        self.log.append(("refused", error))
+
     def handle_inline(self, words: list[bytes], size: int) -> int:
         answer = self.answer()
         if answer == WAIT:

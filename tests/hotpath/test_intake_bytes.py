@@ -17,15 +17,21 @@ from tests.hotpath.gathering import ANY_TTL, LETTERS, Client, command_id, cuts, 
 # Rewritten commands within runs
 
 
+DENIED = b"-DENIED keyrail/rule: no\r\n"
+
+
 def rewriting() -> Plan:
     plan = Plan(len(STANDARD.specs))
     plan.append(command_id("SET"), 3, 2, [ANY_TTL], [b"EX", b"KEEPTTL"])
     plan.swap_name(command_id("DEL"), b"UNLINK")
     plan.judge_always(command_id("INCR"))
+    plan.refuse(command_id("KEYS"), DENIED)
+    plan.refuse(command_id("GETDEL"), DENIED)
     names = plan.add_names(LETTERS, 1, 20, ord(":"), 2, 3, READS | WRITES, False)
     plan.check_names(command_id("GET"), names)
     plan.count_keys(command_id("GET"))
     plan.count_keys(command_id("DEL"))
+    plan.count_keys(command_id("GETDEL"))
     return plan
 
 
@@ -42,20 +48,45 @@ REWRITES: dict[bytes, bytes | None] = {
     pack("DEL"): pack("DEL"),
     pack("INCR", "k"): None,
     pack("HGET", "h", "f"): pack("HGET", "h", "f"),
+    pack("KEYS", "*"): DENIED,
+    pack("getdel", "k"): DENIED,
+    pack("GETDEL"): DENIED,
 }
+
+
+def event_of(sent: bytes) -> tuple[Any, ...]:
+    becomes = REWRITES[sent]
+    if becomes is None:
+        return ("special", sent)
+    return ("refused", DENIED) if becomes is DENIED else ("run", becomes, 1)
 
 
 @pytest.mark.parametrize("sent", REWRITES)
 def test_a_rewritten_command_stays_in_its_run(sent: bytes) -> None:
     around = pack("HGET", "h", "f")
     for pieces in cuts(around + sent + around):
-        becomes = REWRITES[sent]
-        expected = (
-            [("run", around, 1), ("special", sent), ("run", around, 1)]
-            if becomes is None
-            else [("run", around + becomes + around, 3)]
-        )
+        expected = joined([("run", around, 1), event_of(sent), ("run", around, 1)])
         assert outcome(Client(rewriting()), pieces) == expected
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_what_is_refused_whatever_it_says_is_answered_in_its_place(direct: bool) -> None:
+    client = Client(rewriting())
+    client.direct = direct
+    client.receive(pack("KEYS", "*") * 2)
+    assert client.log == ([("refused", DENIED)] if direct else [("special", pack("KEYS", "*"))]) * 2
+    assert client.terms.plan.changed[command_id("KEYS")] == 2 * direct
+
+
+def test_a_client_that_does_not_take_its_refusals_is_not_read_on() -> None:
+    class Full(Client):
+        def refuse(self, error: bytes) -> None:
+            super().refuse(error)
+            self.full = True
+
+    client = Full(rewriting())
+    client.receive(pack("KEYS", "*") * 2)
+    assert (client.log, client.unread(), client.is_paused()) == ([("refused", DENIED)], len(pack("KEYS", "*")), True)
 
 
 programs = st.lists(st.sampled_from([*REWRITES, pack("CLIENT", "ID"), b"PING\r\n", b"*0\r\n", b"\n"]), max_size=25)
@@ -84,8 +115,8 @@ def test_no_byte_is_lost_or_doubled(program: list[bytes], sizes: list[int], wind
     for sent in program:
         if sent == b"PING\r\n":
             expected.append(("inline", [b"PING"], 6))
-        elif sent in REWRITES and (becomes := REWRITES[sent]) is not None:
-            expected.append(("run", becomes, 1))
+        elif sent in REWRITES:
+            expected.append(event_of(sent))
         elif sent.startswith(b"*") and sent != b"*0\r\n":
             expected.append(("special", sent))
     assert joined(client.log) == joined(expected)

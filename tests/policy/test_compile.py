@@ -131,6 +131,7 @@ def test_what_the_plan_does_by_itself_stands_for_hits() -> None:
     assert bound.lowered == {
         spec("DEL").id: (Hit("lazy", Mode.ENFORCE, "rewritten"),),
         spec("SET").id: (Hit("lifetimes", Mode.ENFORCE, "rewritten"),),
+        spec("KEYS").id: (Hit("no-keys", Mode.ENFORCE, "refused"),),
     }
     assert compiled(ALL % "audit").lowered == {}
 

@@ -1,6 +1,6 @@
-"""The plan never reaches another verdict than the rules: whatever it passes, appends to or swaps by itself, `judge`
-would pass, append to or swap, and would count as the same hits. And it is of use: what a policy is about most takes
-no judging."""
+"""The plan never reaches another verdict than the rules: whatever it passes, refuses, appends to or swaps by itself,
+`judge` would pass, refuse, append to or swap, and would count as the same hits. And it is of use: what a policy is
+about most takes no judging."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.plan import APPEND, JUDGE, PASS, SWAP
+from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, SWAP
 from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
 from proxy.policy.errors import Where
 from proxy.policy.load import load_policy, packaged
@@ -34,7 +34,7 @@ from proxy.rules.sizes import SizesSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.rules.unknown_commands import UnknownCommandsSettings
 from proxy.rules.verdict import PASS as PASSED
-from proxy.rules.verdict import Rewrite
+from proxy.rules.verdict import Refuse, Rewrite
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request
@@ -116,7 +116,11 @@ NAMES_SETTINGS = st.builds(
 )
 SCHEMA_SETTINGS = st.builds(SchemaTypeSettings, st.booleans(), st.booleans())
 SETTINGS: st.SearchStrategy[Settings] = (
-    st.builds(RefuseSettings, st.lists(st.sampled_from(("KEYS", "CONFIG", "CONFIG SET", "GET")), max_size=2).map(tuple))
+    st.builds(
+        RefuseSettings,
+        st.lists(st.sampled_from(("KEYS", "CONFIG", "CONFIG SET", "GET", "KEYS A", "KEYS EX")), max_size=2).map(tuple),
+        st.lists(st.sampled_from(("CONFIG GET", "KEYS A:B", "CONFIG SET A", "GET EX")), max_size=1).map(tuple),
+    )
     | st.just(ReplaceSettings((("DEL", "UNLINK"), ("SUBSTR", "GETRANGE"))))
     | st.builds(LifetimeSettings, st.integers(1, 1000), st.sampled_from((0.0, 0.1, 0.9)))
     | NAMES_SETTINGS
@@ -166,6 +170,8 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
     decision = bound.judge(given_command, context())
     if outcome == PASS:
         assert decision == Decision(PASSED)
+    elif outcome == REFUSE:
+        assert decision == Decision(Refuse(bound.plan.error), bound.lowered[given_command.spec.id])
     elif outcome != JUDGE:
         assert isinstance(decision.verdict, Rewrite)
         assert decision.verdict.edit is None
@@ -242,7 +248,9 @@ def test_a_joint_check_is_as_strict_as_the_stricter(
         ("MGET a:b c:d", PASS),
         ("MGET a:b c", JUDGE),
         ("PING", PASS),
-        ("KEYS *", JUDGE),
+        ("KEYS *", REFUSE),
+        ("config Set maxmemory 1", REFUSE),
+        ("CONFIG", PASS),
     ],
 )
 def test_what_a_policy_is_about_most_takes_no_judging(text: str, outcome: int) -> None:

@@ -68,7 +68,7 @@ def test_two_checks_pass_what_both_pass() -> None:
 def test_what_is_appended_depends_on_the_owner() -> None:
     appends = (append(b"other"), append(b"first"), None)
     bare = Lowered("SET", lambda lowering: lowering.append_by_entry(CHECK, appends))
-    assert bare.lowering.changes
+    assert bare.lowering.does == "rewritten"
     for text, outcome, suffix in (
         ("SET a:1 v", APPEND, b"first"),
         ("SET c:1 v", APPEND, b"other"),
@@ -88,13 +88,13 @@ def test_what_is_appended_depends_on_the_owner() -> None:
 
 def test_what_is_only_counted_is_judged_where_there_is_something_to_append() -> None:
     audited = Lowered("SET", lambda each: each.append_by_entry(CHECK, (None, append(b"x"), None)), enforced=False)
-    assert not audited.lowering.changes
+    assert audited.lowering.does is None
     assert [audited.decide(f"SET {key} v") for key in ("a:1", "b:1", "c:1")] == [JUDGE, PASS, PASS]
 
 
 def test_nothing_to_append_changes_nothing() -> None:
     nothing = Lowered("SET", lambda lowering: lowering.append_by_entry(CHECK, (None, None, None)))
-    assert not nothing.lowering.changes
+    assert nothing.lowering.does is None
     assert nothing.decide("SET a:1 v") == PASS
 
 

@@ -7,6 +7,7 @@ import pytest
 from proxy.commands.table import Lane
 from proxy.session.gate import PoolKey
 from proxy.session.poison import POISON
+from proxy.wire.request import Request
 from tests.policy.given import policy
 from tests.session.given import HOME, Client, Route, call, route_with
 
@@ -116,6 +117,42 @@ def test_a_refusal_takes_its_place_among_the_replies() -> None:
     assert heard.count(b"-DENIED") == 2
     route.upstream().answer(b"+b\r\n")
     assert client.heard() == b"+b\r\n"
+
+
+def test_passed_rewritten_and_refused_commands_keep_their_order_however_they_are_cut() -> None:
+    texts = ["GET a", "FLUSHALL", "SET k v", "SETNX k v", "flushall", "FLUSHALL async", "DEL a b", "PING", "flushALL"]
+    stream = b"".join(call(*text.split()) for text in texts)
+    wanted = [b"1", b"DENIED", b"2", b"3", b"DENIED", b"DENIED", b"4", b"5", b"DENIED"]
+    for cut in range(len(stream) + 1):
+        route = route_with(RULES)
+        client = Client(route)
+        client.send(stream[:cut])
+        client.send(stream[cut:])
+        sent = route.upstream().taken()
+        assert sent == b"".join(
+            (
+                call("GET", "a"),
+                call("SET", "k", "v", "EX", 300),
+                call("SET", "k", "v", "NX", "EX", 300),
+                call("UNLINK", "a", "b"),
+                call("PING"),
+            )
+        )
+        route.upstream().answer(b"+1\r\n+2\r\n+3\r\n+4\r\n+5\r\n")
+        assert [line[1:].split()[0] for line in client.heard().splitlines()] == wanted
+        assert (client.owed, client.local) == (0, 4)
+
+
+def test_a_refusal_that_is_decided_beforehand_is_counted_by_the_plan() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    bound = client.regime.policy
+    flushall = bound.table.lookup.find(Request.from_argv([b"flushall"]))
+    before = bound.plan.changed[flushall]
+    client.send(call("GET", "a") + call("FLUSHALL") * 3)
+    assert bound.plan.changed[flushall] == before + 3
+    assert [(hit.rule, hit.what) for hit in bound.lowered[flushall]] == [("no-flush", "refused")]
+    assert route.hits == []
 
 
 def test_rewritten_commands_and_their_replies() -> None:
