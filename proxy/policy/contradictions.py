@@ -14,14 +14,15 @@ from proxy.policy.yaml_source import Problems
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.listing import covered, entry_of
+from proxy.rules.names import NamesSettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
+from proxy.rules.rule import Settings
 from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.schema.entries import NO_SCHEMA
 
 _BEGINNINGS = ("MULTI", "WATCH")
-_ABOUT_THE_SCHEMA = (SchemaTypeSettings,)
 
 
 def find_contradictions(policy: Policy, problems: Problems) -> None:
@@ -41,8 +42,20 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
         )
     if policy.schema is NO_SCHEMA:
         for rule in rules:
-            if isinstance(rule.settings, _ABOUT_THE_SCHEMA):
-                _note(rule, "schema", "a rule about the schema", "a schema, which this policy has not", problems)
+            key = _asks_about_schema(rule.settings)
+            if key:
+                _note(rule, key, "a rule about the schema", "a schema, which this policy has not", problems)
+
+
+def _asks_about_schema(settings: Settings) -> str:
+    """The key under which a rule does so, if it does."""
+    match settings:
+        case SchemaTypeSettings():
+            return "schema"
+        case NamesSettings(in_schema=True):
+            return "names.in_schema"
+        case _:
+            return ""
 
 
 def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, PolicyRule]:

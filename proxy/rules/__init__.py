@@ -13,7 +13,7 @@
     schema_type.py  commands for another type than the schema gives a key
     one_slot.py   keys of several hash slots, as a cluster refuses them
     replace.py    commands that run under another name (DEL as UNLINK)
-    names.py      how keys may be named
+    names.py      how keys may be named; in_schema.py: and that the schema knows them
     sizes.py      how much one write may bring
     fan_out.py    how many keys one command may name
     ranges.py     how long a span of a collection may be

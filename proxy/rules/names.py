@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from proxy.commands.command import Command, Key
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
-from proxy.rules.lowering import UNLIMITED, Lowering, NameCheck
+from proxy.rules.in_schema import Membership
+from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Verdict, refusal
 
@@ -27,7 +28,10 @@ CHARACTERS: dict[str, bytes] = {
 
 @dataclass(frozen=True, slots=True)
 class NamesSettings:
-    """What a key's name must be like. Lengths are in bytes; a most of None is no limit."""
+    """What a key's name must be like. Lengths are in bytes; a most of None is no limit.
+
+    With `in_schema` it must match an entry of the schema, with `owned` one that is not another app's.
+    """
 
     characters: str = "any"
     min_length: int = 1
@@ -38,6 +42,8 @@ class NamesSettings:
     empty_segments: bool = True
     reads: bool = True
     writes: bool = True
+    in_schema: bool = False
+    owned: bool = False
 
     @property
     def counts_segments(self) -> bool:
@@ -53,9 +59,14 @@ class NamesSettings:
             return str(self.min_segments)
         return f"{self.min_segments} to {self.max_segments}"
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "Naming":
+    @property
+    def only_in_schema(self) -> bool:
+        """Whether the schema is all that it is about."""
+        return self == NamesSettings(reads=self.reads, writes=self.writes, in_schema=True, owned=self.owned)
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Naming":
         """The rule itself."""
-        return Naming(name, self, wording)
+        return Naming(name, self, wording, binding)
 
 
 class Naming:
@@ -63,7 +74,7 @@ class Naming:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: NamesSettings, wording: Wording) -> None:
+    def __init__(self, name: str, settings: NamesSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
         self._wording = wording
@@ -72,6 +83,11 @@ class Naming:
         self._counts_segments = settings.counts_segments
         self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
         self._max_segments = UNLIMITED if settings.max_segments is None else settings.max_segments
+        self._membership: Membership | None = None
+        self._schema_check: EntryCheck | None = None
+        if settings.in_schema:
+            self._membership = Membership(binding.schema, binding.app, settings.owned)
+            self._schema_check = self._membership.check(reads=settings.reads, writes=settings.writes)
         self._instead = wording.instead or _describe(settings)
 
     def touches(self, spec: Spec) -> bool:
@@ -81,13 +97,15 @@ class Naming:
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse for the first key that is not as it should be, else PASS."""
         settings = self._settings
-        for key in command.keys:
+        membership = self._membership
+        owners = () if membership is None else membership.schema.owners_of(command.keys)
+        for place, key in enumerate(command.keys):
             if not (settings.writes if key.write else settings.reads):
                 continue
             if command.length(key.index) != len(key.name):
                 fault = f"is {command.length(key.index)} bytes long, too long to be a name"
             else:
-                fault = self._fault(key)
+                fault = self._fault(key) or ("" if membership is None else membership.fault(owners[place]))
             if fault:
                 return self._refuse(key, fault)
         return PASS
@@ -120,8 +138,12 @@ class Naming:
         return refusal(self.name, f"the key in argument {key.index} {fault}{because}", self._instead)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """A check of the bytes, in every mode: a key that fails it is judged, to be refused or counted."""
+        """Checks of the bytes and of the owner, in every mode: what fails is judged, to be refused or counted."""
         settings = self._settings
+        if self._schema_check is not None:
+            lowering.check_entries(self._schema_check)
+        if settings.only_in_schema:
+            return  # which an empty key is not either
         lowering.check_names(
             NameCheck(
                 allowed=bytes(byte in self._allowed for byte in range(256)),
@@ -149,4 +171,6 @@ def _describe(settings: NamesSettings) -> str:
         wanted.append(f"{settings.characters} characters")
     if settings.max_length is not None:
         wanted.append(f"at most {settings.max_length} bytes")
+    if settings.in_schema:
+        wanted.append("a pattern of the schema")
     return f"name it with {', '.join(wanted)}" if wanted else "give it a name"

@@ -55,7 +55,7 @@ class KeyEntry:
     @property
     def title(self) -> str:
         """Its name as errors have it: with whose it is."""
-        return f"{self.app}'s {self.name}" if self.app else self.name
+        return f"{self.app}/{self.name}" if self.app else self.name
 
 
 Owner: TypeAlias = KeyEntry | None

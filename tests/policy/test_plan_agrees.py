@@ -90,8 +90,13 @@ COMMANDS = st.builds(
 
 SCHEMA = Schema(
     tuple(
-        KeyEntry(key, parse_pattern(key), key_type)
-        for key, key_type in (("a", "string"), ("a:{x}", "hash"), ("{x}:{y}:{z...}", None), ("{{a}}:{x:word}", "list"))
+        KeyEntry(key, parse_pattern(key), key_type, app=app)
+        for key, key_type, app in (
+            ("a", "string", ""),
+            ("a:{x}", "hash", ""),
+            ("{x}:{y}:{z...}", None, "other"),
+            ("{{a}}:{x:word}", "list", ""),
+        )
     )
 )
 
@@ -113,6 +118,8 @@ NAMES_SETTINGS = st.builds(
     empty_segments=st.booleans(),
     reads=st.booleans(),
     writes=st.booleans(),
+    in_schema=st.booleans(),
+    owned=st.booleans(),
 )
 SCHEMA_SETTINGS = st.builds(SchemaTypeSettings, st.booleans(), st.booleans())
 SETTINGS: st.SearchStrategy[Settings] = (

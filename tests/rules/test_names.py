@@ -6,7 +6,7 @@ import pytest
 from proxy.rules.names import NamesSettings, Naming
 from proxy.rules.rule import Wording
 from proxy.rules.verdict import PASS, Refuse
-from tests.rules.given import NO_WORDS, command, context, spec, streamed
+from tests.rules.given import BINDING, NO_WORDS, command, context, spec, streamed
 
 STANDARD_NAMES = NamesSettings(
     characters="printable-ascii", max_length=20, min_segments=2, max_segments=3, empty_segments=False
@@ -14,7 +14,7 @@ STANDARD_NAMES = NamesSettings(
 
 
 def said(settings: NamesSettings, text: str, *more: bytes, wording: Wording = NO_WORDS) -> str:
-    verdict = Naming("names", settings, wording).judge(command(text, *more), context())
+    verdict = Naming("names", settings, wording, BINDING).judge(command(text, *more), context())
     if verdict == PASS:
         return ""
     assert isinstance(verdict, Refuse)
@@ -75,7 +75,7 @@ def test_every_key_counts_and_nothing_else_does(text: str, argument: int) -> Non
 
 
 def test_channels_are_not_keys() -> None:
-    naming = Naming("names", STANDARD_NAMES, NO_WORDS)
+    naming = Naming("names", STANDARD_NAMES, NO_WORDS, BINDING)
     assert not naming.touches(spec("PUBLISH"))
     assert not naming.touches(spec("SPUBLISH"))
     assert naming.touches(spec("GET"))
@@ -93,13 +93,15 @@ def test_reads_and_writes_are_apart() -> None:
 
 
 def test_a_key_that_is_streamed_is_too_long_to_be_a_name() -> None:
-    verdict = Naming("names", NamesSettings(), NO_WORDS).judge(streamed([b"SET", b"", b"v"], 1, 2**21), context())
+    naming = Naming("names", NamesSettings(), NO_WORDS, BINDING)
+    verdict = naming.judge(streamed([b"SET", b"", b"v"], 1, 2**21), context())
     assert isinstance(verdict, Refuse)
     assert b"is 2097152 bytes long, too long to be a name" in verdict.error
 
 
 def test_a_value_that_is_streamed_is_no_name() -> None:
-    assert Naming("names", STANDARD_NAMES, NO_WORDS).judge(streamed([b"SET", b"a:1", b""], 2, 2**21), context()) == PASS
+    naming = Naming("names", STANDARD_NAMES, NO_WORDS, BINDING)
+    assert naming.judge(streamed([b"SET", b"a:1", b""], 2, 2**21), context()) == PASS
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def said(text: str, settings: SchemaTypeSettings = WRITES, wording: Wording = NO
 
 
 def test_the_refusal_says_what_belongs_there() -> None:
-    why = "LPUSH is for a list, and argument 1 belongs to checkout's cart, of type hash"
+    why = "LPUSH is for a list, and argument 1 belongs to checkout/cart, of type hash"
     assert said("LPUSH cart:1 x") == f"{why}; use a command for a hash"
     assert said("LPUSH cart:1 x", wording=Wording("it is ours", "ask us")) == f"{why}, and it is ours; ask us"
     assert said("ZUNIONSTORE cart:1 1 board:a").startswith("ZUNIONSTORE is for a zset, and argument 1 ")

@@ -9,6 +9,8 @@ _LONGEST_NAME = 65_535
 _ANY_NUMBER: Span = (1, None)
 ACCESS = {"all": (True, True), "reads": (True, False), "writes": (False, True)}
 """Whether a rule is for the keys that a command reads, and for those that it may write."""
+_IN_SCHEMA = {"true": False, "owned": True}
+"""Whether the schema's entry must be the client's own."""
 
 
 def read_names(value: Value, rule: Fields) -> NamesSettings | None:
@@ -31,6 +33,8 @@ def read_names(value: Value, rule: Fields) -> NamesSettings | None:
         empty_segments=fields.read("empty_segments", choice({"allow": True, "refuse": False}), segments is None),
         reads=reads,
         writes=writes,
+        in_schema="in_schema" in fields,
+        owned=fields.read("in_schema", choice(_IN_SCHEMA), False),
     )
     fields.finish()
     _check_names(settings, fields)

@@ -1,0 +1,38 @@
+"""Whether a key is one that the schema knows: a part of the ``names`` guardrail.
+
+A team may describe its keys as widely as ``{any...}``, and that must not make everybody's keys legal. So ``owned`` asks
+more: an entry of another app's is no home for a client's key.
+"""
+
+from dataclasses import dataclass
+
+from proxy.rules.lowering import EntryCheck
+from proxy.schema.entries import Owner, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What the keys of an app's clients must belong to; `app` is "" for clients of no app."""
+
+    schema: Schema
+    app: str
+    owned: bool
+
+    def fault(self, owner: Owner) -> str:
+        """What is wrong with a key that has this owner."""
+        if owner is None:
+            return "is not in the schema"
+        if self._is_foreign(owner):
+            return f"belongs to {owner.title}, and the client {f'is of {self.app}' if self.app else 'is of no app'}"
+        return ""
+
+    def _is_foreign(self, owner: Owner) -> bool:
+        return self.owned and owner is not None and owner.app not in {"", self.app}
+
+    def check(self, *, reads: bool, writes: bool) -> EntryCheck:
+        """Keys that have no such home are judged."""
+        return EntryCheck.judging(
+            self.schema,
+            lambda owner: reads and (owner is None or self._is_foreign(owner)),
+            lambda owner: writes and (owner is None or self._is_foreign(owner)),
+        )

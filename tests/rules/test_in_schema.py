@@ -1,0 +1,95 @@
+"""Keys that the schema does not know are told apart from those that it knows, and one's own from other apps'."""
+
+import pytest
+
+from proxy.commands.table import STANDARD
+from proxy.hotpath.plan import JUDGE, PASS
+from proxy.rules.names import NamesSettings
+from proxy.rules.rule import Binding
+from proxy.rules.verdict import PASS as PASSED
+from proxy.rules.verdict import Refuse
+from proxy.schema.entries import KeyEntry, Schema
+from proxy.schema.patterns import parse_pattern
+from tests.policy.given import compiled
+from tests.policy.test_plan_agrees import assert_agreement, planned
+from tests.rules.given import NO_WORDS, command, context
+
+SCHEMA = Schema(
+    (
+        KeyEntry("cart", parse_pattern("cart:{user:int}"), app="checkout"),
+        KeyEntry("any", parse_pattern("x:{any...}"), app="reports"),
+        KeyEntry("flag", parse_pattern("flag:{name}")),
+    )
+)
+KNOWN = NamesSettings(in_schema=True)
+OWNED = NamesSettings(in_schema=True, owned=True)
+
+
+def said(settings: NamesSettings, text: str, app: str = "checkout") -> str:
+    rule = settings.bind("known-keys", NO_WORDS, Binding(STANDARD, app=app, schema=SCHEMA))
+    verdict = rule.judge(command(text), context())
+    if verdict == PASSED:
+        return ""
+    assert isinstance(verdict, Refuse)
+    return verdict.error.decode().removeprefix("-DENIED keyrail/known-keys: ").removesuffix("\r\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [
+        ("SET cart:1 x", None),
+        ("SET cart:x x", 1),
+        ("GET nobodys", 1),
+        ("MGET cart:1 nobodys", 2),
+        ("MSET cart:1 x x: y", 3),
+        ("MSET cart:1 x x:y:z y", None),
+        ("EVAL return 1 flag:a nobodys", None),
+        ("EVAL x 2 flag:a nobodys", 4),
+        ("PING", None),
+        ("PUBLISH nobodys x", None),
+    ],
+)
+def test_every_key_must_be_in_the_schema(text: str, argument: int | None) -> None:
+    wanted = f"the key in argument {argument} is not in the schema; name it with a pattern of the schema"
+    assert said(KNOWN, text) == ("" if argument is None else wanted)
+
+
+def test_reads_and_writes_are_apart() -> None:
+    writes = NamesSettings(reads=False, in_schema=True)
+    assert said(writes, "GET nobodys") == ""
+    assert said(writes, "SET nobodys x").startswith("the key in argument 1 is not")
+    assert said(writes, "COPY nobodys cart:1") == ""
+
+
+def test_owned_leaves_other_apps_keys_alone() -> None:
+    assert said(KNOWN, "SET x:y z") == ""
+    why = "the key in argument 1 belongs to reports/any, and the client is of"
+    assert said(OWNED, "SET x:y z").startswith(f"{why} checkout; ")
+    assert said(OWNED, "SET x:y z", app="").startswith(f"{why} no app; ")
+    own = (("SET cart:1 x", "checkout"), ("SET flag:a x", "checkout"), ("SET flag:a x", ""), ("SET x:y z", "reports"))
+    assert [said(OWNED, text, app) for text, app in own] == [""] * 4
+
+
+def test_the_standard_for_names_comes_first() -> None:
+    both = NamesSettings(max_length=6, in_schema=True)
+    assert said(both, "GET cart:11").startswith("the key in argument 1 is 7 bytes long")
+    assert said(both, "GET cart:x").startswith("the key in argument 1 is not in the schema; name it with at most")
+
+
+def test_what_the_schema_knows_takes_no_judging() -> None:
+    bound = compiled("""
+        schema: {cart: {key: "cart:{user:int}"}}
+        rules:
+          known-keys: {names: {in_schema: true}, applies_to: writes, mode: enforce}
+        """)
+    for text, outcome in (
+        ("SET cart:1 x", PASS),
+        ("SET cart:x x", JUDGE),
+        ("GET cart:x", PASS),
+        ("MSET cart:1 x cart:2 y", PASS),
+        ("MSET cart:1 x cart:x y", JUDGE),
+        ("DEL cart:1 other", JUDGE),
+    ):
+        argv = text.encode().split()
+        assert planned(bound, argv) == outcome, text
+        assert_agreement(bound, argv)
