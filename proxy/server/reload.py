@@ -16,7 +16,10 @@ from proxy.server.notices import notice
 
 
 def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
-    """Read every route's policy. Raises PolicyError with the problems of all of them."""
+    """Read every route's policy, and say what in them has no effect.
+
+    Raises PolicyError with the problems of all of them.
+    """
     policies: dict[PolicySource, Policy] = {}
     problems: list[Problem] = []
     for source in dict.fromkeys(route.policy for route in routes):
@@ -26,6 +29,9 @@ def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
             problems.extend(error.problems)
     if problems:
         raise PolicyError(problems)
+    for policy in policies.values():
+        for warning in policy.warnings:
+            notice(f"warning: {warning}")
     return tuple(policies[route.policy] for route in routes)
 
 

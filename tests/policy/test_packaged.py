@@ -2,12 +2,14 @@
 that is really read."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
+from proxy.policy.expectations import run_tests
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import TRANSPARENT, Mode
@@ -16,7 +18,7 @@ from proxy.rules.names import NamesSettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.verdict import Pass, Refuse, Rewrite
-from tests.policy.given import policy
+from tests.policy.given import policy, policy_files
 from tests.rules.given import command, context
 
 
@@ -73,6 +75,23 @@ def test_the_tour_shows_what_it_promises(text: str, becomes: str) -> None:
     else:
         assert isinstance(verdict, Refuse)
         assert verdict.error.decode().startswith(becomes)
+
+
+@pytest.mark.parametrize("path", sorted(packaged("default").parent.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_policys_own_tests_pass_and_reach_every_rule(path: Path) -> None:
+    loaded = load_policy(path)
+    report = run_tests(loaded, time.time())
+    assert [str(outcome) for outcome in report.outcomes if not outcome.passed] == []
+    assert report.unreached == ()
+    assert loaded.warnings == ()
+
+
+def test_the_readmes_policy_for_many_teams_passes_its_tests(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml policy\n(.*?)```", text, re.DOTALL)
+    report = run_tests(policy_files(tmp_path, {"redis.yaml": example, "apps/checkout.yaml": "app: checkout"}), 0.0)
+    assert [str(outcome) for outcome in report.outcomes if not outcome.passed] == []
+    assert report.unreached == ()
 
 
 def test_transparent_is_no_rule_and_no_count() -> None:
