@@ -2,6 +2,7 @@ cimport cython
 
 from proxy.commands.keys cimport KeyFinder
 from proxy.commands.lookup cimport Lookup
+from proxy.hotpath.allowance cimport Purse
 from proxy.hotpath.counters cimport Counters
 from proxy.hotpath.ledger cimport Creditor, Ledger
 from proxy.hotpath.plan cimport Plan
@@ -40,6 +41,7 @@ cdef class Intake(Creditor):
     cdef public object stream
     cdef public long long forwarded
     cdef public int command_id
+    cdef public list purses
 
     cpdef receive(self, data)
     cpdef resume(self)
@@ -58,6 +60,10 @@ cdef class Intake(Creditor):
                    direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t,
                    pieces=list, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
+    @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)
+    cdef bint _affords(self, bytes numbers, long long size) except -1
+    @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)
+    cdef int _spend(self, bytes numbers, long long size) except -1
     cdef _rewrite(self, bytes data, Request request, Plan plan, int decision, list pieces)
     @cython.locals(words=list)
     cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

@@ -17,6 +17,9 @@ Flow control is three rules. No more than ``window`` replies are owed to one cli
 a client does not take what it has been sent (``full``), nothing more is forwarded for it. While bytes wait, reading
 from the client is paused by ``hold``, which whoever runs the connection overrides.
 
+What a client may still spend under the limits of its policy is in ``purses``; the session puts them there when it
+judges a first command, and takes them away (None) when they may no longer be the right ones.
+
 A session that passes a large request through in pieces sets ``stream``, which then takes all bytes until it is done.
 """
 
@@ -24,6 +27,7 @@ from typing import Any
 
 from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
+from proxy.hotpath.allowance import Purse
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.ledger import Creditor, Ledger
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
@@ -94,6 +98,7 @@ class Intake(Creditor):
         self.collecting = False
         self.stream: Any = None
         self.command_id = 0
+        self.purses: list[Purse] | None = None
         self.forwarded = 0
 
     def receive(self, data: bytes) -> None:
@@ -249,6 +254,9 @@ class Intake(Creditor):
             if count >= budget:
                 code = _STALLED
                 break
+            if plan.spends and not self._affords(plan.purses[command_id], request.end - request.start):
+                code = _SPECIAL
+                break
             decision = plan.decide(command_id, request, p, terms.keys, terms.counters)
             if decision == JUDGE:
                 code = _SPECIAL
@@ -256,6 +264,8 @@ class Intake(Creditor):
             if decision == REFUSE:
                 code = _REFUSED
                 break
+            if plan.spends:
+                self._spend(plan.purses[command_id], request.end - request.start)
             count += 1
             position = request.end
             if decision != PASS:
@@ -275,6 +285,27 @@ class Intake(Creditor):
             self.forwarded += count
             ledger.submit(self, chunk, count)
         return code
+
+    def _affords(self, numbers: bytes, size: int) -> bool:
+        # Until the session has said which purses are this client's, whatever is to be paid for is judged.
+        purses = self.purses
+        i = 0
+        while i < len(numbers):
+            if purses is None:
+                return False
+            purse = purses[numbers[i]]
+            if not purse.affords(size):
+                return False
+            i += 1
+        return True
+
+    def _spend(self, numbers: bytes, size: int) -> None:
+        purses = self.purses
+        i = 0
+        while purses is not None and i < len(numbers):
+            purse = purses[numbers[i]]
+            purse.spend(size)
+            i += 1
 
     def _rewrite(self, data: bytes, request: Request, plan: Plan, decision: int, pieces: list[bytes]) -> None:
         if decision == APPEND:

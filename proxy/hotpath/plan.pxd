@@ -59,6 +59,8 @@ cdef class Plan:
     cdef public bytes name
     cdef public bytes error
     cdef public long long[::1] changed
+    cdef public bint spends
+    cdef public list purses
 
     @cython.locals(error=bytes)
     cpdef bint refuses(self, int command_id) except -1

@@ -141,7 +141,9 @@ class Appending:
 class Plan:
     """The operations of every command id below ``commands``; built by a policy's rules, then only read.
 
-    ``changed`` counts, by command id, the requests that the plan has changed or refused by itself.
+    ``changed`` counts, by command id, the requests that the plan has changed or refused by itself. ``purses`` has the
+    numbers of the client's purses that a command is paid from; whoever runs the plan sees to that, as they are the
+    client's.
     """
 
     def __init__(self, commands: int) -> None:
@@ -161,6 +163,8 @@ class Plan:
         self.name = b""
         self.error = b""
         self.changed = array("q", bytes(8 * commands))
+        self.spends = False
+        self.purses = [b""] * commands
 
     def judge_always(self, command_id: int) -> None:
         """No request of this command passes without ``judge``."""
@@ -241,6 +245,11 @@ class Plan:
         """Whether every request of this command is refused."""
         error = self.errors[command_id]
         return len(error) > 0
+
+    def spend(self, command_id: int, purses: bytes) -> None:
+        """Each request of the command is paid for from the client's purses of these numbers, or judged."""
+        self.spends = True
+        self.purses[command_id] = purses
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
         """What to do; ``header`` and ``suffix``, ``name``, or ``error`` say how."""

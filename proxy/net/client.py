@@ -42,14 +42,13 @@ class ClientGate(Gate, Protocol):
 class ClientConnection(Session, asyncio.Protocol):
     """A client's TCP, TLS or unix socket connection."""
 
-    __slots__ = ("address", "cause", "held_upstream", "leaving", "paused", "transport")
+    __slots__ = ("cause", "held_upstream", "leaving", "paused", "transport")
 
     gate: ClientGate
 
     def __init__(self, gate: ClientGate, home: PoolKey, limits: Limits, listener: str) -> None:
         super().__init__(gate, home, limits, listener)
         self.transport: asyncio.Transport | None = None
-        self.address = ""
         self.cause = "client"
         self.paused = 0
         self.leaving = False

@@ -15,6 +15,7 @@ import contextlib
 import ssl
 import time
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from socket import AF_UNIX, socket
 from typing import Any
@@ -29,6 +30,7 @@ from proxy.net.policies import Policies
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
+from proxy.rules.meter import Demand, Lease, Meter
 from proxy.traffic.exposure import Exposure
 from proxy.traffic.merge import Answer
 from proxy.traffic.windows import Windows
@@ -63,7 +65,7 @@ class Gateway:
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
         self._known = Knowledge(loop, str(route.upstream), settings.allow_cluster)
-        self._policies = Policies(policy, generation, self._known, self._counters, self.clients)
+        self._policies = Policies(policy, generation, self._known, self._counters, self.clients, settings.workers)
         self._connections = Connections(route, settings, loop, self._known, self._policies, self.clients, self._events)
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
         self._servers: list[asyncio.AbstractServer] = []
@@ -201,6 +203,18 @@ class Gateway:
         self._policies.renew()
         self._verdicts.keep(self._policies.rules)
         self._exposure.keep(self._policies.rules, self._asked_by_app())
+
+    # Limits that several workers share
+
+    def demand(self, seconds: float) -> dict[str, dict[str, Demand]]:
+        """What could have been used here of each limit in the last ``seconds``, by rule and subject."""
+        wanted = {name: meter.demand(seconds) for name, meter in self._policies.memory.each(Meter).items()}
+        return {name: demand for name, demand in wanted.items() if demand}
+
+    def lease(self, leases: Mapping[str, Mapping[str, Lease]]) -> None:
+        """Take over this worker's shares; what they don't mention is shared equally."""
+        for name, meter in self._policies.memory.each(Meter).items():
+            meter.lease(leases.get(name, {}), self.now())
 
     # Figures
 

@@ -21,6 +21,7 @@ from proxy.net.verdicts import Verdicts
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import compile_policy, needs_of
 from proxy.policy.model import Policy
+from proxy.rules.memory import Memory
 from proxy.session.gate import PoolKey, Regime
 from proxy.wire.request import Request
 
@@ -28,7 +29,10 @@ _FORMER_KEPT = 8
 
 
 class Policies:
-    """The policy in force, ``generation`` being its number, and the one that is prepared to follow it."""
+    """The policy in force, ``generation`` being its number, and the one that is prepared to follow it.
+
+    ``memory`` is what its rules remember; of the ``workers`` that serve the route, this is one.
+    """
 
     def __init__(
         self,
@@ -37,9 +41,11 @@ class Policies:
         known: Knowledge,
         counters: Counters,
         clients: Collection[ClientConnection],
+        workers: int,
     ) -> None:
         self.generation = generation
         self._policy = policy
+        self.memory = Memory(workers)
         self._known = known
         self._counters = counters
         self._clients = clients
@@ -73,6 +79,7 @@ class Policies:
         needed_before = self._needs()
         self._policy, self.generation = self._prepared
         self._prepared = None
+        self.memory.retain({rule.name for rule in self._policy.rules})
         return bool(self._needs() - needed_before)
 
     def renew(self) -> None:
@@ -89,7 +96,7 @@ class Policies:
         regime = self._regimes.get((able, app))
         if regime is None:
             table = self._known.table()
-            policy = compile_policy(self._policy, table, able, app=app)
+            policy = compile_policy(self._policy, table, able, app=app, memory=self.memory)
             pooled = bytes(
                 state == State.POOL and lane == Lane.FAST.value
                 for state, lane in zip(table.states, table.lanes, strict=True)

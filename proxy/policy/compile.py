@@ -22,9 +22,11 @@ from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import Voice, is_active, voice
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering, Programs
+from proxy.rules.memory import Memory
 from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
 from proxy.rules.rule import Binding, Rule
+from proxy.rules.standing import Limiting
 from proxy.rules.verdict import PASS, Pass, Refuse, ReplyEdit, Rewrite, Verdict, refusal
 
 What: TypeAlias = Literal["refused", "rewritten", "skipped", "error"]
@@ -82,10 +84,10 @@ Witness: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
 class CompiledPolicy:
     """A policy bound to a command table, for the clients of one app.
 
-    `plan` runs on the hot path. `needs` are the commands that rewrites send in place of the client's own.
-    `lowered` maps each command id that the plan may change or refuse by itself to the hits that one such act
-    stands for. `app` is what the clients are counted as. With `follows_slots`, rules want to know in which hash
-    slot the keys of a transaction lie.
+    `plan` runs on the hot path. `limits` are the rules that clients have a place under. `needs` are the commands that
+    rewrites send in place of the client's own. `lowered` maps each command id that the plan may change or refuse by
+    itself to the hits that one such act stands for. `app` is what the clients are counted as. With `follows_slots`,
+    rules want to know in which hash slot the keys of a transaction lie.
     """
 
     def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
@@ -95,6 +97,7 @@ class CompiledPolicy:
         self.steps = steps
         self.needs: frozenset[str] = frozenset().union(*(step.rule.needs for step in steps))
         self.follows_slots = any(isinstance(step.rule, OneSlot) for step in steps)
+        self.limits = tuple(step.rule for step in steps if isinstance(step.rule, Limiting))
         self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
         self.plan, self.lowered = self._lower()
 
@@ -105,7 +108,7 @@ class CompiledPolicy:
         for spec in self.table.specs:
             if self.policy.count_keys and any(key_spec.names_keys for key_spec in spec.key_specs):
                 plan.count_keys(spec.id)
-            lowering = _lower_command(spec, self.steps)
+            lowering = _lower_command(spec, self.steps, self.limits)
             lowering.apply(spec.id, plan, programs)
             what = lowering.does
             if what is not None:
@@ -188,14 +191,17 @@ def compile_policy(
     app: App | None = None,
     paused: bool = False,
     rehearsal: bool = False,
+    memory: Memory | None = None,
 ) -> CompiledPolicy:
     """Bind a policy to a command table, for the clients of `app` (None: of no app that it knows).
 
     `available` are those commands of `needs` that the engine is known to run for its user; None stands for
     all. `seed` fixes the order in which the plan deals out jittered TTLs. `paused` is the kill switch: nothing but
-    locked rules is enforced. `rehearsal` enforces every rule that is not off, for tests of what the rules say.
+    locked rules is enforced. `rehearsal` enforces every rule that is not off, for tests of what the rules say. `memory`
+    keeps what rules remember from one binding to the next; without it they begin with nothing.
     """
-    binding = Binding(table, available, seed, "" if app is None else app.name, policy.schema)
+    remembered = Memory() if memory is None else memory
+    binding = Binding(table, available, seed, "" if app is None else app.name, policy.schema, remembered)
     mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
     voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]
     if rehearsal:
@@ -218,11 +224,13 @@ def needs_of(policy: Policy, table: Table) -> frozenset[str]:
     return frozenset().union(*(rule.needs for rule in rules))
 
 
-def _lower_command(spec: Spec, steps: tuple[Step, ...]) -> Lowering:
+def _lower_command(spec: Spec, steps: tuple[Step, ...], limits: tuple[Limiting, ...]) -> Lowering:
     lowering = Lowering(spec)
     for step in steps:
         if not lowering.settled and step.rule.touches(lowering.spec):
             lowering.enforced = step.enforced
+            if isinstance(step.rule, Limiting):
+                lowering.purse = limits.index(step.rule)
             did = lowering.does
             step.rule.lower(lowering.spec, lowering)
             if did is None and lowering.does is not None:

@@ -13,7 +13,8 @@ class Context:
 
     `now` is in seconds since the epoch; `random` returns a number in [0, 1). `app` is the policy's name for the
     application that the client belongs to, empty where it is unknown. `slot` is the hash slot of the first key that
-    has been watched or queued since the last transaction.
+    has been watched or queued since the last transaction. `address` is the host that the client comes from, without the
+    port. `surplus` are the limits under which it is one client too many.
     """
 
     user: str
@@ -24,3 +25,5 @@ class Context:
     random: Callable[[], float]
     app: str = ""
     slot: int = NO_SLOT
+    address: str = ""
+    surplus: frozenset[str] = frozenset()

@@ -125,7 +125,7 @@ class Append:
 
 
 class Lowering:
-    """The operations for one command. `enforced` is set before each rule adds its own."""
+    """The operations for one command. `enforced`, and which `purse` is the rule's, are set before it adds its own."""
 
     __slots__ = (
         "_append",
@@ -135,10 +135,12 @@ class Lowering:
         "_error",
         "_judged",
         "_names",
+        "_purses",
         "_size",
         "_swap",
         "acts",
         "enforced",
+        "purse",
         "spec",
     )
 
@@ -146,6 +148,7 @@ class Lowering:
         self.spec = spec
         """The command as the next rule sees it: another one after a swap."""
         self.enforced = False
+        self.purse = 0
         self.acts: list[int] = []
         self._judged = False
         self._error = b""
@@ -156,6 +159,7 @@ class Lowering:
         self._swap: Spec | None = None
         self._size = UNLIMITED
         self._arguments = UNLIMITED
+        self._purses: list[int] = []
 
     @property
     def settled(self) -> bool:
@@ -220,6 +224,10 @@ class Lowering:
         else:
             self._appends = tuple(appends)
 
+    def spend(self) -> None:
+        """Judge the command if the client's purse for this rule cannot pay for it, else pay."""
+        self._purses.append(self.purse)
+
     def append(self, append: Append) -> None:
         """Add arguments at its end."""
         if not self.enforced or self._changed():
@@ -260,6 +268,8 @@ class Lowering:
             plan.check_entries(command_id, programs[self._entries])
         if any(self._appends):
             plan.append_by_entry(command_id, [None if each is None else _appending(each) for each in self._appends])
+        if self._purses:
+            plan.spend(command_id, bytes(self._purses))
         if self._append is not None:
             append = self._append
             plan.append(command_id, append.argc, append.added, append.suffixes, append.satisfied_by)

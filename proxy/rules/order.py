@@ -11,7 +11,9 @@ whatever changes it:
 - ``names``: about the keys that the client wrote, before anything adds arguments around them.
 - ``schema: type``: about what the schema says of those keys, whose names are good now.
 - ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
-- ``sizes``, ``fan_out``, ``ranges``, ``whole_collections``: about what the client asks for, the cheapest first.
+- ``sizes``, ``fan_out``, ``ranges``: about what the client asks for, the cheapest first.
+- ``limits``: what is refused for a reason of its own costs nothing.
+- ``whole_collections``: behind them, as it is the dearest to tell.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
 - ``replace``: before the lifetimes, which then see the command that will really run.
 - ``lifetime``: last, for it completes a write that every other rule has let through.
@@ -21,6 +23,7 @@ from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.databases import DatabasesSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.limits import LimitsSettings
 from proxy.rules.names import NamesSettings
 from proxy.rules.one_slot import OneSlotSettings
 from proxy.rules.ranges import RangesSettings
@@ -48,6 +51,7 @@ ORDER: tuple[type[Settings], ...] = (
     SizesSettings,
     FanOutSettings,
     RangesSettings,
+    LimitsSettings,
     WholeCollectionsSettings,
     ScanCountsSettings,
     ReplaceSettings,

@@ -5,13 +5,14 @@ calling it: what it leaves out, or cannot say in plan operations, is judged. A p
 each other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.memory import Memory
 from proxy.rules.verdict import Verdict
 from proxy.schema.entries import NO_SCHEMA, Schema
 
@@ -30,7 +31,7 @@ class Binding:
 
     `available` are the commands that the engine is known to run for this user, among those that rules need;
     None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
-    for clients of no app. `schema` is the policy's.
+    for clients of no app. `schema` is the policy's. `memory` keeps what rules remember.
     """
 
     table: Table
@@ -38,6 +39,7 @@ class Binding:
     seed: int | None = None
     app: str = ""
     schema: Schema = NO_SCHEMA
+    memory: Memory = field(default_factory=Memory)
 
     def can_send(self, command: str) -> bool:
         """Whether a rewrite may send this command in place of the client's."""

@@ -38,14 +38,23 @@ class Rewrite:
 
 @dataclass(slots=True)
 class Refuse:
-    """The command does not reach Redis; `error` is the whole reply line, CRLF included."""
+    """The command does not reach Redis; `error` is the whole reply line, CRLF included.
+
+    With `close` the client is closed behind it.
+    """
 
     error: bytes
+    close: bool = False
 
 
 Verdict: TypeAlias = Pass | Rewrite | Refuse
 
 PASS = Pass()
+
+
+def closes(verdict: Verdict) -> bool:
+    """Whether the client is to be closed."""
+    return type(verdict) is Refuse and verdict.close
 
 
 def refusal(rule: str, why: str, instead: str) -> Refuse:

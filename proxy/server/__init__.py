@@ -4,6 +4,7 @@ options.py      every option, once: its name and how its text is read
 config.py       command line over environment over config file -> Settings
 listeners.py    the listening sockets, bound once and kept
 control.py      what supervisor and worker say to each other
+leases.py       limits that several workers share
 supervisor.py   start, replace, reload, stop
 crew.py         the worker processes as the supervisor sees them
 worker.py       one worker process: its gateways, its answers to the supervisor

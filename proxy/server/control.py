@@ -7,6 +7,7 @@
     Commit     put it in force
     Ask        the busiest keys of a window   Told      them
     Informed   what a client asked            Inquire   what a client asks about the whole group
+    Leased     its shares of limits           Wanted    what could be used of them
     Drain      finish, then end               Report    figures, every second and as the last word
                                               News      with each report: violations, changed evidence
 
@@ -25,6 +26,7 @@ from typing import Any
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
 from proxy.policy import Policy
+from proxy.server.leases import Demands, Leases
 from proxy.traffic.merge import Answer
 
 _HEADER = struct.Struct("<I")
@@ -91,6 +93,13 @@ class Inquire:
 
 
 @dataclass(frozen=True, slots=True)
+class Leased:
+    """The worker's shares of each route's limits."""
+
+    routes: tuple[Leases, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Stop accepting, finish what is owed within ``seconds``, end."""
 
@@ -140,8 +149,15 @@ class News:
     routes: tuple[Seen, ...]
 
 
-ToWorker = Start | Prepare | Commit | Ask | Informed | Drain
-FromWorker = Serving | Unfit | Prepared | Told | Report | News | Inquire
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the worker could have used of each route's limits lately."""
+
+    routes: tuple[Demands, ...]
+
+
+ToWorker = Start | Prepare | Commit | Ask | Informed | Leased | Drain
+FromWorker = Serving | Unfit | Prepared | Told | Report | News | Inquire | Wanted
 
 
 class Channel:

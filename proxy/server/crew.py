@@ -25,6 +25,7 @@ from proxy.server.control import (
     Drain,
     Informed,
     Inquire,
+    Leased,
     ListenerSocket,
     News,
     Prepare,
@@ -34,8 +35,10 @@ from proxy.server.control import (
     Start,
     Told,
     Unfit,
+    Wanted,
 )
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
+from proxy.server.leases import Demands, deal_out
 from proxy.server.listeners import Listeners
 from proxy.server.notices import notice
 from proxy.server.violations import ViolationLog
@@ -67,6 +70,7 @@ class _Member:
     report: Report | None = None
     evidence: list[Records] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
+    wanted: tuple[Demands, ...] = ()
     prepared: asyncio.Future[Prepared] | None = None
     answers: dict[int, asyncio.Future[Answer]] = field(default_factory=dict)
 
@@ -267,6 +271,9 @@ class Crew:
                 self._note(member, routes)
             case Inquire(route, subject):
                 member.channel.send(Informed(route, subject, self.briefing(route, subject)))
+            case Wanted(routes):
+                member.wanted = routes
+                self._lease(member)
             case Told(question, answer):
                 waiting = member.answers.get(question)
                 if waiting is not None and not waiting.done():
@@ -280,6 +287,12 @@ class Crew:
                 raise AssertionError(f"a worker never sends {message!r}")
         if self.complete and not self._started.done():
             self._started.set_result(None)
+
+    def _lease(self, member: _Member) -> None:
+        members = list(self._members.values())
+        worker = members.index(member)
+        wanted = ([each.wanted[i] if each.wanted else {} for each in members] for i in range(len(member.wanted)))
+        member.channel.send(Leased(tuple(deal_out(demands, worker) for demands in wanted)))
 
     def _note(self, member: _Member, routes: Sequence[Seen]) -> None:
         if not member.evidence:

@@ -13,6 +13,7 @@ import signal
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from proxy.server.control import (
     Drain,
     Informed,
     Inquire,
+    Leased,
     ListenerSocket,
     News,
     Prepare,
@@ -37,7 +39,9 @@ from proxy.server.control import (
     Start,
     Told,
     Unfit,
+    Wanted,
 )
+from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS
 
 _log = logging.getLogger("keyrail.worker")
 
@@ -54,6 +58,8 @@ class Worker:
         self._stop = asyncio.Event()
         self._drain_seconds = start.settings.drain
         self._prepared: int | None = None
+        self._leased = 0.0
+        self._wanted = False
         loop = asyncio.get_running_loop()
         self._gateways = [
             Gateway(route, start.settings, policy, loop, start.generation, partial(self._inquire, index))
@@ -70,6 +76,8 @@ class Worker:
         gc.freeze()
         self._channel.send(Serving())
         tasks = [self._spawn(self._obey()), self._spawn(self._report())]
+        if self._start.settings.workers > 1:
+            tasks.append(self._spawn(self._share_limits()))
         await self._stop.wait()
         await self._drain()
         for task in tasks:
@@ -127,6 +135,10 @@ class Worker:
                     self._channel.send(Told(question, self._gateways[route].busiest(window)))
                 case Informed(route, subject, answer):
                     self._gateways[route].told(subject, answer)
+                case Leased(routes):
+                    self._leased = time.monotonic()
+                    for gateway, leases in zip(self._gateways, routes, strict=True):
+                        gateway.lease(leases)
                 case Drain(seconds):
                     self._drain_seconds = seconds
                     self._stop.set()
@@ -148,6 +160,20 @@ class Worker:
             raise RuntimeError(f"cannot follow to policy generation {generation}")
         for gateway in self._gateways:
             gateway.commit()
+
+    async def _share_limits(self) -> None:
+        asked = time.monotonic()
+        while True:
+            await asyncio.sleep(LEASE_SECONDS)
+            now = time.monotonic()
+            wanted = tuple(gateway.demand(now - asked) for gateway in self._gateways)
+            asked = now
+            if now - self._leased > LOST_SECONDS:
+                for gateway in self._gateways:
+                    gateway.lease({})
+            if any(wanted) or self._wanted:
+                self._channel.send(Wanted(wanted))
+            self._wanted = any(wanted)
 
     async def _report(self) -> None:
         while True:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
-from proxy.hotpath.intake import TAKEN, WAIT, Intake
+from proxy.hotpath.intake import ENDED, TAKEN, WAIT, Intake
 from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE
 from proxy.policy.apps import Caller
 from proxy.rules.context import NO_SLOT, Context
-from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
+from proxy.rules.standing import Standing
+from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite, Verdict, closes
 from proxy.session import handshake, names, own, pinned, silence, streaming, subscription, switching, transaction
 from proxy.session.gate import Gate, PoolKey, PrivateLedger, Regime
 from proxy.session.item import Item
@@ -31,6 +32,7 @@ class Session(Intake):
     """What one client may do now, and where its commands go."""
 
     __slots__ = (
+        "address",
         "blocked",
         "certificate",
         "covered",
@@ -51,6 +53,7 @@ class Session(Intake):
         "replies",
         "slot",
         "stale",
+        "standing",
         "subscriptions",
         "transaction",
         "unpinning",
@@ -84,6 +87,8 @@ class Session(Intake):
         self.library = b""
         self.library_version = b""
         self.local = 0
+        self.address = ""
+        self.standing: Standing | None = None
 
     # Judging
 
@@ -125,7 +130,7 @@ class Session(Intake):
         verdict = decision.verdict
         if type(verdict) is Refuse:
             self.refuse(verdict.error)
-            return TAKEN
+            return self.end_if_closed_by(verdict)
         if type(verdict) is Rewrite:
             rewritten = Command(self.regime.table, verdict.argv, verdict.spec)
             self.count_keys(rewritten)
@@ -138,6 +143,13 @@ class Session(Intake):
             terms.plan.count(request, data, terms.keys, found, terms.counters)
         return self._route(Item(command, raw), data, end)
 
+    def end_if_closed_by(self, verdict: Verdict) -> int:
+        """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
+        if not closes(verdict) or self.transaction is not None:
+            return TAKEN
+        self.close_when_paid("limited")
+        return ENDED
+
     def judge(self, command: Command) -> Any:
         """What the policy decides; what its rules said is reported."""
         context = Context(
@@ -149,13 +161,32 @@ class Session(Intake):
             _no_chance,
             self.regime.policy.app,
             slot=self.slot,
+            address=self.address.rpartition(":")[0] or self.address,
         )
+        if self.regime.policy.limits:
+            self._stand(context)
         decision = self.regime.policy.judge(command, context)
+        if context.surplus and self.standing is not None and not closes(decision.verdict):
+            self.standing.told(hit.rule for hit in decision.hits)
+            self.purses = self.standing.purses
         if decision.hits:
             self.gate.report(decision.hits, command, self)
         if self.regime.policy.follows_slots and self.slot == NO_SLOT and type(decision.verdict) is not Refuse:
             self.slot = transaction.slot_of(self, command)
         return decision
+
+    def _stand(self, context: Context) -> None:
+        if self.standing is None:
+            self.standing = Standing(self.regime.policy.limits, context)
+            self.purses = self.standing.purses
+        context.surplus = self.standing.surplus
+
+    def reconsider(self) -> None:
+        """Who the client is has changed, or the policy: other limits may hold."""
+        self.purses = None
+        if self.standing is not None:
+            self.standing.leave()
+            self.standing = None
 
     def count_keys(self, command: Command) -> None:
         """Count the keys of a command that goes on."""
@@ -308,6 +339,7 @@ class Session(Intake):
         """The client has another name, by which it may be of another app."""
         if name != self.name:
             self.name = name
+            self.reconsider()
             self.adopt()
 
     def adopt(self) -> None:
@@ -316,6 +348,7 @@ class Session(Intake):
             self.stale = True
             return
         self.stale = False
+        self.reconsider()
         self.regime = self.gate.regime(self.key, self.caller())
         self.terms = self.regime.terms
         self.simple = self.terms.pooled if self.pinned is None else self.terms.pinned
@@ -324,6 +357,7 @@ class Session(Intake):
         """The client has left: its debts become hidden, its private upstream is closed."""
         self.gone = True
         self.halted = True
+        self.reconsider()
         self.pending = None
         self.assembly = None
         self.held = None

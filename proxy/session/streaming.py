@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
-from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite
+from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.rules.verdict import PASS, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import switching, transaction
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
@@ -68,6 +68,7 @@ class _Stream:
         self.withheld = b""
         self.judged: Command | None = None
         self.refusal: bytes | None = None
+        self.verdict: Verdict = PASS
         self.edit: ReplyEdit | None = None
         self.tail = b""
 
@@ -75,7 +76,7 @@ class _Stream:
         """Everything but the last argument's bytes is known: judge, and send what goes before them."""
         command = self._command()
         self.judged = command
-        verdict = self.session.judge(command).verdict
+        verdict = self.verdict = self.session.judge(command).verdict
         if isinstance(verdict, Refuse):
             self.refusal = verdict.error
         elif isinstance(verdict, Rewrite):
@@ -160,6 +161,8 @@ class _Stream:
             switching.settle_pin(session)
         else:
             session.answer(self.refusal)
+        if session.end_if_closed_by(self.verdict) == ENDED:
+            return
         if following:
             session.pending = following
         if not session.running:
@@ -168,7 +171,7 @@ class _Stream:
     def _judge_last(self) -> None:
         session = self.session
         command = self._command()
-        verdict = session.judge(command).verdict
+        verdict = self.verdict = session.judge(command).verdict
         if isinstance(verdict, Refuse | Rewrite):
             # Redis has all but the last byte: without that upstream, it has nothing.
             self.refusal = verdict.error if isinstance(verdict, Refuse) else _CANNOT_REWRITE

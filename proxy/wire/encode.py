@@ -19,6 +19,11 @@ def encode_command(argv: Sequence[bytes]) -> bytes:
     return packed
 
 
+def encoded_size(argv: Sequence[bytes]) -> int:
+    """How many bytes a request takes as an array of bulk strings."""
+    return sum(len(word) + len(str(len(word))) + 5 for word in argv) + len(str(len(argv))) + 3
+
+
 def encode_error(text: str) -> bytes:
     """An error reply of exactly one line: control characters, CR and LF among them, become spaces."""
     line = text if text.isprintable() else text.translate(_ONE_LINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import STANDARD
+from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
 from proxy.hotpath.intake import ENDED, WAIT
 from proxy.hotpath.plan import Plan
 from proxy.wire import request as wire
@@ -170,3 +171,19 @@ def test_a_window_is_counted_before_a_command_is_rewritten_or_counted() -> None:
     while client.owed:
         client.pay(1)
     assert client.counters.harvest(10).total == 5
+
+
+def test_what_a_purse_affords_is_paid_for_and_the_rest_is_somebody_elses_to_decide() -> None:
+    plan = Plan(len(STANDARD.specs))
+    plan.spend(command_id("GET"), b"\0\1")
+    get = pack("GET", "a")
+    data = get * 5 + pack("SET", "a", "1")
+    for pieces in cuts(data):
+        client = Client(plan)
+        two, bytes_ = Purse(Allowance(2), Allowance(UNLIMITED)), Purse(Allowance(9), Allowance(len(get) * 4))
+        client.purses = [two, bytes_]
+        expected = [("run", get * 2, 2), *[("special", get)] * 3, ("run", pack("SET", "a", "1"), 1)]
+        assert outcome(client, pieces) == expected
+        assert (two.commands.left, bytes_.commands.left, bytes_.volume.left) == (0, 7, len(get) * 2)
+    unknown = Client(plan)
+    assert outcome(unknown, [get])[0] == ("special", get)

@@ -11,6 +11,7 @@ from proxy.policy.guardrails.allow_only import read_allow_only
 from proxy.policy.guardrails.databases import read_databases
 from proxy.policy.guardrails.fan_out import read_fan_out
 from proxy.policy.guardrails.lifetime import read_lifetime
+from proxy.policy.guardrails.limits import read_limits
 from proxy.policy.guardrails.names import read_names
 from proxy.policy.guardrails.one_slot import read_one_slot
 from proxy.policy.guardrails.ranges import read_ranges
@@ -34,6 +35,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "databases": read_databases,
     "transactions": read_transactions,
     "one_slot": read_one_slot,
+    "limits": read_limits,
     "replace": read_replace,
     "names": read_names,
     "sizes": read_sizes,

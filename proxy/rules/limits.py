@@ -1,0 +1,175 @@
+"""How much each application, user, address or client name may ask for: commands and bytes by time, and connections.
+
+    limits: {per: app, rate: 5000/s, bytes: 10MB/s, connections: 200}
+    limits: {keys: "product:*", rate: 2000/s}
+
+A command is paid for when everything that is pure has let it pass. What it costs is one token of the rate, and its own
+size in bytes: what its reply will weigh is not known beforehand. Some commands are free, for without them a client
+could not introduce itself, stay alive, or leave a state that it is in: those about the connection or a transaction,
+and the UNSUBSCRIBE family.
+
+A client beyond the limit of ``connections`` is refused its next command and closed, as Redis does at ``maxclients``.
+Who a client is by user or name is known only once it has said so; until then the commands that say it still pass.
+
+The error never begins with a word that client libraries repeat a command for (LOADING, TRYAGAIN, CLUSTERDOWN, BUSY…).
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec, State
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.meter import Account, Meter, Rate
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.standing import Presence
+from proxy.rules.verdict import PASS, Refuse, Verdict, refusal
+from proxy.wire.encode import encoded_size
+
+_FREE = frozenset({"connection", "transaction"})
+_UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
+
+
+class Per(StrEnum):
+    """Whose commands are counted together."""
+
+    ALL = "all"
+    APP = "app"
+    """Clients of no known application count as one."""
+    USER = "user"
+    ADDRESS = "address"
+    """The host, whatever the port; clients of a unix socket count as one."""
+    CLIENT_NAME = "client_name"
+    """Claimed, not proven: a client that changes its name has the allowance of the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSettings:
+    """What may be asked for; None is no limit.
+
+    `keys` is a pattern in which `*` stands for any characters: only commands with such a key count.
+    """
+
+    per: Per = Per.ALL
+    rate: Rate | None = None
+    bytes: Rate | None = None
+    connections: int | None = None
+    commands: tuple[str, ...] = ()
+    keys: str | None = None
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Limits":
+        """The rule itself."""
+        return Limits(name, self, wording, binding)
+
+
+class Limits:
+    """One limit of a policy."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: LimitsSettings, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._settings = settings
+        self._wording = wording
+        self._connections = settings.connections
+        self._meter = binding.memory.of(
+            name, settings, lambda: Meter(settings.rate, settings.bytes, binding.memory.workers)
+        )
+        self._metered = settings.rate is not None or settings.bytes is not None
+        found = (binding.table.find(command) for command in settings.commands)
+        self._listed = frozenset(spec.id for spec in found if spec is not None)
+        self._keys = None if settings.keys is None else _glob(settings.keys.encode())
+
+    def touches(self, spec: Spec) -> bool:
+        """The commands that cost something, and all where a client may be one too many."""
+        return self._costs(spec) or self._closes(spec)
+
+    def _costs(self, spec: Spec) -> bool:
+        if not self._metered or (self._listed and spec.id not in self._listed):
+            return False
+        if self._keys is not None and not spec.key_specs:
+            return False
+        return bool(self._listed) or not _free(spec)
+
+    def _closes(self, spec: Spec) -> bool:
+        known_from_the_start = self._settings.per in (Per.ALL, Per.ADDRESS)
+        return self._connections is not None and (known_from_the_start or not _free(spec))
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Refuse what is too much, PASS and charge for what is not."""
+        if self.name in context.surplus and self._closes(command.spec):
+            return self._too_many_clients()
+        if not self._costs(command.spec) or not self._names_counted_key(command):
+            return PASS
+        size = encoded_size(command.argv) + command.streamed_length
+        account = self._meter.account(self._subject(context), context.now)
+        wait = account.take(size, context.now)
+        return PASS if wait == 0.0 else self._too_much(account, wait)
+
+    def _names_counted_key(self, command: Command) -> bool:
+        return self._keys is None or any(self._keys.fullmatch(key.name) for key in command.keys)
+
+    def _subject(self, context: Context) -> str:
+        match self._settings.per:
+            case Per.ALL:
+                return ""
+            case Per.APP:
+                return context.app
+            case Per.USER:
+                return context.user
+            case Per.ADDRESS:
+                return context.address
+            case Per.CLIENT_NAME:
+                return context.client_name
+
+    def _too_much(self, account: Account, wait: float) -> Refuse:
+        rate, unit = self._settings.rate, "commands"
+        if rate is None or (account.commands is not None and account.commands.left > 0):
+            rate, unit = self._settings.bytes, "bytes"
+        assert rate is not None
+        why = f"more than {rate.tokens} {unit}/{_UNIT[rate.seconds]} {self._whose()}"
+        instead = f"{self._wording.instead}; " if self._wording.instead else ""
+        return refusal(self.name, self._because(why), f"{instead}retry after {max(1, round(wait * 1000))} ms")
+
+    def _too_many_clients(self) -> Refuse:
+        why = f"more than {self._connections} connections {self._whose()}"
+        refused = refusal(self.name, self._because(why), self._wording.instead or "share connections in a pool")
+        return Refuse(refused.error, close=True)
+
+    def _because(self, why: str) -> str:
+        return f"{why}, and {self._wording.because}" if self._wording.because else why
+
+    def _whose(self) -> str:
+        match self._settings.per:
+            case Per.ALL:
+                return "in all"
+            case Per.CLIENT_NAME:
+                return "from this client name"
+            case per:
+                return f"from this {per.value}"
+
+    # A client's place under the limit
+
+    def enter(self, context: Context) -> Presence:
+        """A client is now one of its subject's, unless it is one too many."""
+        account = self._meter.account(self._subject(context), context.now)
+        if self._connections is not None and account.clients + account.elsewhere >= self._connections:
+            return Presence(account.purse, surplus=True)
+        return Presence(account.purse, account)
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """The plan spends what is there; what depends on a key, and a command that costs nothing, is judged."""
+        if self._keys is None and (self._costs(spec) or not _free(spec)):
+            lowering.spend()
+        else:
+            lowering.judge()
+
+
+def _glob(pattern: bytes) -> re.Pattern[bytes]:
+    return re.compile(b".*".join(map(re.escape, pattern.split(b"*"))), re.DOTALL)
+
+
+def _free(spec: Spec) -> bool:
+    return not _FREE.isdisjoint(spec.categories) or spec.state is State.UNSUBSCRIBE

@@ -1,0 +1,35 @@
+"""What rules remember from one command to the next.
+
+A policy is bound anew for each user and at each reload, and a limit must not start afresh every time: so what a rule
+remembers is kept here, under its name, for as long as its settings stay what they are.
+"""
+
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Memory:
+    """What the rules of one route remember in one worker. ``workers`` is how many serve the route together."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+        self._kept: dict[str, tuple[object, object]] = {}
+
+    def of(self, name: str, settings: object, kind: Callable[[], T]) -> T:
+        """What the rule of this name and with these settings remembers; ``kind`` makes it where there is nothing."""
+        known = self._kept.get(name)
+        if known is None or known[0] != settings:
+            made = kind()
+            self._kept[name] = settings, made
+            return made
+        return known[1]  # type: ignore[return-value]  # equal settings have remembered the same kind of thing
+
+    def each(self, kind: type[T]) -> dict[str, T]:
+        """All that is of one kind, by the rule's name."""
+        return {name: kept for name, (_, kept) in self._kept.items() if isinstance(kept, kind)}
+
+    def retain(self, names: Collection[str]) -> None:
+        """Forget the rules of all other names."""
+        self._kept = {name: kept for name, kept in self._kept.items() if name in names}

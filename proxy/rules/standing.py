@@ -1,0 +1,63 @@
+"""Where a client stands under the limits of a policy: whose tokens it spends, and where it is one too many."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from proxy.hotpath.allowance import Allowance, Purse
+from proxy.rules.context import Context
+from proxy.rules.meter import Account
+
+_NONE = Purse(Allowance(0), Allowance(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """A client's place under one limit. `account` is where it is counted; a client that is `surplus` is in none."""
+
+    purse: Purse
+    account: Account | None = None
+    surplus: bool = False
+
+
+@runtime_checkable
+class Limiting(Protocol):
+    """A rule that clients have a place under; its lowering may ``spend``."""
+
+    @property
+    def name(self) -> str:
+        """The rule's name in the policy."""
+
+    def enter(self, context: Context) -> Presence:
+        """Count a client in."""
+
+
+class Standing:
+    """One client's place under each of a policy's limits, and its purses in the same order."""
+
+    def __init__(self, limits: Sequence[Limiting], context: Context) -> None:
+        self._names = [limit.name for limit in limits]
+        self._presences = [limit.enter(context) for limit in limits]
+        for presence in self._presences:
+            if presence.account is not None:
+                presence.account.clients += 1
+        self._spread(frozenset(limit for limit, each in self._named() if each.surplus))
+
+    def _named(self) -> Iterable[tuple[str, Presence]]:
+        return zip(self._names, self._presences, strict=True)
+
+    def _spread(self, surplus: frozenset[str]) -> None:
+        self.surplus = surplus
+        self.purses: list[Purse] = [_NONE if name in surplus else each.purse for name, each in self._named()]
+
+    def told(self, limits: Iterable[str]) -> None:
+        """These limits have had their say of a client too many: if nothing came of it, it is one like any other."""
+        self._spread(self.surplus.difference(limits))
+
+    def leave(self) -> None:
+        """The client has gone, or is to be counted anew."""
+        for presence in self._presences:
+            if presence.account is not None:
+                presence.account.clients -= 1
+        self._presences = []
+        self._names = []

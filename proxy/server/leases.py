@@ -1,0 +1,33 @@
+"""Limits that several workers share: what each wants of them, and what each gets.
+
+A worker says a few times a second how much of each limit every subject could have used with it, and gets its share of
+that subject's limit back (``rules.meter``). Where a subject is silent the worker keeps an equal part.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from proxy.rules.meter import Demand, Lease, deal
+
+LEASE_SECONDS = 0.25
+"""Between two times that a worker says what it wants."""
+
+LOST_SECONDS = 3.0
+"""A worker that has heard of no share for so long keeps to an equal part of everything."""
+
+Demands: TypeAlias = Mapping[str, Mapping[str, Demand]]
+"""By rule and subject."""
+Leases: TypeAlias = Mapping[str, Mapping[str, Lease]]
+
+_NOTHING = Demand(0.0, 0)
+
+
+def deal_out(wanted: Sequence[Demands], worker: int) -> Leases:
+    """What one of the workers gets of one route's limits, when each wants so much of them."""
+    return {
+        rule: {
+            subject: deal([demands.get(rule, {}).get(subject, _NOTHING) for demands in wanted], worker)
+            for subject in subjects
+        }
+        for rule, subjects in wanted[worker].items()
+    }

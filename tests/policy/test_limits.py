@@ -1,0 +1,45 @@
+"""The YAML of `limits`: rates as people write them, and no limit of nothing."""
+
+import pytest
+
+from proxy.policy.errors import PolicyError
+from proxy.rules.limits import LimitsSettings, Per
+from proxy.rules.meter import Rate
+from tests.policy.given import policy
+
+LIMITS = "rules: {a: {limits: {%s}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("rate: 1000/s", LimitsSettings(rate=Rate(1000, 1, 1000))),
+        ("per: app, rate: 10/m, burst: 3", LimitsSettings(Per.APP, Rate(10, 60, 3))),
+        ("per: user, bytes: 1MB/s, connections: 5", LimitsSettings(Per.USER, None, Rate(1 << 20, 1, 1 << 20), 5)),
+        ("commands: [scan, keys], rate: 5/h", LimitsSettings(rate=Rate(5, 3600, 5), commands=("KEYS", "SCAN"))),
+        ('keys: "product:*", rate: 7/d', LimitsSettings(rate=Rate(7, 86_400, 7), keys="product:*")),
+    ],
+)
+def test_limits_are_read(text: str, settings: LimitsSettings) -> None:
+    assert policy(LIMITS % text).rules[0].settings == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "rules.a.limits: found no limit, expected at least one of rate, bytes, connections"),
+        ("rate: 1000", "rules.a.limits.rate: found '1000', expected how many commands in what time, such as 1000/s"),
+        ("rate: 10MB/s", "rules.a.limits.rate: found '10MB/s', expected how many commands"),
+        ("rate: 0/s", "rules.a.limits.rate: found '0/s', expected a rate from 1"),
+        ("bytes: 10mb", "rules.a.limits.bytes: found '10mb', expected how many bytes in what time"),
+        ("burst: 5, bytes: 1KB/s", "rules.a.limits.burst: found a burst, expected a rate beside it"),
+        ("rate: 1/s, per: key", "rules.a.limits.per: found 'key', expected one of all, app, user, address"),
+        ("rate: 1/s, commands: [GETT]", "rules.a.limits.commands[0]: found 'GETT', expected a command; did you mean"),
+        ("connections: 5, keys: a*", "rules.a.limits.keys: found keys, expected a rule of its own for connections"),
+        ("rate: 1/s, each: app", "rules.a.limits.each: found an unknown key"),
+    ],
+)
+def test_what_makes_no_limit_is_told(text: str, problem: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        policy(LIMITS % text)
+    assert problem in str(caught.value)

@@ -1,0 +1,157 @@
+"""A limit refuses what is too much for its subject and nothing else, says when to come back, and the plan spends from
+the same tokens as the rule."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from proxy.commands.table import STANDARD
+from proxy.hotpath.plan import Plan
+from proxy.rules.context import Context
+from proxy.rules.limits import Limits, LimitsSettings, Per
+from proxy.rules.lowering import Lowering
+from proxy.rules.memory import Memory
+from proxy.rules.meter import Rate
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Refuse, Verdict
+from tests.rules.given import NO_WORDS, command, context, spec
+
+TWO_A_SECOND = LimitsSettings(rate=Rate(2, 1, 2))
+
+
+def limits(settings: LimitsSettings, wording: Wording = NO_WORDS, memory: Memory | None = None) -> Limits:
+    return Limits("fair", settings, wording, Binding(STANDARD, memory=memory or Memory()))
+
+
+def caller(now: float = 0.0, known: dict[str, Any] | None = None) -> Context:
+    return replace(context(), now=now, **known or {})
+
+
+def error(verdict: Verdict) -> str:
+    assert isinstance(verdict, Refuse)
+    return verdict.error.decode()
+
+
+def test_the_error_says_what_is_too_much_and_when_to_come_back() -> None:
+    rule = limits(TWO_A_SECOND)
+    assert [rule.judge(command("GET a"), caller()) for _ in range(2)] == [PASS, PASS]
+    refused = rule.judge(command("GET a"), caller())
+    assert error(refused) == "-DENIED keyrail/fair: more than 2 commands/s in all; retry after 500 ms\r\n"
+    assert rule.judge(command("GET a"), caller(0.5)) == PASS
+
+
+def test_the_authors_words_are_added() -> None:
+    rule = limits(LimitsSettings(rate=Rate(1, 60, 1), per=Per.APP), Wording("it is shared", "use MGET"))
+    rule.judge(command("GET a"), caller())
+    assert error(rule.judge(command("GET a"), caller())) == (
+        "-DENIED keyrail/fair: more than 1 commands/m from this app, and it is shared; "
+        "use MGET; retry after 60000 ms\r\n"
+    )
+
+
+def test_bytes_are_those_of_the_request() -> None:
+    rule = limits(LimitsSettings(rate=Rate(100, 1, 100), bytes=Rate(1000, 1, 1000), per=Per.ADDRESS))
+    assert rule.judge(command("SET a", b"v" * 950), caller()) == PASS
+    refused = rule.judge(command("SET a", b"v" * 950), caller())
+    assert error(refused).startswith("-DENIED keyrail/fair: more than 1000 bytes/s from this address; retry after 9")
+
+
+@pytest.mark.parametrize(
+    ("per", "one", "other"),
+    [
+        (Per.APP, {"app": "a"}, {"app": "b"}),
+        (Per.USER, {"user": "a"}, {"user": "b"}),
+        (Per.ADDRESS, {"address": "10.0.0.1"}, {"address": "10.0.0.2"}),
+        (Per.CLIENT_NAME, {"client_name": "a"}, {"client_name": "b"}),
+    ],
+)
+def test_subjects_have_a_limit_each(per: Per, one: dict[str, str], other: dict[str, str]) -> None:
+    rule = limits(replace(TWO_A_SECOND, per=per))
+    verdicts = [rule.judge(command("GET a"), caller(known=one)) for _ in range(3)]
+    assert [isinstance(verdict, Refuse) for verdict in verdicts] == [False, False, True]
+    assert rule.judge(command("GET a"), caller(known=other)) == PASS
+
+
+def test_only_the_commands_and_keys_that_it_names() -> None:
+    scans = limits(replace(TWO_A_SECOND, commands=("SCAN", "PING")))
+    assert [scans.touches(spec(name)) for name in ("SCAN", "PING", "GET")] == [True, True, False]
+    products = limits(replace(TWO_A_SECOND, keys="product:*"))
+    assert not products.touches(spec("INFO"))
+    for text in ("GET user:1", "GET product", "MGET a:b c"):
+        assert [products.judge(command(text), caller()) for _ in range(3)] == [PASS] * 3
+    verdicts = [products.judge(command("MGET user:1 product:1"), caller()) for _ in range(3)]
+    assert isinstance(verdicts[2], Refuse)
+
+
+@pytest.mark.parametrize("name", ["HELLO", "AUTH", "CLIENT SETINFO", "PING", "MULTI", "EXEC", "UNSUBSCRIBE", "COMMAND"])
+def test_what_a_client_cannot_do_without_is_free(name: str) -> None:
+    assert not limits(TWO_A_SECOND).touches(spec(name))
+
+
+def test_what_is_not_known_is_counted() -> None:
+    assert limits(TWO_A_SECOND).touches(STANDARD.specs[0])
+
+
+@pytest.mark.parametrize(("per", "may_still_log_in"), [(Per.ALL, False), (Per.ADDRESS, False), (Per.USER, True)])
+def test_one_client_too_many(per: Per, may_still_log_in: bool) -> None:
+    rule = limits(LimitsSettings(per=per, connections=2))
+    presences = []
+    for _ in range(3):
+        presences.append(rule.enter(caller()))
+        if presences[-1].account is not None:
+            presences[-1].account.clients += 1
+    assert [presence.surplus for presence in presences] == [False, False, True]
+    surplus = replace(caller(), surplus=frozenset({"fair"}))
+    assert rule.judge(command("GET a"), caller()) == PASS
+    refused = rule.judge(command("GET a"), surplus)
+    assert isinstance(refused, Refuse)
+    assert refused.close
+    assert "more than 2 connections" in error(refused)
+    assert (rule.judge(command("AUTH x"), surplus) == PASS) is may_still_log_in
+
+
+def test_connections_of_other_workers_count() -> None:
+    memory = Memory(workers=2)
+    settings = LimitsSettings(connections=2)
+    rule = limits(settings, memory=memory)
+    account = rule.enter(caller()).account
+    assert account is not None
+    account.elsewhere = 2
+    assert rule.enter(caller()).surplus
+
+
+def test_a_reload_forgets_nothing_unless_the_limit_is_another() -> None:
+    memory = Memory()
+    for settings, passes in ((TWO_A_SECOND, 2), (TWO_A_SECOND, 0), (replace(TWO_A_SECOND, per=Per.USER), 2)):
+        rule = limits(settings, memory=memory)
+        assert sum(rule.judge(command("GET a"), caller()) == PASS for _ in range(5)) == passes
+    memory.retain(())
+    assert limits(TWO_A_SECOND, memory=memory).judge(command("GET a"), caller()) == PASS
+
+
+def lowered(rule: Limits, name: str) -> tuple[bool, bytes]:
+    """Whether the plan leaves the command to the rule, and the purses that it pays from."""
+    lowering, plan = Lowering(spec(name)), Plan(len(STANDARD.specs))
+    lowering.purse = 3
+    rule.lower(spec(name), lowering)
+    lowering.apply(spec(name).id, plan, {})
+    return lowering.judged, plan.purses[spec(name).id]
+
+
+def test_the_plan_pays_by_itself_where_no_key_has_a_say() -> None:
+    assert lowered(limits(TWO_A_SECOND), "GET") == (False, b"\3")
+    assert lowered(limits(LimitsSettings(per=Per.USER, connections=2)), "GET") == (False, b"\3")
+    assert lowered(limits(LimitsSettings(connections=2)), "PING") == (True, b"")
+    assert lowered(limits(replace(TWO_A_SECOND, keys="a:*")), "GET") == (True, b"")
+
+
+def test_the_plan_and_the_rule_spend_the_same_tokens() -> None:
+    rule = limits(replace(TWO_A_SECOND, bytes=Rate(100, 1, 100)))
+    purse = rule.enter(caller()).purse
+    assert purse.affords(60)
+    purse.spend(60)
+    assert not purse.affords(60)
+    assert rule.judge(command("GET a"), caller()) == PASS
+    assert not purse.affords(1)
+    assert isinstance(rule.judge(command("GET a"), caller()), Refuse)

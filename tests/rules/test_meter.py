@@ -1,0 +1,130 @@
+"""Token buckets hold their rate however time passes, forget only what is forgiven, and divide among workers without
+becoming more."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.rules.meter import Account, Demand, Lease, Meter, Rate, deal
+
+TEN_A_SECOND = Rate(10, 1, 10)
+
+
+def account(commands: Rate | None = TEN_A_SECOND, bytes_: Rate | None = None, now: float = 0.0) -> Account:
+    return Account(commands, bytes_, 1.0, now)
+
+
+def taken(from_: Account, now: float, tries: int = 100, size: int = 1) -> int:
+    """How many of so many commands at one moment can be paid for."""
+    return sum(from_.take(size, now) == 0.0 for _ in range(tries))
+
+
+def test_a_burst_then_the_rate() -> None:
+    one = account()
+    assert taken(one, 0.0) == 10
+    assert taken(one, 0.05) == 0
+    assert taken(one, 0.25) == 2
+    assert taken(one, 100.0) == 10
+
+
+def test_what_a_refused_client_is_told_to_wait_is_enough_and_not_too_much() -> None:
+    one = account(Rate(6, 60, 2))
+    assert taken(one, 0.0) == 2
+    wait = one.take(1, 3.0)
+    assert wait == pytest.approx(7.0)
+    assert one.take(1, 3.0 + wait - 0.1) > 0.0
+    assert one.take(1, 3.0 + wait + 0.001) == 0.0
+
+
+@given(st.lists(st.floats(0.0, 0.3), max_size=60))
+def test_no_more_than_burst_and_rate(steps: list[float]) -> None:
+    one, now, passed = account(), 0.0, 0
+    for step in steps:
+        now += step
+        passed += taken(one, now, tries=7)
+        assert passed <= 10 + 10 * now + 1e-6
+
+
+def test_a_clock_that_is_set_back_gives_nothing_and_takes_nothing() -> None:
+    one = account(now=100.0)
+    assert taken(one, 100.0) == 10
+    assert taken(one, 50.0) == 0
+    assert taken(one, 50.5) == 5
+
+
+def test_both_kinds_of_tokens_are_paid_or_neither() -> None:
+    one = account(bytes_=Rate(100, 1, 100))
+    assert one.take(60, 0.0) == 0.0
+    assert one.take(60, 0.0) == pytest.approx(0.2)
+    assert one.purse.commands.left == 9
+    assert one.purse.volume.left == 40
+
+
+def test_a_command_larger_than_the_burst_needs_a_full_bucket_and_leaves_a_debt() -> None:
+    one = account(None, Rate(100, 1, 100))
+    assert one.take(250, 0.0) == 0.0
+    assert one.take(1, 1.5) == pytest.approx(0.01)
+    assert one.take(1, 1.6) == 0.0
+
+
+def test_what_the_hot_path_spends_is_spent() -> None:
+    one = account()
+    while one.purse.affords(1):
+        one.purse.spend(1)
+    assert one.take(1, 0.0) == pytest.approx(0.1)
+
+
+def test_silent_subjects_are_forgotten_and_too_many_share_one_account() -> None:
+    meter = Meter(TEN_A_SECOND, None, most_subjects=3)
+    first = meter.account("a", 0.0)
+    first.clients += 1
+    for subject in "bc":
+        assert taken(meter.account(subject, 0.0), 0.0) == 10
+    others = meter.account("d", 0.0)
+    assert meter.account("e", 0.0) is others
+    assert taken(others, 0.0) == 10
+    assert meter.account("b", 1.0) is not others
+    # A second later all are full again: only the one with a client is still to be kept.
+    assert meter.account("f", 1.0) is not others
+    assert meter.account("a", 1.0) is first
+    assert len(meter) == 2
+
+
+def test_a_worker_alone_and_unheard_has_an_equal_part() -> None:
+    meter = Meter(Rate(100, 1, 100), None, workers=4)
+    one = meter.account("a", 0.0)
+    assert taken(one, 0.0) == 25
+    meter.lease({"a": Lease(0.9, 0)}, 0.0)
+    assert taken(one, 1.0, 200) == 90
+    meter.lease({}, 1.0)
+    assert taken(one, 100.0, 200) == 25
+
+
+def test_a_smaller_share_holds_at_once() -> None:
+    one = account(Rate(100, 1, 100))
+    one.lease(Lease(0.1, 7), 0.0)
+    assert (taken(one, 0.0), one.elsewhere) == (10, 7)
+
+
+@given(st.lists(st.builds(Demand, st.floats(0.0, 5.0), st.integers(0, 9)), min_size=1, max_size=8))
+def test_shares_are_one_whole(demands: list[Demand]) -> None:
+    leases = [deal(demands, worker) for worker in range(len(demands))]
+    assert sum(lease.share for lease in leases) == pytest.approx(1.0)
+    assert all(lease.share > 0.0 for lease in leases)
+    for worker, lease in enumerate(leases):
+        assert lease.elsewhere == sum(demand.clients for demand in demands) - demands[worker].clients
+        if sum(max(0.02, demand.want) for demand in demands) <= 1.0:
+            assert lease.share >= demands[worker].want
+
+
+def test_demand_is_what_was_spent_and_what_was_refused() -> None:
+    meter = Meter(Rate(100, 1, 100), None)
+    busy, idle = meter.account("busy", 0.0), meter.account("idle", 0.0)
+    demand = meter.demand(0.25)
+    for step in range(40):
+        taken(busy, 0.25 * step, 50)
+        demand = meter.demand(0.25)
+    assert list(demand) == ["busy"]
+    assert demand["busy"].want == pytest.approx(2.0, rel=0.05)
+    idle.clients = 2
+    assert meter.demand(0.25)["idle"] == Demand(0.0, 2)

@@ -1,0 +1,17 @@
+"""Shares of a limit are dealt among all workers, by what each says that it wants."""
+
+from proxy.rules.meter import Demand, Lease
+from proxy.server.leases import deal_out
+
+
+def test_each_worker_gets_its_shares_of_what_it_named() -> None:
+    wanted = [
+        {"fair": {"a": Demand(0.6, 1), "b": Demand(3.0, 0)}},
+        {"fair": {"b": Demand(1.0, 2)}},
+        {},
+    ]
+    first = deal_out(wanted, 0)["fair"]
+    assert first["a"].share > 0.6
+    assert first["b"] == Lease(3.0 / 4.02, 2)
+    assert deal_out(wanted, 1) == {"fair": {"b": Lease(1.0 / 4.02, 0)}}
+    assert deal_out(wanted, 2) == {}
