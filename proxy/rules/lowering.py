@@ -244,7 +244,7 @@ class Lowering:
 
     def _checked(self) -> bool:
         limited = self._size < UNLIMITED or self._arguments < UNLIMITED
-        return limited or self._names is not None or self._entries is not None
+        return limited or bool(self._purses) or self._names is not None or self._entries is not None
 
     def _changed(self) -> bool:
         return self._append is not None or self._swap is not None or any(self._appends)

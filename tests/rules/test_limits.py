@@ -136,7 +136,7 @@ def lowered(rule: Limits, name: str) -> tuple[bool, bytes]:
     lowering.purse = 3
     rule.lower(spec(name), lowering)
     lowering.apply(spec(name).id, plan, {})
-    return lowering.judged, plan.purses[spec(name).id]
+    return lowering.settled, plan.purses[spec(name).id]
 
 
 def test_the_plan_pays_by_itself_where_no_key_has_a_say() -> None:
