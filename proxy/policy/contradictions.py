@@ -18,6 +18,7 @@ from proxy.rules.names import NamesSettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings
+from proxy.rules.schema_size import SchemaSizeSettings
 from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.schema.entries import NO_SCHEMA
@@ -50,7 +51,7 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
 def _asks_about_schema(settings: Settings) -> str:
     """The key under which a rule does so, if it does."""
     match settings:
-        case SchemaTypeSettings():
+        case SchemaTypeSettings() | SchemaSizeSettings():
             return "schema"
         case NamesSettings(in_schema=True):
             return "names.in_schema"

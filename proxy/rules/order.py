@@ -9,7 +9,7 @@ whatever changes it:
 - ``unknown_commands``: behind both, which may know such a command by name.
 - ``read_only``, ``databases``, ``transactions``: about the command and none of its keys, so before all that is.
 - ``names``: about the keys that the client wrote, before anything adds arguments around them.
-- ``schema: type``: about what the schema says of those keys, whose names are good now.
+- ``schema: type``, ``schema: size``: about what the schema says of those keys, whose names are good now.
 - ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
 - ``sizes``, ``fan_out``, ``ranges``: about what the client asks for, the cheapest first.
 - ``limits``: what is refused for a reason of its own costs nothing.
@@ -32,6 +32,7 @@ from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings
 from proxy.rules.scan_counts import ScanCountsSettings
+from proxy.rules.schema_size import SchemaSizeSettings
 from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.sizes import SizesSettings
 from proxy.rules.transactions import TransactionsSettings
@@ -47,6 +48,7 @@ ORDER: tuple[type[Settings], ...] = (
     TransactionsSettings,
     NamesSettings,
     SchemaTypeSettings,
+    SchemaSizeSettings,
     OneSlotSettings,
     SizesSettings,
     FanOutSettings,

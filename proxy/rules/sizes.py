@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
-from proxy.commands.values import brings_values, members_of, values_of, writes_far
+from proxy.commands.values import Value, brings_values, members_of, values_of, writes_far
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
@@ -49,7 +49,7 @@ class Sizes:
         """Refuse for the first thing that is too large, else PASS."""
         settings = self._settings
         if settings.value is not None:
-            fault = value_fault(command, settings.value)
+            fault = _value_fault(command, settings.value)
             if fault:
                 return self._refuse(fault, "keep it small: compress it, or split it over several keys")
         if settings.members is not None:
@@ -84,11 +84,13 @@ class Sizes:
             lowering.limit(size=min(known))
 
 
-def value_fault(command: Command, most: int, key: int | None = None) -> str:
-    """What is wrong with the first value over ``most`` bytes, of the key in argument ``key`` or of any; or nothing."""
-    for value in values_of(command):
-        if value.length > most and key in (None, value.key):
-            if value.length > command.length(value.index):
-                return f"the write at an offset makes {value.length} bytes, and {most} is the most"
-            return f"the value in argument {value.index} has {value.length} bytes, and {most} is the most"
-    return ""
+def _value_fault(command: Command, most: int) -> str:
+    """What is wrong with the first value over ``most`` bytes, or nothing."""
+    return next((oversize(command, value, most) for value in values_of(command) if value.length > most), "")
+
+
+def oversize(command: Command, value: Value, most: int) -> str:
+    """What is wrong with a value of more than ``most`` bytes."""
+    if value.length > command.length(value.index):
+        return f"the write at an offset makes {value.length} bytes, and {most} is the most"
+    return f"the value in argument {value.index} has {value.length} bytes, and {most} is the most"

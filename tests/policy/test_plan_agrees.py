@@ -29,13 +29,14 @@ from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings, Wording
 from proxy.rules.scan_counts import ScanCountsSettings
+from proxy.rules.schema_size import SchemaSizeSettings
 from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.sizes import SizesSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.rules.unknown_commands import UnknownCommandsSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Rewrite
-from proxy.schema.entries import KeyEntry, Schema
+from proxy.schema.entries import KeyEntry, KeySize, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request
 from tests.rules.given import context
@@ -90,12 +91,12 @@ COMMANDS = st.builds(
 
 SCHEMA = Schema(
     tuple(
-        KeyEntry(key, parse_pattern(key), key_type, app=app)
-        for key, key_type, app in (
-            ("a", "string", ""),
-            ("a:{x}", "hash", ""),
-            ("{x}:{y}:{z...}", None, "other"),
-            ("{{a}}:{x:word}", "list", ""),
+        KeyEntry(key, parse_pattern(key), key_type, size=size, app=app)
+        for key, key_type, size, app in (
+            ("a", "string", KeySize(2), ""),
+            ("a:{x}", "hash", KeySize(9, 2), ""),
+            ("{x}:{y}:{z...}", None, None, "other"),
+            ("{{a}}:{x:word}", "list", KeySize(most_members=1), ""),
         )
     )
 )
@@ -121,7 +122,7 @@ NAMES_SETTINGS = st.builds(
     in_schema=st.booleans(),
     owned=st.booleans(),
 )
-SCHEMA_SETTINGS = st.builds(SchemaTypeSettings, st.booleans(), st.booleans())
+SCHEMA_SETTINGS = st.builds(SchemaTypeSettings, st.booleans(), st.booleans()) | st.just(SchemaSizeSettings())
 SETTINGS: st.SearchStrategy[Settings] = (
     st.builds(
         RefuseSettings,

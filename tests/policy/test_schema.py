@@ -103,7 +103,7 @@ def test_a_rule_about_a_schema_needs_one() -> None:
     assert problems("rules: {types: {schema: type}}") == [expected]
     assert problems("rules: {known: {names: {in_schema: true}}}")[0].startswith("rules.known.names.in_schema: found a")
     assert policy("rules: {known: {names: {in_schema: true}, mode: off}}").rules
-    assert "rules.types.schema: found 'typ', expected one of type" in problems("rules: {types: {schema: typ}}")[0]
+    assert "rules.types.schema: found 'typ', expected one of type, size" in problems("rules: {types: {schema: typ}}")[0]
 
 
 def test_teams_add_their_keys(tmp_path: Path) -> None:
