@@ -1,6 +1,7 @@
 cimport cython
 
 from proxy.commands.keys cimport KeyFinder
+from proxy.hotpath.automaton cimport Automaton
 from proxy.hotpath.counters cimport Counters
 from proxy.hotpath.entries cimport EntryProgram
 from proxy.wire.request cimport Request
@@ -19,6 +20,7 @@ cdef class NameProgram:
     cdef public int max_segments
     cdef public int access
     cdef public bint empty_segments
+    cdef public Automaton language
 
     cpdef bint passes(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(separator=cython.int, segments=cython.int, segment_start=cython.Py_ssize_t, i=cython.Py_ssize_t,

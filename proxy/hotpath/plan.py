@@ -67,6 +67,7 @@ class NameProgram:
         max_segments: int,
         access: int,
         empty_segments: bool,
+        language: Automaton | None = None,
     ) -> None:
         self.allowed = allowed
         self.min_length = min_length
@@ -76,12 +77,15 @@ class NameProgram:
         self.max_segments = max_segments
         self.access = access
         self.empty_segments = empty_segments
+        self.language = language
 
     def passes(self, p: bytes, start: int, end: int) -> bool:
         """Whether the key between the offsets passes; False says only that ``judge`` must look at it."""
         if end - start < self.min_length or end - start > self.max_length:
             return False
-        return self._walk(p, start, end, self.allowed)
+        if not self._walk(p, start, end, self.allowed):
+            return False
+        return self.language is None or self.language.find(p, start, end) >= 0
 
     def _walk(self, p: bytes, start: int, end: int, allowed: bytes) -> bool:
         separator = self.separator
@@ -184,10 +188,14 @@ class Plan:
         max_segments: int,
         access: int,
         empty_segments: bool,
+        language: Automaton | None = None,
     ) -> int:
-        """A program for ``check_names``: lengths in bytes, no ``separator`` is -1, ``access`` READS, WRITES or both."""
+        """A program for ``check_names``: lengths in bytes, no ``separator`` is -1, ``access`` READS, WRITES or both.
+
+        A name must also be owned by the ``language``, if there is one.
+        """
         program = NameProgram(
-            allowed, min_length, max_length, separator, min_segments, max_segments, access, empty_segments
+            allowed, min_length, max_length, separator, min_segments, max_segments, access, empty_segments, language
         )
         self.known_programs.append(program)
         return len(self.known_programs) - 1

@@ -4,17 +4,19 @@
 - a command refused, and allowed by name where nothing else is;
 - a command refused and replaced, or replaced by one that is refused;
 - a command replaced twice, or by one that is itself replaced;
+- prefixes for an application that there is not, or that anyone can claim to be;
 - two lifetimes: once the first has given a TTL, the second finds nothing to do;
 - a rule about the schema in a policy that has none.
 """
 
 from proxy.commands.table import STANDARD
+from proxy.policy.errors import shown
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.yaml_source import Problems
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.listing import covered, entry_of
-from proxy.rules.names import NamesSettings
+from proxy.rules.names import DEFAULT_PREFIXES, NamesSettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings
@@ -32,6 +34,7 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     refused = _find_refused(rules, problems)
     _check_allowed(rules, refused, problems)
     _check_replaced(rules, refused, problems)
+    _check_prefixes(policy, rules, problems)
     lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings)]
     for rule in lifetimes[1:]:
         _note(
@@ -87,6 +90,17 @@ def _check_allowed(rules: list[PolicyRule], refused: dict[str, PolicyRule], prob
             if command in refused:
                 expected = f"a command that is not refused; {_placed(refused[command])} refuses it"
                 _note(rule, "allow_only", command, expected, problems)
+
+
+def _check_prefixes(policy: Policy, rules: list[PolicyRule], problems: Problems) -> None:
+    """Who merely claims to be an application must not get its prefixes."""
+    proven = [app.name for app in policy.apps if app.proven]
+    for rule in rules:
+        for app, _ in rule.settings.prefixes if isinstance(rule.settings, NamesSettings) else ():
+            if app not in {*proven, DEFAULT_PREFIXES}:
+                known = ", ".join((*proven, DEFAULT_PREFIXES))
+                expected = f"an app that is known by more than its client name, or {DEFAULT_PREFIXES}: {known}"
+                _note(rule, "names.prefixes", shown(app), expected, problems)
 
 
 def _check_replaced(rules: list[PolicyRule], refused: dict[str, PolicyRule], problems: Problems) -> None:

@@ -24,7 +24,8 @@ class NameCheck:
     """What the bytes of a key must be like; a value, so that equal checks share one program of the plan.
 
     `allowed` has a 0 or 1 for each of the 256 bytes. Lengths are in bytes. Without a `separator` (None)
-    segments are not counted. `reads` and `writes` say which keys of a command it is for.
+    segments are not counted. A `language` owns all names that pass, and may own more. `reads` and `writes` say which
+    keys of a command it is for.
     """
 
     allowed: bytes
@@ -36,10 +37,13 @@ class NameCheck:
     empty_segments: bool
     reads: bool
     writes: bool
+    language: Automaton | None = None
 
     def combined(self, other: "NameCheck") -> "NameCheck | None":
         """A check that passes only what both pass; None where no single pass over a key can tell."""
         if None not in (self.separator, other.separator) and self.separator != other.separator:
+            return None
+        if None not in (self.language, other.language) and self.language is not other.language:
             return None
         return NameCheck(
             allowed=bytes(a & b for a, b in zip(self.allowed, other.allowed, strict=True)),
@@ -51,6 +55,7 @@ class NameCheck:
             empty_segments=self.empty_segments and other.empty_segments,
             reads=self.reads or other.reads,
             writes=self.writes or other.writes,
+            language=other.language if self.language is None else self.language,
         )
 
     def add_to(self, plan: Plan) -> int:
@@ -64,6 +69,7 @@ class NameCheck:
             self.max_segments,
             int(self.reads) | int(self.writes) << 1,
             self.empty_segments,
+            self.language,
         )
 
 

@@ -1,19 +1,30 @@
-"""How keys may be named: characters, length, segments.
+"""How keys may be named: characters, length, segments and what they hold, banned words, hash tags, prefixes.
 
 Every key of every command is checked, reads and writes apart where the policy says so; which arguments are
 keys is known from the command table, never guessed. An error says which argument is wrong and in what, but
 never repeats the key: it came from outside, and may be personal data.
+
+Prefixes belong to applications. One that is listed keeps to its own; whoever is not keeps to the default's, or, where
+there is no default, out of all that are listed.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from proxy.commands.command import Command, Key
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.in_schema import Membership
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
+from proxy.rules.name_faults import Banned, HashTags, Prefixes, SegmentKinds
+from proxy.rules.name_language import automaton_of
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Verdict, refusal
+
+_Part: TypeAlias = Prefixes | SegmentKinds | Banned | HashTags
+
+DEFAULT_PREFIXES = "default"
+"""Stands for every application that has no prefixes of its own."""
 
 _VISIBLE = bytes(range(0x21, 0x7F))
 CHARACTERS: dict[str, bytes] = {
@@ -44,6 +55,21 @@ class NamesSettings:
     writes: bool = True
     in_schema: bool = False
     owned: bool = False
+    segment_types: tuple[str, ...] = ()
+    """``any``, a kind of the schema's patterns (``int``), several (``int|uuid``), or words (``prod|staging``)."""
+    banned: tuple[str, ...] = ()
+    banned_segments: tuple[str, ...] = ()
+    hash_tags: bool | tuple[int, ...] = True
+    """Whether a name may have a hash tag, or the segments, counted from 1, that it may stand in."""
+    banned_hash_tags: tuple[str, ...] = ()
+    prefixes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """By application; ``default`` for all that are not listed."""
+
+    def prefixes_of(self, app: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The prefixes of which an application's names have one, and if there are none those that they must not."""
+        listed = dict(self.prefixes)
+        own = listed.get(app, listed.get(DEFAULT_PREFIXES, ()))
+        return own, () if own else tuple(prefix for found in listed.values() for prefix in found)
 
     @property
     def counts_segments(self) -> bool:
@@ -88,7 +114,9 @@ class Naming:
         if settings.in_schema:
             self._membership = Membership(binding.schema, binding.app, settings.owned)
             self._schema_check = self._membership.check(reads=settings.reads, writes=settings.writes)
-        self._instead = wording.instead or _describe(settings)
+        self._parts = _parts(settings, binding.app)
+        self._language = automaton_of(self._parts) if self._parts else None
+        self._instead = wording.instead or _describe(settings, binding.app)
 
     def touches(self, spec: Spec) -> bool:
         """Every command that can have keys."""
@@ -121,7 +149,8 @@ class Naming:
         if stray:
             place = f"the byte 0x{stray[0]:02x} at offset {name.index(stray[0])}"
             return f"holds {place}, which is not {self._settings.characters}"
-        return self._segment_fault(name) if self._counts_segments else ""
+        fault = self._segment_fault(name) if self._counts_segments else ""
+        return fault or next((fault for part in self._parts if (fault := part.fault(name))), "")
 
     def _segment_fault(self, name: bytes) -> str:
         settings = self._settings
@@ -144,6 +173,9 @@ class Naming:
             lowering.check_entries(self._schema_check)
         if settings.only_in_schema:
             return  # which an empty key is not either
+        if self._parts and self._language is None:
+            lowering.judge()
+            return
         lowering.check_names(
             NameCheck(
                 allowed=bytes(byte in self._allowed for byte in range(256)),
@@ -155,6 +187,7 @@ class Naming:
                 empty_segments=settings.empty_segments,
                 reads=settings.reads,
                 writes=settings.writes,
+                language=self._language,
             )
         )
 
@@ -163,14 +196,36 @@ def _bytes(size: int) -> str:
     return "1 byte" if size == 1 else f"{size} bytes"
 
 
-def _describe(settings: NamesSettings) -> str:
+def _parts(settings: NamesSettings, app: str) -> "tuple[_Part, ...]":
+    parts: list[_Part] = []
+    own, foreign = settings.prefixes_of(app)
+    if own or foreign:
+        parts.append(Prefixes(own, foreign))
+    if settings.segment_types:
+        parts.append(SegmentKinds(settings.segment_types, settings.separator))
+    if settings.banned:
+        parts.append(Banned(settings.banned))
+    if settings.banned_segments:
+        parts.append(Banned(settings.banned_segments, settings.separator))
+    if settings.hash_tags is not True or settings.banned_hash_tags:
+        segments = () if isinstance(settings.hash_tags, bool) else settings.hash_tags
+        parts.append(HashTags(settings.hash_tags is True, segments, settings.banned_hash_tags, settings.separator))
+    return tuple(parts)
+
+
+def _describe(settings: NamesSettings, app: str) -> str:
     wanted = []
+    own, _ = settings.prefixes_of(app)
+    if own:
+        wanted.append(f"the prefix {' or '.join(own)}")
     if settings.counts_segments:
         wanted.append(f"{settings.segments} segments separated by '{settings.separator}'")
+    if settings.segment_types:
+        wanted.append(f"segments like {settings.separator.join(settings.segment_types)}")
     if settings.characters != "any":
         wanted.append(f"{settings.characters} characters")
     if settings.max_length is not None:
         wanted.append(f"at most {settings.max_length} bytes")
     if settings.in_schema:
         wanted.append("a pattern of the schema")
-    return f"name it with {', '.join(wanted)}" if wanted else "give it a name"
+    return f"name it with {', '.join(wanted)}" if wanted else "give it another name"

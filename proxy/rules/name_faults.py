@@ -1,0 +1,235 @@
+"""What may be wrong with a name beyond its characters, its length and the number of its segments.
+
+Each part here says of one name what is wrong with it, in words that never repeat the name, and is a small machine over
+its bytes at the same time (``proxy.rules.name_language``), so that the plan can tell by itself which names are right.
+A machine may be stricter than the words, never laxer: the names that it stops at are judged.
+
+A hash tag is what Redis Cluster hashes instead of the whole name: what stands between the first ``{`` and the next
+``}``, if anything does. A segment that is one tag holds what the tag holds: ``cart:{42}`` has an integer behind
+``cart``.
+"""
+
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
+
+from proxy.hotpath.automaton import NOBODY, Automaton
+from proxy.schema.automaton import compile_patterns
+from proxy.schema.patterns import parse_pattern
+
+_OPENING, _CLOSING = b"{}"
+
+
+@lru_cache(maxsize=256)
+def kind_automaton(kind: str, separator: str) -> Automaton | None:
+    """What finds out whether a segment is of this kind; None where it may hold anything.
+
+    Raises PatternError for a kind that there is not, ValueError for a separator that patterns cannot have.
+    """
+    return None if kind == "any" else compile_patterns([parse_pattern(f"{{x:{kind}}}", separator)])
+
+
+class SegmentKinds:
+    """What the first segments hold, each in turn; further ones are free."""
+
+    def __init__(self, kinds: tuple[str, ...], separator: str) -> None:
+        self._kinds = kinds
+        self._separator = separator.encode()
+        self._byte = self._separator[0]
+        self._automata = [kind_automaton(kind, separator) for kind in kinds]
+        self.start: Hashable = self._begin(0)
+
+    def fault(self, name: bytes) -> str:
+        """What is wrong with the name; nothing if it is right."""
+        for i, (segment, automaton) in enumerate(zip(name.split(self._separator), self._automata, strict=False)):
+            if automaton is not None and automaton.owner(_unbraced(segment)) == NOBODY:
+                kind = self._kinds[i].replace("|", ", ")
+                return f"does not hold {'one of ' if ',' in kind else ''}{kind} in segment {i + 1}"
+        return ""
+
+    # The machine: (segment, where in it, row of its automaton).
+
+    def _begin(self, segment: int) -> Hashable:
+        if segment >= len(self._automata):
+            return "free"
+        automaton = self._automata[segment]
+        return (segment, "any", 0) if automaton is None else (segment, "begin", automaton.start)
+
+    def tells(self, byte: int) -> Hashable:
+        """Bytes with equal answers need not be told apart."""
+        automata = tuple(None if each is None else each.classes[byte] for each in self._automata)
+        return automata, byte if byte in (self._byte, _OPENING, _CLOSING) else None
+
+    def step(self, state: Hashable, byte: int) -> Hashable | None:
+        """The state behind one more byte; None where the name is wrong already."""
+        if not isinstance(state, tuple):
+            return state
+        segment, place, row = state
+        if byte == self._byte:
+            return self._begin(segment + 1) if self.accepts(state) else None
+        automaton = self._automata[segment]
+        if automaton is None:
+            return state
+        if place == "begin" and byte == _OPENING:
+            return segment, "tag", automaton.start
+        if place == "tag" and byte == _CLOSING:
+            return (segment, "closed", 0) if self._ends(automaton, row) else None
+        if place == "closed":
+            return None
+        target = automaton.rows[row + automaton.classes[byte]]
+        return (segment, "tag" if place == "tag" else "inside", target) if target else None
+
+    def accepts(self, state: Hashable) -> bool:
+        """Whether a name that ends here is right."""
+        if not isinstance(state, tuple):
+            return True
+        segment, place, row = state
+        automaton = self._automata[segment]
+        if automaton is None or place == "closed":
+            return True
+        return place != "tag" and self._ends(automaton, row)
+
+    def _ends(self, automaton: Automaton, row: int) -> bool:
+        return automaton.rows[row + automaton.width - 1] != NOBODY
+
+
+class Banned:
+    """Words that no name may be, or with a `separator` that no segment may be; in any letter case."""
+
+    def __init__(self, words: Iterable[str], separator: str = "") -> None:
+        self._words = frozenset(word.lower().encode() for word in words)
+        self._separator = separator.encode()
+        self._byte = self._separator[0] if separator else -1
+        self._letters = frozenset(b"".join(self._words))
+        self.start: Hashable = b""
+
+    def fault(self, name: bytes) -> str:
+        """What is wrong with the name; nothing if it is right."""
+        if not self._separator:
+            return "is a name that is banned" if name.lower() in self._words else ""
+        for i, segment in enumerate(name.lower().split(self._separator)):
+            if segment in self._words:
+                return f"has a banned word in segment {i + 1}"
+        return ""
+
+    # The machine: how the segment begins, while a banned word begins like that; else None's stand-in.
+
+    def tells(self, byte: int) -> Hashable:
+        """Bytes with equal answers need not be told apart."""
+        lower = _lower(byte)
+        return -1 if byte == self._byte else lower if lower in self._letters else None
+
+    def step(self, state: Hashable, byte: int) -> Hashable | None:
+        """The state behind one more byte; None where the name is wrong already."""
+        if byte == self._byte:
+            return b"" if self.accepts(state) else None
+        return _longer(state, byte, self._words)
+
+    def accepts(self, state: Hashable) -> bool:
+        """Whether a name that ends here is right."""
+        return state not in self._words
+
+
+class HashTags:
+    """Where a hash tag may stand, and what it may not hold. Without `anywhere` only the given segments, from 1, have
+    one."""
+
+    def __init__(self, anywhere: bool, segments: tuple[int, ...], banned: Iterable[str], separator: str) -> None:
+        self._anywhere = anywhere
+        self._segments = segments
+        self._banned = frozenset(word.lower().encode() for word in banned)
+        self._letters = frozenset(b"".join(self._banned))
+        self._separator = separator.encode()
+        self._byte = self._separator[0]
+        self.start: Hashable = 1
+
+    def fault(self, name: bytes) -> str:
+        """What is wrong with the name; nothing if it is right."""
+        start = name.find(b"{") + 1
+        end = name.find(b"}", start) if start else -1
+        if end <= start:
+            return ""
+        if name[start:end].lower() in self._banned:
+            return "has a hash tag that is banned, for it would gather too much in one slot"
+        segment = name.count(self._separator, 0, start) + 1
+        if self._anywhere or segment in self._segments:
+            return ""
+        return f"has a hash tag in segment {segment}, where none may stand"
+
+    # The machine: the segment before a tag, the beginning of a tag, "behind" it.
+
+    def tells(self, byte: int) -> Hashable:
+        """Bytes with equal answers need not be told apart."""
+        lower = _lower(byte)
+        return byte if byte in (self._byte, _OPENING, _CLOSING) else lower if lower in self._letters else None
+
+    def step(self, state: Hashable, byte: int) -> Hashable | None:
+        """The state behind one more byte; None where the name is wrong already."""
+        if isinstance(state, int):
+            if byte == self._byte:
+                return min(state + 1, max(self._segments, default=0) + 1)
+            if byte != _OPENING:
+                return state
+            return b"" if self._anywhere or state in self._segments else None
+        if state == "behind":
+            return state
+        if byte == _CLOSING:
+            return None if state in self._banned else "behind"
+        return _longer(state, byte, self._banned)
+
+    def accepts(self, _state: Hashable) -> bool:
+        """Whether a name that ends here is right."""
+        return True
+
+
+class Prefixes:
+    """How names must begin; or, where nothing is `required`, how none may."""
+
+    def __init__(self, required: tuple[str, ...], foreign: tuple[str, ...]) -> None:
+        self._required = tuple(each.encode() for each in required)
+        self._foreign = tuple(each.encode() for each in foreign)
+        self._words = frozenset(self._required or self._foreign)
+        self._letters = frozenset(b"".join(self._words))
+        self.start: Hashable = b""
+
+    def fault(self, name: bytes) -> str:
+        """What is wrong with the name; nothing if it is right."""
+        if self._required:
+            return "" if name.startswith(self._required) else "begins with no prefix of this application"
+        return "begins with another application's prefix" if name.startswith(self._foreign) else ""
+
+    # The machine: the beginning, while a prefix begins like that; "known" behind one; else None's stand-in.
+
+    def tells(self, byte: int) -> Hashable:
+        """Bytes with equal answers need not be told apart."""
+        return byte if byte in self._letters else None
+
+    def step(self, state: Hashable, byte: int) -> Hashable | None:
+        """The state behind one more byte; None where the name is wrong already."""
+        if not isinstance(state, bytes):
+            return state
+        beginning = state + bytes((byte,))
+        if beginning in self._words:
+            return "known" if self._required else None
+        if any(word.startswith(beginning) for word in self._words):
+            return beginning
+        return None if self._required else "other"
+
+    def accepts(self, state: Hashable) -> bool:
+        """Whether a name that ends here is right."""
+        return state == "known" if self._required else True
+
+
+def _unbraced(segment: bytes) -> bytes:
+    return segment[1:-1] if segment[:1] == b"{" and segment[-1:] == b"}" else segment
+
+
+def _lower(byte: int) -> int:
+    return byte + 32 if 0x41 <= byte <= 0x5A else byte
+
+
+def _longer(state: Hashable, byte: int, words: frozenset[bytes]) -> Hashable:
+    """The beginning of a word with one more byte, or "other" where no word begins so."""
+    if not isinstance(state, bytes):
+        return state
+    longer = state + bytes((_lower(byte),))
+    return longer if any(word.startswith(longer) for word in words) else "other"
