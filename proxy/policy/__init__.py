@@ -14,6 +14,7 @@
     contradictions.py   what rules of one policy may not say together
     explain.py       what a policy does with a command, and why
     expectations.py  the tests that a policy carries
+    schema_docs.py   the schema of keys as Markdown
     json_schema.py   what the readers take, for editors; sketch.py is how that is found out
     compile.py       Policy + command table -> CompiledPolicy: the plan, and the judgement behind it
 

@@ -17,6 +17,7 @@ from proxy.policy.fields import (
     read_size,
 )
 from proxy.policy.sections.exceptions import read_word
+from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Mapping, Problems, Scalar, Value
 from proxy.schema.automaton import Flaw, SchemaError, Tie, TooLarge, Unreachable
 from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeyLifetime, KeySize, Schema
@@ -78,7 +79,7 @@ def _read_entry(name: str, fields: Fields, app: str) -> PlacedEntry | None:
 
 
 def _read_pattern(value: Value, problems: Problems) -> Pattern | None:
-    if not isinstance(value, Scalar):
+    if note(value, type="string") or not isinstance(value, Scalar):
         problems.unexpected(value, "a pattern of keys, such as cart:{user:int}")
         return None
     try:
@@ -91,6 +92,7 @@ def _read_pattern(value: Value, problems: Problems) -> Pattern | None:
 
 def _read_lifetime(value: Value, problems: Problems) -> KeyLifetime | None:
     """``none``, a default, or all that can be said."""
+    note(value, enum=[_PERMANENT])
     if isinstance(value, Scalar):
         if value.text == _PERMANENT:
             return KeyLifetime(permanent=True)
@@ -117,23 +119,23 @@ def _read_lifetime(value: Value, problems: Problems) -> KeyLifetime | None:
 def _check_lifetime(lifetime: KeyLifetime, fields: Fields) -> None:
     """What contradicts itself, or says nothing."""
 
-    def note(key: str, found: str, expected: str) -> None:
+    def tell(key: str, found: str, expected: str) -> None:
         fields.problems.add(fields.line_of(key), fields.path_of(key), found, expected)
 
     if lifetime == KeyLifetime() and not any(key in fields for key in ("default", "min", "max")):
         fields.problems.add(fields.where, fields.path, "no lifetime", "default, min, max or required; none for ever")
     for key in ("jitter", "sliding"):
         if key in fields and "default" not in fields:
-            note(key, f"{key} without a default", "a default that it is for")
+            tell(key, f"{key} without a default", "a default that it is for")
     if lifetime.required and "default" in fields:
-        note("required", "required beside a default", "one of them: with a default, no write is without a TTL")
+        tell("required", "required beside a default", "one of them: with a default, no write is without a TTL")
     least, most = lifetime.least or 0, lifetime.most
     if most is not None and least > most:
-        note("min", f"{least}s", f"at most max, which is {most}s")
+        tell("min", f"{least}s", f"at most max, which is {most}s")
     elif lifetime.default is not None:
         shortest, longest = lifetime.default * (1 - lifetime.jitter), lifetime.default * (1 + lifetime.jitter)
         if shortest < least or (most is not None and longest > most):
-            note("default", f"{shortest:.5g}s to {longest:.5g}s", "a time that is, with its jitter, from min to max")
+            tell("default", f"{shortest:.5g}s to {longest:.5g}s", "a time that is, with its jitter, from min to max")
 
 
 def _read_size(value: Value, problems: Problems) -> KeySize | None:

@@ -1,0 +1,37 @@
+"""`keyrail schema docs FILE`: which keys a policy knows, as Markdown."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from proxy.cli.line import LineParser
+from proxy.policy.errors import PolicyError
+from proxy.policy.load import load_policy
+from proxy.policy.schema_docs import schema_docs
+
+_INVALID = 2
+
+
+def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
+    """Add `schema` and what can be asked about one."""
+    parser = verbs.add_parser("schema", help="about the keys that a policy knows", allow_abbrev=False)
+    questions = parser.add_subparsers(dest="question", metavar="QUESTION", required=True, parser_class=LineParser)
+    docs = questions.add_parser(
+        "docs",
+        help="print the schema of a policy as Markdown",
+        allow_abbrev=False,
+        description="Print the schema of a policy, with all that it includes, as Markdown: one table for each app.",
+    )
+    docs.add_argument("file", metavar="FILE", type=Path)
+    docs.set_defaults(run=_print_docs)
+
+
+def _print_docs(parsed: argparse.Namespace) -> int:
+    try:
+        policy = load_policy(parsed.file)
+    except PolicyError as error:
+        for problem in error.problems:
+            print(f"keyrail: {problem}", file=sys.stderr)
+        return _INVALID
+    print(schema_docs(policy), end="")
+    return 0

@@ -1,0 +1,95 @@
+"""A policy's schema as Markdown: which keys there are, whose, and what each holds."""
+
+from proxy.policy.apps import App
+from proxy.policy.model import Policy
+from proxy.schema.entries import KeyEntry, KeyLifetime, KeySize
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+_SIZES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
+_SPECIAL = "\\`*_[]<>|#"
+_HEADER = "| keys | name | type | TTL | size | about |\n|---|---|---|---|---|---|"
+
+
+def schema_docs(policy: Policy) -> str:
+    """The whole text: one table for each app that has entries, and one for those that are nobody's own."""
+    apps = {app.name: app for app in policy.apps}
+    sections = ["# Keys"]
+    for name in sorted({entry.app for entry in policy.schema.entries}):
+        entries = sorted(
+            (entry for entry in policy.schema.entries if entry.app == name), key=lambda entry: entry.pattern.text
+        )
+        sections += [_heading(name, apps.get(name)), "\n".join([_HEADER, *map(_row, entries)])]
+    if not policy.schema.entries:
+        sections.append("This policy has no schema.")
+    return "\n\n".join(sections) + "\n"
+
+
+def _heading(name: str, app: App | None) -> str:
+    if not name:
+        return "## Shared"
+    known = [] if app is None else [f"team {app.team}" if app.team else "", app.contact]
+    said = ", ".join(_plain(each) for each in known if each)
+    return f"## {name}\n\nOwned by {said}." if said else f"## {name}"
+
+
+def _row(entry: KeyEntry) -> str:
+    cells = (
+        _code(entry.pattern.text),
+        entry.name,
+        entry.type or "any",
+        "" if entry.lifetime is None else _lifetime(entry.lifetime),
+        "" if entry.size is None else _size(entry.size),
+        _plain(entry.about),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _lifetime(lifetime: KeyLifetime) -> str:
+    if lifetime.permanent:
+        return "none, on purpose"
+    said = []
+    if lifetime.default is not None:
+        jitter = f" ± {100 * lifetime.jitter:.3g}%" if lifetime.jitter else ""
+        renewed = ", renewed by each access" if lifetime.sliding else ""
+        said.append(f"{_duration(lifetime.default)}{jitter}{renewed}")
+    if lifetime.required:
+        said.append("required")
+    if lifetime.least is not None:
+        said.append(f"at least {_duration(lifetime.least)}")
+    if lifetime.most is not None:
+        said.append(f"at most {_duration(lifetime.most)}")
+    return "; ".join(said)
+
+
+def _size(size: KeySize) -> str:
+    said = []
+    if size.most_bytes is not None:
+        said.append(_largest_unit(size.most_bytes))
+    if size.most_members is not None:
+        said.append(f"{size.most_members:,} members")
+    return ", ".join(said)
+
+
+def _duration(seconds: int) -> str:
+    """As policies write it: ``1h30m``."""
+    parts = []
+    for length, unit in _UNITS:
+        count, seconds = divmod(seconds, length)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
+
+
+def _largest_unit(count: int) -> str:
+    return next(f"{count // size}{unit}" for size, unit in _SIZES if count % size == 0)
+
+
+def _code(text: str) -> str:
+    """Code in a cell: the bar would end it, and a backquote the code."""
+    fence = "``" if "`" in text else "`"
+    return fence + text.replace("|", "\\|") + fence
+
+
+def _plain(text: str) -> str:
+    """Words as they are: nothing in them is Markdown."""
+    return "".join(f"\\{char}" if char in _SPECIAL else char for char in text)

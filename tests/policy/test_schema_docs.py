@@ -1,0 +1,67 @@
+"""The schema as Markdown, for people: one table for each app, and nothing that Markdown would take for its own."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.cli import main
+from proxy.policy.schema_docs import schema_docs
+from tests.policy.given import policy
+
+POLICY = """
+apps:
+  checkout: {team: checkout, contact: "#checkout", match: {user: checkout}}
+  data: {match: {user: data}}
+schema:
+  session: {key: "session:{id:uuid}", type: hash, ttl: {default: 90m, sliding: true, max: 7d}}
+  page: {key: "cache:{env:prod|dev}:{path...}", type: string, ttl: {default: 5m, jitter: 10%, min: 10s}, app: checkout}
+  jobs: {key: "queue:{name}", type: list, ttl: none, size: {max: 1500B, members: 5000}, app: checkout, about: "<b> a|b"}
+  raw: {key: "raw:`{id}", ttl: {required: true}, size: 10KB, app: data}
+  any: {key: "{any...}", ttl: 1d12h}
+rules: {}
+"""
+
+TEXT = r"""# Keys
+
+## Shared
+
+| keys | name | type | TTL | size | about |
+|---|---|---|---|---|---|
+| `session:{id:uuid}` | session | hash | 1h30m, renewed by each access; at most 7d |  |  |
+| `{any...}` | any | any | 1d12h |  |  |
+
+## checkout
+
+Owned by team checkout, \#checkout.
+
+| keys | name | type | TTL | size | about |
+|---|---|---|---|---|---|
+| `cache:{env:prod\|dev}:{path...}` | page | string | 5m ± 10%; at least 10s |  |  |
+| `queue:{name}` | jobs | list | none, on purpose | 1500B, 5,000 members | \<b\> a\|b |
+
+## data
+
+| keys | name | type | TTL | size | about |
+|---|---|---|---|---|---|
+| ``raw:`{id}`` | raw | any | required | 10KB |  |
+"""
+
+
+def test_the_whole_text() -> None:
+    assert schema_docs(policy(POLICY)) == TEXT
+
+
+def test_a_policy_without_a_schema_says_so() -> None:
+    assert schema_docs(policy("rules: {}")) == "# Keys\n\nThis policy has no schema.\n"
+
+
+def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("keyrail: 1\n" + POLICY, encoding="utf-8")
+    assert main(["schema", "docs", str(file)]) == 0
+    assert capsys.readouterr().out == TEXT
+    file.write_text("keyrail: 1\nschema: {a: {key: '{'}}\nrules: {b: {}}\n", encoding="utf-8")
+    assert main(["schema", "docs", str(file)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert [line.partition(f"{file}:")[0] for line in said.err.splitlines()] == ["keyrail: "] * 2
