@@ -1,18 +1,19 @@
 """The command line: `keyrail VERB …`; each verb has a module of its own.
 
-serve.py    run the proxy
-check.py    validate policies and run their tests
-explain.py  show what a policy does with a command
-policy.py   the JSON Schema of policies
-schema.py   the keys that a policy knows, as Markdown
-line.py     parsing that fails with one line
-tour.py     what `serve --embedded` suggests to try
+serve.py        run the proxy
+check.py        validate policies and run their tests
+explain.py      show what a policy does with a command
+policy.py       the JSON Schema of policies
+schema.py       the keys that a policy knows, as Markdown
+kill_switch.py  all enforcement of a running proxy off for a while
+line.py         parsing that fails with one line
+tour.py         what `serve --embedded` suggests to try
 """
 
 from collections.abc import Sequence
 
 from proxy import __version__
-from proxy.cli import check, explain, policy, schema, serve
+from proxy.cli import check, explain, kill_switch, policy, schema, serve
 from proxy.cli.line import LineParser
 from proxy.form import FORM
 
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     explain.add_verb(verbs)
     policy.add_verb(verbs)
     schema.add_verb(verbs)
+    kill_switch.add_verb(verbs)
     parsed = parser.parse_args(arguments)
     verb: serve.Verb = parsed.run
     return verb(parsed)

@@ -52,6 +52,7 @@ class Gateway:
         loop: asyncio.AbstractEventLoop,
         generation: int,
         ask: Ask,
+        paused: bool,
     ) -> None:
         self.route = route
         self.settings = settings
@@ -65,7 +66,9 @@ class Gateway:
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
         self._known = Knowledge(loop, str(route.upstream), settings.allow_cluster)
-        self._policies = Policies(policy, generation, self._known, self._counters, self.clients, settings.workers)
+        self._policies = Policies(
+            policy, generation, self._known, self._counters, self.clients, settings.workers, paused
+        )
         self._connections = Connections(route, settings, loop, self._known, self._policies, self.clients, self._events)
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
         self._servers: list[asyncio.AbstractServer] = []
@@ -203,6 +206,10 @@ class Gateway:
         self._policies.renew()
         self._verdicts.keep(self._policies.rules)
         self._exposure.keep(self._policies.rules, self._asked_by_app())
+
+    def pause(self, paused: bool) -> None:
+        """Enforce locked rules alone from now on, or end that; transactions finish under what they began with."""
+        self._policies.pause(paused)
 
     # Limits that several workers share
 

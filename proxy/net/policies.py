@@ -42,6 +42,7 @@ class Policies:
         counters: Counters,
         clients: Collection[ClientConnection],
         workers: int,
+        paused: bool,
     ) -> None:
         self.generation = generation
         self._policy = policy
@@ -49,6 +50,7 @@ class Policies:
         self._known = known
         self._counters = counters
         self._clients = clients
+        self._paused = paused
         self._prepared: tuple[Policy, int] | None = None
         self._request = Request()
         self._regimes: dict[tuple[frozenset[str], App | None], Regime] = {}
@@ -82,6 +84,12 @@ class Policies:
         self.memory.retain({rule.name for rule in self._policy.rules})
         return bool(self._needs() - needed_before)
 
+    def pause(self, paused: bool) -> None:
+        """Enforce nothing but locked rules from now on, or end that."""
+        if paused != self._paused:
+            self._paused = paused
+            self.renew()
+
     def renew(self) -> None:
         """Let all clients adopt what is in force now; those inside MULTI finish under what they began with."""
         self._former = [*self._former, tuple(self._regimes.values())][-_FORMER_KEPT:]
@@ -96,7 +104,7 @@ class Policies:
         regime = self._regimes.get((able, app))
         if regime is None:
             table = self._known.table()
-            policy = compile_policy(self._policy, table, able, app=app, memory=self.memory)
+            policy = compile_policy(self._policy, table, able, app=app, memory=self.memory, paused=self._paused)
             pooled = bytes(
                 state == State.POOL and lane == Lane.FAST.value
                 for state, lane in zip(table.states, table.lanes, strict=True)

@@ -114,6 +114,15 @@ class Settings:
     redact: Redact = Redact.HASH
     """What is shown of keys in violations and samples."""
 
+    watch: bool = True
+    """Reload the policies when their files change."""
+
+    state: Path | None = None
+    """The file that keeps the kill switch over a restart."""
+
+    admin_token_file: Path | None = None
+    """Holds what the admin port asks for; without it, what tells of traffic or changes anything is for loopback."""
+
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False, compare=False)
     """What the hashes of keys are keyed with; of this run alone, and the same in all its workers."""
 

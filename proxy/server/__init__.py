@@ -12,6 +12,8 @@ findings.py     what each rule has found, as /rules tells it
 briefing.py     what clients and operators can ask about the whole group
 violations.py   where the violations' lines go
 reload.py       the policies in force, and their all-or-none replacement
+watch.py        reloads when policy files change
+kill_switch.py  all enforcement but that of locked rules, off for a while
 metrics.py      the workers' figures as one, for Prometheus
 admin/          the admin HTTP port
 """

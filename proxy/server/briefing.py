@@ -3,7 +3,6 @@
 Every answer has its ``age`` in seconds: the figures are the workers' last reports.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from proxy import __version__
@@ -13,19 +12,20 @@ from proxy.policy.model import PolicyRule
 from proxy.policy.precedence import voice
 from proxy.server.crew import Crew
 from proxy.server.findings import route_findings
+from proxy.server.kill_switch import KillSwitch
 
 
-def brief(crew: Crew, route: int, subject: str) -> dict[str, Any]:
+def brief(crew: Crew, switch: KillSwitch, route: int, subject: str) -> dict[str, Any]:
     """Return what there is to know of a route and ``info``, ``policy`` or ``rules``."""
-    answers: dict[str, Callable[[Crew, int], dict[str, Any]]] = {
-        "info": _info,
-        "policy": route_policy,
-        "rules": route_findings,
-    }
-    return {"age": round(crew.age(), 3), **answers[subject](crew, route)}
+    age = {"age": round(crew.age(), 3)}
+    if subject == "info":
+        return age | _info(crew, switch, route)
+    if subject == "policy":
+        return age | route_policy(crew, route) | {"kill_switch": switch.status()}
+    return age | route_findings(crew, route)
 
 
-def _info(crew: Crew, route: int) -> dict[str, Any]:
+def _info(crew: Crew, switch: KillSwitch, route: int) -> dict[str, Any]:
     its = crew.figures()[route]
     commands = its.counters.get("commands", {})
     forwarded = commands.get("pooled", 0) + commands.get("pinned", 0)
@@ -41,6 +41,7 @@ def _info(crew: Crew, route: int) -> dict[str, Any]:
         "worker_restarts": crew.restarts,
         "policy": crew.policies[route].source,
         "policy_generation": crew.generation,
+        "kill_switch": switch.on,
         "clients": its.gauges.get("clients", 0),
         "clients_total": its.counters.get("clients_total", 0),
         "commands_pooled": commands.get("pooled", 0),
@@ -60,12 +61,12 @@ def route_policy(crew: Crew, route: int) -> dict[str, Any]:
         "generation": crew.generation,
         "files": list(policy.files),
         "apps": [app.name for app in policy.apps],
-        "rules": [_rule(policy, rule) for rule in policy.rules],
+        "rules": [_rule(policy, rule, crew.paused) for rule in policy.rules],
     }
 
 
-def _rule(policy: Policy, rule: PolicyRule) -> dict[str, Any]:
-    usual = voice(policy, rule, None, paused=False)
+def _rule(policy: Policy, rule: PolicyRule, paused: bool) -> dict[str, Any]:
+    usual = voice(policy, rule, None, paused)
     found: dict[str, Any] = {
         "rule": rule.name,
         "where": str(rule.where),
@@ -74,7 +75,7 @@ def _rule(policy: Policy, rule: PolicyRule) -> dict[str, Any]:
         "by": usual.why,
         "exceptions": len(usual.exceptions),
     }
-    others = {app.name: voice(policy, rule, app, paused=False) for app in policy.apps if rule.app in ("", app.name)}
+    others = {app.name: voice(policy, rule, app, paused) for app in policy.apps if rule.app in ("", app.name)}
     same = usual.stage, usual.exceptions
     different = {name: its for name, its in others.items() if (its.stage, its.exceptions) != same}
     if different:

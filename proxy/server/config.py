@@ -229,6 +229,8 @@ def _beside(value: Any, file: Path) -> Any:
             return PolicySource(value.kind, str(file.parent / path))
         case ViolationsSettings(path=Path() as path):
             return ViolationsSettings(file.parent / path)
+        case Path():
+            return file.parent / value
     return value
 
 

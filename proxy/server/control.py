@@ -4,7 +4,8 @@
     Start      what to serve, on which fds    Serving   every listener accepts
                                               Unfit     this route must not be served, and why: the group ends
     Prepare    policies of a new generation   Prepared  ready for it, or why not
-    Commit     put it in force
+    Commit     put it in force                Committed it is: what comes from now on is judged by it
+    Switch     the kill switch is on, or off  Switched  it is
     Ask        the busiest keys of a window   Told      them
     Informed   what a client asked            Inquire   what a client asks about the whole group
     Leased     its shares of limits           Wanted    what could be used of them
@@ -49,6 +50,7 @@ class Start:
     policies: tuple[Policy, ...]
     generation: int
     sockets: tuple[ListenerSocket, ...]
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,13 @@ class Commit:
     """Use the policies prepared last."""
 
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Enforce locked rules alone from now on, or all that the policy says again."""
+
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,20 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
+class Committed:
+    """Every command that this worker reads from now on is judged by this generation."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """Every command that this worker reads from now on is judged so."""
+
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """The answer to a question."""
 
@@ -156,8 +179,8 @@ class Wanted:
     routes: tuple[Demands, ...]
 
 
-ToWorker = Start | Prepare | Commit | Ask | Informed | Leased | Drain
-FromWorker = Serving | Unfit | Prepared | Told | Report | News | Inquire | Wanted
+ToWorker = Start | Prepare | Commit | Switch | Ask | Informed | Leased | Drain
+FromWorker = Serving | Unfit | Prepared | Committed | Switched | Told | Report | News | Inquire | Wanted
 
 
 class Channel:

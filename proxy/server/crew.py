@@ -22,6 +22,7 @@ from proxy.server.control import (
     Ask,
     Channel,
     Commit,
+    Committed,
     Drain,
     Informed,
     Inquire,
@@ -33,6 +34,8 @@ from proxy.server.control import (
     Report,
     Serving,
     Start,
+    Switch,
+    Switched,
     Told,
     Unfit,
     Wanted,
@@ -48,7 +51,7 @@ from proxy.traffic.merge import Answer
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
 """Seconds before a replacement: the first pause doubles up to the longest, until a worker has lived steadily."""
 
-PREPARE_SECONDS = 15.0
+PREPARE_SECONDS, FOLLOW_SECONDS = 15.0, 10.0
 ANSWER_SECONDS = 1.0
 
 SILENT_SECONDS = 5.0
@@ -72,6 +75,7 @@ class _Member:
     heard: float = field(default_factory=time.monotonic)
     wanted: tuple[Demands, ...] = ()
     prepared: asyncio.Future[Prepared] | None = None
+    expected: dict[Committed | Switched, asyncio.Future[None]] = field(default_factory=dict)
     answers: dict[int, asyncio.Future[Answer]] = field(default_factory=dict)
 
 
@@ -83,6 +87,8 @@ class Crew:
     ) -> None:
         self.policies = policies
         self.generation = 1
+        self.paused = False
+        """The kill switch is on."""
         self.restarts = 0
         self.on_change: Callable[[], None] = lambda: None
         """Called when a worker has reported, started to serve, or ended."""
@@ -158,7 +164,10 @@ class Crew:
         return [answer.result() for answer in answers if answer.done() and not answer.cancelled()]
 
     async def replace_policies(self, policies: tuple[Policy, ...]) -> str | None:
-        """Put new policies in force in every worker, or in none; return what is wrong with them, or None."""
+        """Put new policies in force in every worker, or in none; return what is wrong with them, or None.
+
+        What a client sends after that is judged by them.
+        """
         generation = self.generation + 1
         preparing = [member for member in self._members.values() if member.serving]
         for member in preparing:
@@ -175,8 +184,25 @@ class Crew:
         for member in self._members.values():
             if member not in preparing:
                 member.channel.send(Prepare(policies, generation))
-            member.channel.send(Commit(generation))
+        await self._have_all(Commit(generation), Committed(generation))
         return None
+
+    async def pause(self, paused: bool) -> None:
+        """Let every worker enforce locked rules alone, or end that. What a client sends after that is judged so."""
+        self.paused = paused
+        await self._have_all(Switch(paused), Switched(paused))
+
+    async def _have_all(self, order: Commit | Switch, done: Committed | Switched) -> None:
+        """Give an order to every worker, and wait until all have followed; say who does not."""
+        told = list(self._members.values())
+        for member in told:
+            member.expected[done] = asyncio.get_running_loop().create_future()
+            member.channel.send(order)
+        if told:
+            await asyncio.wait([member.expected[done] for member in told], timeout=FOLLOW_SECONDS)
+        for member in told:
+            if not member.expected.pop(done).done():
+                notice(f"worker {member.number} has not confirmed in {FOLLOW_SECONDS:.0f} s: {done}")
 
     async def drain(self, seconds: float) -> None:
         """Let every worker finish and end; kill those that take much longer than they were given."""
@@ -251,7 +277,7 @@ class Crew:
             )
         channel = await Channel.over(ours)
         sockets = tuple(ListenerSocket(route, listener, each.fileno()) for route, listener, each in handed)
-        channel.send(Start(self._settings, self.policies, self.generation, sockets))
+        channel.send(Start(self._settings, self.policies, self.generation, sockets, self.paused))
         return _Member(number, process, channel)
 
     async def _hear(self, member: _Member) -> None:
@@ -278,8 +304,13 @@ class Crew:
                 waiting = member.answers.get(question)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answer)
-            case Prepared():
-                if member.prepared is not None and not member.prepared.done():
+            case Committed() | Switched():
+                awaited = member.expected.get(message)
+                if awaited is not None and not awaited.done():
+                    awaited.set_result(None)
+            case Prepared(generation):
+                current = generation == self.generation + 1
+                if member.prepared is not None and not member.prepared.done() and current:
                     member.prepared.set_result(message)
             case Unfit(route, reason):
                 self._fail(f"route {self._settings.routes[route].name}: {reason}")
@@ -317,7 +348,7 @@ class Crew:
                 add_numbers(departed, counters_of(snapshot))
         for route, records in enumerate(member.evidence):
             self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
-        for waiting in [member.prepared, *member.answers.values()]:
+        for waiting in [member.prepared, *member.answers.values(), *member.expected.values()]:
             if waiting is not None:
                 waiting.cancel()
         self.on_change()

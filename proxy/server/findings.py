@@ -38,11 +38,13 @@ def route_findings(crew: Crew, route: int) -> dict[str, Any]:
         "route": its.name,
         "policy": policy.source,
         "generation": crew.generation,
-        "rules": [_rule(policy, rule, evidence, out_of.get(rule.name, {})) for rule in policy.rules],
+        "rules": [_rule(policy, rule, crew.paused, evidence, out_of.get(rule.name, {})) for rule in policy.rules],
     }
 
 
-def _rule(policy: Policy, rule: PolicyRule, evidence: Records, out_of: Mapping[str, int]) -> dict[str, Any]:
+def _rule(
+    policy: Policy, rule: PolicyRule, paused: bool, evidence: Records, out_of: Mapping[str, int]
+) -> dict[str, Any]:
     total = Record()
     asked = 0
     by_app: dict[str, dict[str, Any]] = {}
@@ -57,13 +59,13 @@ def _rule(policy: Policy, rule: PolicyRule, evidence: Records, out_of: Mapping[s
         least = 0 if record is None else sum(record.hits.values())
         its = max(out_of.get(name, 0), least)
         asked += its
-        mode = str(voice(policy, rule, app, paused=False).stage)
+        mode = str(voice(policy, rule, app, paused).stage)
         found = {"hits": {}} if record is None else present(record)
         by_app[name] = {"mode": mode, "hits": found.pop("hits"), "out_of": its, **found}
     summary = present(total)
     return {
         "rule": rule.name,
-        "mode": str(voice(policy, rule, None, paused=False).stage),
+        "mode": str(voice(policy, rule, None, paused).stage),
         "where": str(rule.where),
         "hits": summary["hits"],
         "out_of": asked,

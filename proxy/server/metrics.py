@@ -9,7 +9,7 @@ keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{rout
 keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
 keyrail_workers, keyrail_worker_restarts_total
-keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_build_info{version,form}
+keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,14 +22,16 @@ from proxy import __version__
 from proxy.form import FORM
 from proxy.server.crew import Crew
 from proxy.server.figures import RouteFigures
+from proxy.server.kill_switch import KillSwitch
 from proxy.server.reload import Reloader
 
 
 class GroupCollector(Collector):
     """Collects from the crew whenever somebody asks."""
 
-    def __init__(self, crew: Crew, reloader: Reloader) -> None:
+    def __init__(self, crew: Crew, reloader: Reloader, switch: KillSwitch) -> None:
         self._crew = crew
+        self._switch = switch
         self._reloader = reloader
 
     def describe(self) -> Iterable[Metric]:
@@ -54,6 +56,9 @@ class GroupCollector(Collector):
         )
         yield GaugeMetricFamily(
             "keyrail_policy_generation", "The set of policies in force, counted from 1.", self._crew.generation
+        )
+        yield GaugeMetricFamily(
+            "keyrail_kill_switch", "1 while only locked rules are enforced.", float(self._switch.on)
         )
         yield CounterMetricFamily(
             "keyrail_policy_reload_failures", "Reloads that were refused.", self._reloader.failures

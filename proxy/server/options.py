@@ -137,6 +137,13 @@ def read_violations(text: str) -> ViolationsSettings | None:
     return ViolationsSettings(None if text == "stderr" else Path(text))
 
 
+def read_file(text: str) -> Path:
+    """Read a file's path."""
+    if not text:
+        raise ValueError("expected a file")
+    return Path(text)
+
+
 def read_redact(text: str) -> Redact:
     """Read shape, hash or none."""
     try:
@@ -183,7 +190,7 @@ OPTIONS: tuple[Option, ...] = (
         Scope.GROUP,
         read_admin,
         "HOST:PORT|off",
-        "the admin HTTP port: /healthz /readyz /metrics /hotkeys /rules (default 127.0.0.1:9121)",
+        "the admin HTTP port: /healthz /readyz /metrics /hotkeys /rules /policy (default 127.0.0.1:9121)",
     ),
     Option("workers", Scope.GROUP, count(1, 256), "N", "worker processes (default 1)"),
     Option(
@@ -248,6 +255,28 @@ OPTIONS: tuple[Option, ...] = (
         read_redact,
         "shape|hash|none",
         "what violations and samples show of a key: its shape, the shape and a keyed hash, the key (default hash)",
+    ),
+    Option(
+        "watch",
+        Scope.GROUP,
+        read_switch,
+        "on|off",
+        "reload the policies when their files change (default on)",
+    ),
+    Option(
+        "state",
+        Scope.GROUP,
+        read_file,
+        "FILE",
+        "keep the kill switch over a restart, in this file",
+    ),
+    Option(
+        "admin_token_file",
+        Scope.GROUP,
+        read_file,
+        "FILE",
+        "ask for this file's token on the admin port, but for /healthz and /readyz; without it, /hotkeys, /rules, "
+        "/policy and whatever changes something answer only where the port is bound to loopback",
     ),
     Option(
         "allow_cluster",

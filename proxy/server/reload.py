@@ -3,7 +3,8 @@
 The supervisor reads the files and hands the workers what it has read, so that all of them hold the same policy whatever
 happens to the files meanwhile. A reload first makes every worker ready (prepare) and only then lets them change
 (commit); anything wrong on the way leaves the old policies where they are. Each set of policies has a generation
-number, counted from 1, that metrics show.
+number, counted from 1, that metrics show. A reload is over when every worker has confirmed: what is sent after that is
+judged by the new policies.
 """
 
 import asyncio
@@ -49,23 +50,42 @@ class Reloader:
         self._routes = routes
         self._crew = crew
         self._lock = asyncio.Lock()
+        self._problems: tuple[Problem, ...] = ()
 
-    async def reload(self) -> bool:
-        """Read the policies anew and put them in force, or say why not and change nothing."""
+    @property
+    def files(self) -> frozenset[str]:
+        """The files that the policies in force come from, and those that were wrong when they were last read."""
+        wrong = frozenset(problem.where.file for problem in self._problems)
+        return wrong.union(*(policy.files for policy in self._crew.policies))
+
+    async def reload(self, *, asked: bool = True) -> tuple[str, ...]:
+        """Read the policies anew and put them in force, or change nothing and return why.
+
+        Policies that say what those in force say are left alone. Where nobody has ``asked``, that is not worth a word,
+        and neither are the same mistakes again.
+        """
         async with self._lock:
             try:
                 policies = await asyncio.to_thread(read_policies, self._routes)
             except PolicyError as error:
-                return self._refuse([str(problem) for problem in error.problems])
+                again = error.problems == self._problems
+                self._problems = error.problems
+                problems = tuple(str(problem) for problem in error.problems)
+                return problems if again and not asked else self._refuse(problems)
+            self._problems = ()
+            if policies == self._crew.policies:
+                if asked:
+                    notice(f"policies are the same: generation {self._crew.generation} stays")
+                return ()
             problem = await self._crew.replace_policies(policies)
             if problem is not None:
-                return self._refuse([problem])
+                return self._refuse((problem,))
         notice(f"policies reloaded: generation {self._crew.generation}")
-        return True
+        return ()
 
-    def _refuse(self, problems: Sequence[str]) -> bool:
+    def _refuse(self, problems: tuple[str, ...]) -> tuple[str, ...]:
         self.failures += 1
         for problem in problems:
             notice(problem)
         notice(f"policies not reloaded: generation {self._crew.generation} stays")
-        return False
+        return problems

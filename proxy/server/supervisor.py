@@ -6,7 +6,8 @@ What can be wrong is found in this order and ends the start with one line: a mis
 with status 2, a circumstance (a port in use) with status 1. An upstream that is down is neither: Keyrail starts, says
 so, is not ready, and becomes ready by itself.
 
-SIGTERM and SIGINT stop it, a second one at once; SIGHUP reloads the policies and opens the log of violations anew.
+SIGTERM and SIGINT stop it, a second one at once; SIGHUP reloads the policies, and begins a log of violations anew that
+was rotated away.
 """
 
 import asyncio
@@ -29,11 +30,13 @@ from proxy.server.admin.state import AdminState
 from proxy.server.briefing import brief
 from proxy.server.crew import Crew, CrewError
 from proxy.server.figures import RouteFigures
+from proxy.server.kill_switch import KillSwitch, StateError
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
 from proxy.server.reload import Reloader, read_policies
 from proxy.server.violations import ViolationLog, ViolationsError
+from proxy.server.watch import Watch
 
 USAGE, FAILURE = 2, 1
 
@@ -68,6 +71,7 @@ class Supervisor:
         self._admin: AdminServer | None = None
         self._crew: Crew | None = None
         self._log: ViolationLog | None = None
+        self._switch: KillSwitch | None = None
         self._engines: list[EmbeddedEngine] = []
         self._stop = asyncio.Event()
         self._now = asyncio.Event()
@@ -86,6 +90,8 @@ class Supervisor:
                 await asyncio.wait([starting])
                 return 0
             reloader = starting.result()
+            if self._settings.watch:
+                self._spawn(Watch(reloader).run())
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: self._hang_up(reloader))
             return await self._watch()
         finally:
@@ -110,20 +116,22 @@ class Supervisor:
         try:
             self._listeners.open(self._settings.routes, self._settings.workers)
             if self._settings.admin is not None:
-                self._admin = AdminServer(self._settings.admin)
+                self._admin = AdminServer(self._settings.admin, self._settings.admin_token_file)
             self._settings = replace(
                 self._settings, routes=tuple([await self._embed(r) for r in self._settings.routes])
             )
             if self._settings.violations is not None:
                 self._log = ViolationLog(self._settings.violations)
             self._crew = Crew(self._settings, self._listeners, policies, self._log)
-            self._crew.briefing = partial(brief, self._crew)
+            self._switch = KillSwitch(self._crew, self._settings.state)
+            self._crew.briefing = partial(brief, self._crew, self._switch)
             reloader = Reloader(self._settings.routes, self._crew)
             if self._admin is not None:
-                registry = registry_of(GroupCollector(self._crew, reloader))
-                await self._admin.start(AdminState(self._settings, self._crew, registry, self.reasons))
+                registry = registry_of(GroupCollector(self._crew, reloader, self._switch))
+                state = AdminState(self._settings, self._crew, registry, self.reasons, reloader, self._switch)
+                await self._admin.start(state)
             await self._crew.start()
-        except (ListenError, AdminError, EmbeddedError, CrewError, ViolationsError) as error:
+        except (ListenError, AdminError, EmbeddedError, CrewError, ViolationsError, StateError) as error:
             raise StartError([str(error)], FAILURE) from None
         self._announce(self._crew)
         for index, route in enumerate(self._settings.routes):
@@ -151,6 +159,8 @@ class Supervisor:
         admin = f"; admin {self._admin.url}" if self._admin is not None else ""
         workers = f"{crew.living} worker{'s' if crew.living > 1 else ''}"
         notice(f"ready on {'; '.join(shown)}; {workers}, {FORM}{admin}")
+        if self._admin is not None and self._admin.closed:
+            notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
         for its in figures:
             _notice_features(its)
         crew.on_change = self._notice_changes
@@ -198,6 +208,8 @@ class Supervisor:
             await self._admin.stop()
         for engine in self._engines:
             await engine.stop()
+        if self._switch is not None:
+            self._switch.close()
         if self._log is not None:
             self._log.close()
         self._listeners.close()

@@ -26,6 +26,7 @@ from proxy.server.control import (
     Ask,
     Channel,
     Commit,
+    Committed,
     Drain,
     Informed,
     Inquire,
@@ -37,6 +38,8 @@ from proxy.server.control import (
     Report,
     Serving,
     Start,
+    Switch,
+    Switched,
     Told,
     Unfit,
     Wanted,
@@ -62,7 +65,7 @@ class Worker:
         self._wanted = False
         loop = asyncio.get_running_loop()
         self._gateways = [
-            Gateway(route, start.settings, policy, loop, start.generation, partial(self._inquire, index))
+            Gateway(route, start.settings, policy, loop, start.generation, partial(self._inquire, index), start.paused)
             for index, (route, policy) in enumerate(zip(start.settings.routes, start.policies, strict=True))
         ]
 
@@ -131,6 +134,11 @@ class Worker:
                     self._channel.send(Prepared(generation, problem))
                 case Commit(generation):
                     self._commit(generation)
+                    self._channel.send(Committed(generation))
+                case Switch(paused):
+                    for gateway in self._gateways:
+                        gateway.pause(paused)
+                    self._channel.send(Switched(paused))
                 case Ask(question, route, window):
                     self._channel.send(Told(question, self._gateways[route].busiest(window)))
                 case Informed(route, subject, answer):

@@ -103,12 +103,19 @@ class Running:
     def wire(self, port: int | None = None) -> Wire:
         return Wire(Address(port=port or self.ports()[0]))
 
-    def http(self, path: str) -> tuple[int, str]:
-        """Status and body of the admin port's answer."""
+    @property
+    def admin(self) -> str:
+        """The admin port's URL."""
         found = re.search(r"admin (http://\S+)", self.stderr)
         assert found is not None
+        return found[1]
+
+    def http(self, path: str, post: object = None, headers: dict[str, str] | None = None) -> tuple[int, str]:
+        """Status and body of the admin port's answer, to a POST where something is to be posted."""
+        body = None if post is None else json.dumps(post).encode()
+        request = urllib.request.Request(self.admin + path, body, headers or {})
         try:
-            with urllib.request.urlopen(found[1] + path, timeout=PATIENCE_SECONDS) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -57,6 +57,9 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "allow_cluster": "on",
         "violations": "/var/log/violations",
         "redact": "shape",
+        "watch": "off",
+        "state": "/var/lib/keyrail/state",
+        "admin_token_file": "/run/secrets/token",
     }
     assert texts.keys() | {"embedded"} == {option.name for option in OPTIONS}
     file = tmp_path / "all.yaml"
@@ -84,10 +87,11 @@ def test_routes(tmp_path: Path) -> None:
 
 def test_files_in_a_file_lie_beside_it(tmp_path: Path) -> None:
     file = tmp_path / "keyrail.yaml"
-    file.write_text("violations: violations.json\npolicy: mine.yaml\n")
+    file.write_text("violations: violations.json\npolicy: mine.yaml\nstate: state\n")
     settings = load_settings({"config": [str(file)]}, {})
     assert settings.violations == ViolationsSettings(tmp_path / "violations.json")
     assert settings.routes[0].policy.path == tmp_path / "mine.yaml"
+    assert settings.state == tmp_path / "state"
     assert load_settings({"violations": ["v"]}, {}).violations == ViolationsSettings(Path("v"))
 
 

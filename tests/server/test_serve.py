@@ -197,7 +197,7 @@ def test_figures_of_the_busiest_keys(upstream: str) -> None:
 def test_sighup_reloads_in_all_workers_or_none(upstream: str, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("keyrail: 1\nrules: {}\n")
-    with serve("--upstream", upstream, "--policy", str(policy), "--workers", "2") as running:
+    with serve("--upstream", upstream, "--policy", str(policy), "--workers", "2", "--watch", "off") as running:
         running.ready()
         wires = [running.wire() for _ in range(8)]
         assert all(wire.ask("KEYS", "x") == b"*0\r\n" for wire in wires)

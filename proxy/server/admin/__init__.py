@@ -4,4 +4,6 @@ app.py       the application, its paths, its life
 health.py    /healthz and /readyz
 traffic.py   /hotkeys
 rules.py     /rules
+policy.py    /policy, its reload and the kill switch
+access.py    who may ask for what
 """

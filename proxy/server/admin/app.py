@@ -1,10 +1,15 @@
 """The admin application: every path, and its life on a socket of its own."""
 
+from ipaddress import ip_address
+from pathlib import Path
+
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from proxy.net.settings import AdminSettings
+from proxy.server.admin.access import Access, read_token
 from proxy.server.admin.health import healthz, readyz
+from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
 from proxy.server.admin.rules import rules
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import hotkeys
@@ -23,14 +28,20 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def index(_request: web.Request) -> web.Response:
     """Say what there is."""
-    return web.Response(text="keyrail: /healthz /readyz /metrics /hotkeys?count=10&window=60 /rules\n")
+    return web.Response(text="keyrail: /healthz /readyz /metrics /hotkeys?count=10&window=60 /rules /policy\n")
 
 
 class AdminServer:
     """The admin port: bound early, so that a taken port ends the start; answering once there is something to say."""
 
-    def __init__(self, settings: AdminSettings) -> None:
+    def __init__(self, settings: AdminSettings, token_file: Path | None) -> None:
         """Bind the port. Raises AdminError."""
+        self._token_file = token_file
+        if token_file is not None:
+            try:
+                read_token(token_file)
+            except ValueError as error:
+                raise AdminError(str(error)) from None
         shown = f"{settings.host}:{settings.port}"
         try:
             self._sockets = [each for group in listen_tcp(settings.host, settings.port) for each in group]
@@ -44,9 +55,15 @@ class AdminServer:
         host, port = self._sockets[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
+    @property
+    def closed(self) -> bool:
+        """Whether strangers can reach it, so that it tells and does little."""
+        bound = [ip_address(each.getsockname()[0].partition("%")[0]) for each in self._sockets]
+        return self._token_file is None and not all(address.is_loopback for address in bound)
+
     async def start(self, state: AdminState) -> None:
         """Begin to answer."""
-        app = web.Application()
+        app = web.Application(middlewares=[Access(self._token_file, loopback=not self.closed).check])
         app[STATE] = state
         app.router.add_get("/", index)
         app.router.add_get("/healthz", healthz)
@@ -54,6 +71,10 @@ class AdminServer:
         app.router.add_get("/metrics", metrics)
         app.router.add_get("/hotkeys", hotkeys)
         app.router.add_get("/rules", rules)
+        app.router.add_get("/policy", policy)
+        app.router.add_post("/policy/reload", reload)
+        app.router.add_get("/policy/kill-switch", kill_switch)
+        app.router.add_post("/policy/kill-switch", turn_kill_switch)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         for each in self._sockets:

@@ -11,8 +11,13 @@ async def healthz(_request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Answer 200 when every worker serves and every route's upstream answers; else 503, and a line for each reason."""
-    reasons = request.app[STATE].reasons()
-    if not reasons:
-        return web.Response(text="ready\n")
-    return web.Response(status=503, text="".join(f"{reason}\n" for reason in reasons))
+    """Answer 200 when every worker serves and every route's upstream answers; else 503, and a line for each reason.
+
+    While the kill switch is on, a last line says so: that is no reason not to send traffic.
+    """
+    state = request.app[STATE]
+    reasons = state.reasons()
+    lines = reasons or ["ready"]
+    if state.switch.on:
+        lines = [*lines, state.switch.sentence()]
+    return web.Response(status=503 if reasons else 200, text="".join(f"{line}\n" for line in lines))

@@ -8,6 +8,8 @@ from prometheus_client import CollectorRegistry
 
 from proxy.net.settings import Settings
 from proxy.server.crew import Crew
+from proxy.server.kill_switch import KillSwitch
+from proxy.server.reload import Reloader
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,8 @@ class AdminState:
     crew: Crew
     registry: CollectorRegistry
     reasons: Callable[[], list[str]]
+    reloader: Reloader
+    switch: KillSwitch
 
 
 STATE = web.AppKey("state", AdminState)

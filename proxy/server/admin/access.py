@@ -1,0 +1,83 @@
+"""Who may ask the admin port for what.
+
+                                         with a token file     without
+    /healthz, /readyz                    anybody               anybody
+    /, /metrics                          the token             anybody
+    /hotkeys, /rules, /policy            the token             only where the port is bound to loopback
+    POST                                 the token             only there, and from no web page
+
+The token comes as ``Authorization: Bearer …``; its file is read for each request, so it can be changed at any time.
+Errors are JSON: ``{"error": …}``.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+_OPEN = frozenset({"/healthz", "/readyz"})
+_HARMLESS = frozenset({"/", "/metrics"})
+_SHORTEST = 8
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def read_token(file: Path) -> bytes:
+    """Return the token in a file, without the space around it. Raises ValueError with what is wrong."""
+    try:
+        token = file.read_bytes().strip()
+    except OSError as error:
+        raise ValueError(f"cannot read the admin token in {file}: {error.strerror}") from None
+    if len(token) < _SHORTEST:
+        raise ValueError(f"the admin token in {file} is shorter than {_SHORTEST} bytes")
+    return token
+
+
+class Access:
+    """The rules above; ``loopback`` says where the port is bound."""
+
+    def __init__(self, token_file: Path | None, *, loopback: bool) -> None:
+        self._token_file = token_file
+        self._loopback = loopback
+
+    @web.middleware
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let the handler answer, or answer why not."""
+        if request.path not in _OPEN:
+            refused = self._refuse_stranger(request) if self._token_file is None else self._ask_token(request)
+            if refused is not None:
+                return refused
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+            return web.json_response({"error": error.reason}, status=error.status, headers=allow)
+
+    def _ask_token(self, request: web.Request) -> web.Response | None:
+        assert self._token_file is not None
+        try:
+            token = read_token(self._token_file)
+        except ValueError as error:
+            return web.json_response({"error": str(error)}, status=503)
+        kind, _, given = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token):
+            return None
+        return web.json_response(
+            {"error": "expected the admin token, as in Authorization: Bearer TOKEN"},
+            status=401,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    def _refuse_stranger(self, request: web.Request) -> web.Response | None:
+        if request.path in _HARMLESS and request.method in ("GET", "HEAD"):
+            return None
+        if not self._loopback:
+            return web.json_response(
+                {"error": "the admin port is not bound to loopback: this needs --admin-token-file"}, status=403
+            )
+        if request.method not in ("GET", "HEAD") and "Origin" in request.headers:
+            return web.json_response({"error": "not from a web page: this needs --admin-token-file"}, status=403)
+        return None

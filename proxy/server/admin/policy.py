@@ -1,0 +1,94 @@
+"""The policies: what is in force, reading them anew, and the kill switch.
+
+    GET  /policy              {"generation": 3, "reload_failures": 0, "kill_switch": {"on": false, …},
+                               "routes": [{"route", "policy", "generation", "files", "apps",
+                                           "rules": [{"rule", "where", "locked", "mode", "by", "exceptions", "apps"}]}]}
+    POST /policy/reload       {"generation": 4}; or 422 and {"error", "problems": [line, …], "generation": 3}
+    GET  /policy/kill-switch  {"on": true, "since", "until", "because", "survives_restart"}
+    POST /policy/kill-switch  {"switch": "on", "for": "30m", "because": "…"} or {"switch": "off"}; answers the same
+
+A POST is answered when every worker does as it says. ``for`` is 30m where it is left out, and at most 24h.
+"""
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+from proxy.server.admin.state import STATE, AdminState
+from proxy.server.briefing import route_policy
+from proxy.server.kill_switch import MOST_SECONDS, USUAL_SECONDS
+from proxy.server.options import read_positive_seconds
+
+_LONGEST_REASON = 200
+_KEYS = frozenset({"switch", "for", "because"})
+
+
+async def policy(request: web.Request) -> web.Response:
+    """Answer with what is in force."""
+    state = request.app[STATE]
+    return web.json_response(
+        {
+            "generation": state.crew.generation,
+            "reload_failures": state.reloader.failures,
+            "kill_switch": state.switch.status(),
+            "routes": [route_policy(state.crew, route) for route in range(len(state.settings.routes))],
+        }
+    )
+
+
+async def reload(request: web.Request) -> web.Response:
+    """Reload all policies."""
+    state = request.app[STATE]
+    problems = await state.reloader.reload()
+    answer: dict[str, Any] = {"generation": state.crew.generation}
+    if not problems:
+        return web.json_response(answer)
+    answer = {"error": "the policies were not reloaded: the old ones stay", "problems": problems} | answer
+    return web.json_response(answer, status=422)
+
+
+async def kill_switch(request: web.Request) -> web.Response:
+    """Answer whether it is on."""
+    return web.json_response(request.app[STATE].switch.status())
+
+
+async def turn_kill_switch(request: web.Request) -> web.Response:
+    """Turn it on or off."""
+    state = request.app[STATE]
+    try:
+        asked = _asked(await request.text())
+    except ValueError as error:
+        return web.json_response({"error": str(error)}, status=400)
+    try:
+        await _turn(state, asked)
+    except OSError as error:
+        failure = {"error": f"it will not survive a restart: {error.strerror}: {state.settings.state}"}
+        return web.json_response(failure | state.switch.status(), status=500)
+    return web.json_response(state.switch.status())
+
+
+async def _turn(state: AdminState, asked: tuple[float, str] | None) -> None:
+    if asked is None:
+        await state.switch.turn_off()
+    else:
+        await state.switch.turn_on(*asked)
+
+
+def _asked(text: str) -> tuple[float, str] | None:
+    """Return seconds and reason for on, None for off. Raises ValueError."""
+    asked = json.loads(text or "{}")
+    if not isinstance(asked, dict) or asked.get("switch") not in ("on", "off"):
+        raise ValueError('expected {"switch": "on"} or {"switch": "off"}, with "for" and "because" where it is on')
+    unknown = sorted(asked.keys() - _KEYS)
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}, expected one of {', '.join(sorted(_KEYS))}")
+    if asked["switch"] == "off":
+        return None
+    seconds = read_positive_seconds(str(asked["for"])) if "for" in asked else USUAL_SECONDS
+    if seconds > MOST_SECONDS:
+        raise ValueError(f"for: expected at most 24h, got {asked['for']}")
+    because = " ".join(str(asked.get("because", "")).split())
+    if len(because) > _LONGEST_REASON or not because.isprintable():
+        raise ValueError(f"because: expected a line of at most {_LONGEST_REASON} characters")
+    return seconds, because

@@ -1,0 +1,164 @@
+"""The kill switch: while it is on, nothing but locked rules is enforced; everything else is judged, counted and passed.
+
+It ends by itself, at most a day after it was turned on, so that nobody runs without guardrails because somebody forgot.
+With a state file (``--state``) it survives a restart; the file is replaced as a whole, so it is never half a switch.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from proxy.server.crew import Crew
+from proxy.server.notices import notice
+from proxy.traffic.evidence import moment
+
+USUAL_SECONDS = 30 * 60.0
+MOST_SECONDS = 24 * 3600.0
+
+
+class StateError(Exception):
+    """The state file cannot be used; the text names it and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """One time that the switch is on; seconds since the epoch."""
+
+    since: float
+    until: float
+    because: str
+
+
+class KillSwitch:
+    """The switch of a process group: ``crew`` is what it acts on."""
+
+    def __init__(self, crew: Crew, file: Path | None) -> None:
+        """Take up where the last process left off; the crew has not started yet. Raises StateError."""
+        self._crew = crew
+        self._file = file
+        self._lock = asyncio.Lock()
+        self._pause: Pause | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+        found = None if file is None else _read(file)
+        if found is not None and found.until > time.time():
+            self._set(found)
+            crew.paused = True
+            notice(f"{self.sentence()}: only locked rules are enforced")
+
+    @property
+    def on(self) -> bool:
+        """Whether only locked rules are enforced."""
+        return self._pause is not None
+
+    def sentence(self) -> str:
+        """Return what people are told."""
+        pause = self._pause
+        if pause is None:
+            return "the kill switch is off"
+        because = f" ({pause.because})" if pause.because else ""
+        return f"the kill switch is on until {moment(pause.until)}{because}"
+
+    def status(self) -> dict[str, Any]:
+        """Return what programs are told."""
+        pause = self._pause
+        if pause is None:
+            return {"on": False, "survives_restart": self._file is not None}
+        return {
+            "on": True,
+            "since": moment(pause.since),
+            "until": moment(pause.until),
+            "because": pause.because,
+            "survives_restart": self._file is not None,
+        }
+
+    async def turn_on(self, seconds: float, because: str) -> None:
+        """Enforce only locked rules for so long; when this returns, every worker does. Raises OSError.
+
+        An error says that the state file could not be written; the switch is on all the same.
+        """
+        async with self._lock:
+            now = time.time()
+            since = now if self._pause is None else self._pause.since
+            self._set(Pause(since, now + min(seconds, MOST_SECONDS), because))
+            await self._crew.pause(True)
+            notice(f"{self.sentence()}: only locked rules are enforced")
+            self._write()
+
+    async def turn_off(self) -> None:
+        """Enforce all that the policy says again; when this returns, every worker does. Raises OSError."""
+        async with self._lock:
+            was_on = self.on
+            self._set(None)
+            await self._crew.pause(False)
+            if was_on:
+                notice("the kill switch is off: the policy is enforced again")
+            self._write()
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        if self._ending is not None:
+            self._ending.cancel()
+
+    def _set(self, pause: Pause | None) -> None:
+        self._pause = pause
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        if pause is not None:
+            left = max(0.0, pause.until - time.time())
+            self._expiry = asyncio.get_running_loop().call_later(left, self._expire)
+
+    def _expire(self) -> None:
+        self._ending = asyncio.get_running_loop().create_task(self._end())
+
+    async def _end(self) -> None:
+        if self._pause is not None and self._pause.until <= time.time() + 0.01:
+            with contextlib.suppress(OSError):
+                await self.turn_off()
+
+    def _write(self) -> None:
+        if self._file is None:
+            return
+        try:
+            _replace(self._file, {"kill_switch": None if self._pause is None else asdict(self._pause)})
+        except OSError as error:
+            notice(f"the kill switch will not survive a restart: cannot write {self._file}: {error.strerror}")
+            raise
+
+
+def _replace(file: Path, state: dict[str, Any]) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            json.dump(state, out)
+            out.flush()
+            os.fsync(out.fileno())
+        Path(name).replace(file)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _read(file: Path) -> Pause | None:
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        if not os.access(file.parent, os.W_OK | os.X_OK):
+            raise StateError(f"cannot keep state in {file}: its folder is missing or not writable") from None
+        return None
+    except OSError as error:
+        raise StateError(f"cannot read the state in {file}: {error.strerror}") from None
+    try:
+        found = json.loads(text)["kill_switch"]
+        return None if found is None else Pause(float(found["since"]), float(found["until"]), str(found["because"]))
+    except (ValueError, KeyError, TypeError):
+        raise StateError(f"{file} is not a state file of Keyrail's: repair it or remove it") from None
