@@ -205,6 +205,7 @@ class Intake(Creditor):
             if code == _SPECIAL:
                 outcome = self.handle(self.command_id, data, request)
             elif code == _REFUSED:
+                self.refused(self.command_id, request)
                 self.refuse(self.terms.plan.error)
             elif code == EMPTY:
                 outcome = _TAKEN
@@ -336,6 +337,9 @@ class Intake(Creditor):
     def refuse(self, error: bytes) -> None:
         """Answer a command with this error."""
         raise AssertionError("the session decides")
+
+    def refused(self, command_id: int, request: Request) -> None:
+        """See the command that ``request`` holds before it is answered by ``refuse``."""
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge and route an inline command of ``size`` bytes."""

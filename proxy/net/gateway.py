@@ -86,6 +86,8 @@ class Gateway:
         self.query_limit = self.settings.client_query_limit
         self.regime = self._policies.regime
         self.report = self._verdicts.report
+        self.looks = self._verdicts.looks
+        self.witness = self._verdicts.witness
         self.consult = self._consultation.consult
         self.told = self._consultation.told
         self.now = time.time

@@ -4,7 +4,8 @@
     evidence   by rule and application, with shapes, clients and a sample: /rules and KEYRAIL RULES
     lines      one for each violation, a few for each rule and second: --violations; else a warning for each `warn`
 
-A rewrite that is enforced has mended the command: it is counted, and no violation.
+A rewrite that is enforced has mended the command: it is counted, and no violation. What a plan refuses by itself is
+counted by it, and looked at here so many times a second.
 """
 
 import logging
@@ -19,14 +20,16 @@ from proxy.net.client import ClientConnection
 from proxy.policy.compile import Hit
 from proxy.policy.model import Mode
 from proxy.session.gate import Seeker
-from proxy.traffic.evidence import Evidence, Record, Records, Who, moment
+from proxy.traffic.evidence import Evidence, Records, Who, moment
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.shapes import shape
 from proxy.traffic.violations import Allowance, violation_line
 
 _LINES_PER_SECOND, _LINES_AT_ONCE = 10, 50
 _WARNINGS_PER_SECOND = 10
+_LOOKS_PER_SECOND = 100
 _SAMPLE_SECONDS = 1.0
+_MOST_KEYS = 8
 _LONGEST_NAME = 64
 
 _log = logging.getLogger("keyrail.route")
@@ -52,11 +55,14 @@ class Verdicts:
         self._lines: list[bytes] = []
         self._allowances: dict[str, Allowance] = {}
         self._dropped: Counter[str] = Counter()
+        self._looked_at: Counter[tuple[str, str]] = Counter()
+        self._looks_left = _LOOKS_PER_SECOND
         self._warnings_left = _WARNINGS_PER_SECOND
 
     def another_second(self) -> None:
         """More lines may be told; what was left out in the last second is said."""
         self._warnings_left = _WARNINGS_PER_SECOND
+        self._looks_left = _LOOKS_PER_SECOND
         for rule, allowance in self._allowances.items():
             dropped = allowance.another_second()
             if dropped:
@@ -72,47 +78,68 @@ class Verdicts:
         self._allowances = {rule: found for rule, found in self._allowances.items() if rule in kept}
 
     def add(self, hit: Hit, count: int, app: str) -> None:
-        """Count what a rule has done ``count`` times to commands that nobody has looked at."""
+        """Count what a plan has done ``count`` times by itself."""
         self._counts[hit.rule, app, hit.mode.value, hit.what] += count
         self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
+        if self._is_told(hit):
+            looked_at = min(count, self._looked_at[hit.rule, app])
+            self._looked_at[hit.rule, app] -= looked_at
+            self._allowance(hit.rule).dropped += count - looked_at
 
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         """Take what the rules said of one command."""
         if not isinstance(seeker, ClientConnection):
             raise AssertionError("only clients' commands are judged")
-        now = time.time()
         app = seeker.regime.policy.app
-        who: Who | None = None
-        shown: tuple[str, ...] = ()
+        now = time.time()
         for hit in hits:
             mode = hit.mode.value
             self._counts[hit.rule, app, mode, hit.what] += 1
-            record = self.evidence.record(hit.rule, app)
-            record.count(mode, hit.what, 1, now)
-            if who is None:
-                who = _who(seeker)
-                shown = tuple(shape(key.name) for key in command.keys[:8])
-            record.clients.add((*who[:3], who[3].rpartition(":")[0] or who[3]))
-            for each in shown:
-                record.shapes.add(each)
-            if now - record.sampled >= _SAMPLE_SECONDS or now < record.sampled:
-                self._sample(record, hit, command, who, now)
-            self._tell(hit, app, command, who, now)
+            self.evidence.record(hit.rule, app).count(mode, hit.what, 1, now)
+        self._look(hits, command, seeker, now)
 
-    def _sample(self, record: Record, hit: Hit, command: Command, who: Who, now: float) -> None:
-        record.sampled = now
-        record.sample = {"time": moment(now), **self._fields(hit, command, who)}
+    def looks(self) -> bool:
+        """Whether there is time to look at a command that a plan has refused by itself: not at each in a flood."""
+        self._looks_left -= 1
+        return self._looks_left >= 0
+
+    def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+        """Look at a command that a plan has refused by itself, and counts."""
+        if not isinstance(seeker, ClientConnection):
+            raise AssertionError("only clients' commands are refused")
+        for hit in hits:
+            self._looked_at[hit.rule, seeker.regime.policy.app] += 1
+        self._look(hits, command, seeker, time.time())
+
+    def _look(self, hits: Sequence[Hit], command: Command, client: ClientConnection, now: float) -> None:
+        app = client.regime.policy.app
+        who = _who(client)
+        host = who[3].rpartition(":")[0] or who[3]
+        shapes = [shape(key.name) for key in command.keys[:_MOST_KEYS]]
+        for hit in hits:
+            record = self.evidence.record(hit.rule, app)
+            record.clients.add((*who[:3], host))
+            for each in shapes:
+                record.shapes.add(each)
+            if not 0 <= now - record.sampled < _SAMPLE_SECONDS:
+                record.sampled = now
+                record.sample = {"time": moment(now), **self._fields(hit, command, who)}
+            if self._tells:
+                self._tell(hit, app, command, who, now)
+            else:
+                self._warn(hit, command, who)
+
+    def _is_told(self, hit: Hit) -> bool:
+        return self._tells and not (hit.what == "rewritten" and hit.mode is Mode.ENFORCE)
+
+    def _allowance(self, rule: str) -> Allowance:
+        found = self._allowances.get(rule)
+        if found is None:
+            found = self._allowances[rule] = Allowance(_LINES_PER_SECOND, _LINES_AT_ONCE)
+        return found
 
     def _tell(self, hit: Hit, app: str, command: Command, who: Who, now: float) -> None:
-        if not self._tells:
-            self._warn(hit, command, who)
-            return
-        if hit.what == "rewritten" and hit.mode is Mode.ENFORCE:
-            return
-        allowance = self._allowances.get(hit.rule)
-        if allowance is None:
-            allowance = self._allowances[hit.rule] = Allowance(_LINES_PER_SECOND, _LINES_AT_ONCE)
-        if allowance.take():
+        if self._is_told(hit) and self._allowance(hit.rule).take():
             fields = {"route": self._route, "rule": hit.rule, "app": app, **self._fields(hit, command, who)}
             self._lines.append(violation_line(now, fields))
 

@@ -95,6 +95,12 @@ class Gate(Protocol):
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         """Count what the rules said of a command, and log what is to be logged."""
 
+    def looks(self) -> bool:
+        """Whether the next command that a plan refuses by itself is to be shown to ``witness``."""
+
+    def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+        """See a command that a plan has refused by itself, and has counted."""
+
     def consult(self, seeker: Seeker, subject: str) -> dict[str, Any] | None:
         """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
 

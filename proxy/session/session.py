@@ -105,6 +105,13 @@ class Session(Intake):
         command = Command(table, request.arguments(), table.specs[command_id])
         return self._take(command, data[request.start : request.end], data, request.end, request)
 
+    def refused(self, command_id: int, request: Request) -> None:
+        """The plan refuses a command by itself: somebody may want to know whose it is."""
+        if self.gate.looks():
+            table = self.regime.table
+            command = Command(table, request.arguments(), table.specs[command_id])
+            self.gate.witness(self.regime.policy.lowered.get(command_id, ()), command, self)
+
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
         if self.owed >= self.terms.window:

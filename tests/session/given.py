@@ -110,6 +110,7 @@ class Route(Gate):
         self.waiting: list[Seeker] = []
         self.lingering: list[Lingerer] = []
         self.hits: list[tuple[str, str, str]] = []
+        self.witnessed: list[tuple[str, str, int]] = []
         self.lacking: set[bytes] = set()
         self.briefings: dict[str, dict[str, Any]] = {}
         self.strangers = False
@@ -208,6 +209,12 @@ class Route(Gate):
 
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
+
+    def looks(self) -> bool:
+        return True
+
+    def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+        self.witnessed += [(hit.rule, command.name, len(command.argv)) for hit in hits]
 
     def consult(self, seeker: Seeker, subject: str) -> dict[str, Any] | None:
         if subject not in self.briefings:

@@ -149,10 +149,11 @@ def test_a_refusal_that_is_decided_beforehand_is_counted_by_the_plan() -> None:
     bound = client.regime.policy
     flushall = bound.table.lookup.find(Request.from_argv([b"flushall"]))
     before = bound.plan.changed[flushall]
-    client.send(call("GET", "a") + call("FLUSHALL") * 3)
+    client.send(call("GET", "a") + call("FLUSHALL", "async") * 3)
     assert bound.plan.changed[flushall] == before + 3
     assert [(hit.rule, hit.what) for hit in bound.lowered[flushall]] == [("no-flush", "refused")]
     assert route.hits == []
+    assert route.witnessed == [("no-flush", "FLUSHALL", 2)] * 3, "and shown to whoever tells of it"
 
 
 def test_rewritten_commands_and_their_replies() -> None:
