@@ -1,0 +1,125 @@
+"""Each guardrail × each form in which a command can come × audit and enforce: no way around, and nothing in the way.
+
+The same bytes go to the engine itself and through Keyrail, from the same keys. Audited, replies and keys are the same.
+Enforced, a refused command changes nothing and its error names the rule; a rewritten one gets the reply that the
+application expects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Fleet
+from tests.engines import Engine
+from tests.guardrails.matrix import CASES, FORMS, MODES, SILENT, Case, app_of, policy_text
+from tests.keyrail_process import DIRECT
+from tests.resp import Wire, eventually
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
+
+State = dict[bytes, tuple[object, bool]]
+
+
+@pytest.fixture
+def engine(fleet: Fleet) -> Engine:
+    return fleet.engine("valkey-9.1")
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("matrix")
+    files = {group: folder / f"{group}.yaml" for group in {case.group for case in CASES}}
+    for group, file in files.items():
+        file.write_text(policy_text(group), encoding="utf-8")
+    return files
+
+
+@pytest.fixture
+def direct(engine: Engine, protocol: int) -> Iterator[Wire]:
+    with engine.wire(protocol) as wire:
+        yield wire
+
+
+def begin(engine: Engine, case: Case) -> State:
+    engine.do("FLUSHALL")
+    for line in case.setup:
+        engine.do(*line.split())
+    return state(engine)
+
+
+def state(engine: Engine) -> State:
+    """Each key with its value and whether it has a TTL."""
+    found = engine.do("KEYS", "*")
+    assert isinstance(found, list)
+    keys = [key for key in found if isinstance(key, bytes)]
+    return {key: (engine.do("DUMP", key), engine.do("TTL", key) != -1) for key in keys}
+
+
+def play(wire: Wire, form: str, line: str) -> list[bytes]:
+    encode, send = FORMS[form]
+    return send(wire, encode(line.split()))
+
+
+def assert_refused(case: Case, form: str, replies: list[bytes], usual: list[bytes]) -> None:
+    denied = [reply for reply in replies if reply.startswith(b"-DENIED ")]
+    assert all(reply.startswith(b"-DENIED keyrail/%s: " % case.name.encode()) for reply in denied)
+    assert all(reply.count(b"\r\n") == 1 for reply in denied)
+    assert len(denied) == (form not in SILENT), (form, replies)
+    if form.startswith("transaction"):
+        assert replies[-1].startswith(b"-EXECABORT"), (form, replies)
+    else:
+        others = [(reply, at_first) for reply, at_first in zip(replies, usual, strict=True) if reply not in denied]
+        assert all(reply == at_first for reply, at_first in others), (form, replies)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_no_way_around_and_nothing_in_the_way(
+    fleet: Fleet, engine: Engine, policies: dict[str, Path], direct: Wire, protocol: int, case: Case, mode: str
+) -> None:
+    keyrail = fleet.keyrail(engine.name, policy=policies[case.group])
+    with keyrail.wire(protocol) as wire:
+        assert wire.ask("CLIENT", "SETNAME", app_of(case, mode)) == b"+OK\r\n"
+        for form in FORMS:
+            if form in case.without or (form == "tracking" and protocol == 2):
+                continue
+            for line in filter(None, (case.send, case.second)):
+                before = begin(engine, case)
+                usual = play(direct, form, line)
+                after = state(engine)
+                begin(engine, case)
+                replies = play(wire, form, line)
+                if mode == "audit":
+                    assert (replies, state(engine)) == (usual, after), (form, line)
+                elif case.refused:
+                    assert_refused(case, form, replies, usual)
+                    assert state(engine) == before, (form, line)
+                else:
+                    assert replies == usual, (form, line)
+                    left = state(engine)
+                    assert {key: value for key, (value, _) in left.items()} == {k: v for k, (v, _) in after.items()}
+                    if case.ttl_of and form != "after a watch":
+                        assert left[case.ttl_of.encode()][1], (form, line)
+
+
+@pytest.mark.parametrize("group", ["common", "apart"])
+def test_what_is_audited_is_counted_for_its_app(
+    fleet: Fleet, engine: Engine, policies: dict[str, Path], group: str
+) -> None:
+    keyrail = fleet.keyrail(engine.name, policy=policies[group])
+    cases = [case for case in CASES if case.group == group]
+    for case in cases:
+        with keyrail.wire() as wire:
+            wire.ask("CLIENT", "SETNAME", app_of(case, "audit"))
+            play(wire, "plain", case.send)
+
+    def counted() -> bool:
+        rules = json.loads(keyrail.http("/rules")[1])["routes"][0]["rules"]
+        hits = {rule["rule"]: rule["apps"].get(f"{rule['rule']}-audit", {}).get("hits", {}) for rule in rules}
+        return all(any(kind.startswith("audit ") for kind in hits[case.name]) for case in cases)
+
+    eventually(counted)
