@@ -11,6 +11,7 @@ policies.py       the policy in force, compiled for what each user may run
 knowledge.py      what is known of the Redis behind a route
 engine.py         how that is asked
 verdicts.py       what the rules said: counts, evidence, violations
+pulse.py          whether Redis answers, and how fast: for circuit breakers
 consultation.py   what only the supervisor knows, asked for a client
 settings.py       all that the operator can set; address.py and tls.py read the parts
 embedded.py       a private Redis for a first look

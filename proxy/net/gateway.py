@@ -7,6 +7,7 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
     policies.py     the policy in force, compiled for what each user may run
     knowledge.py    what is known of the Redis behind the route
     verdicts.py     what the rules said
+    pulse.py        whether Redis answers, and how fast: for circuit breakers
     consultation.py what only the supervisor knows
 """
 
@@ -27,6 +28,7 @@ from proxy.net.consultation import Ask, Consultation
 from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.policies import Policies
+from proxy.net.pulse import Pulse
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
@@ -71,6 +73,7 @@ class Gateway:
         )
         self._connections = Connections(route, settings, loop, self._known, self._policies, self.clients, self._events)
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
+        self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time)
         self._servers: list[asyncio.AbstractServer] = []
         self._drained = asyncio.Event()
         self._closed: Counter[str] = Counter()
@@ -123,6 +126,7 @@ class Gateway:
     async def start(self) -> None:
         """Begin to connect; a Redis that is down is no error. Raises ClusterRefusedError and TlsError."""
         self._connections.begin()
+        self._pulse.begin()
         self._tick()
         try:
             await asyncio.wait_for(self._connections.attempted.wait(), self.settings.connect_timeout)
@@ -162,6 +166,7 @@ class Gateway:
         """Close everything now."""
         self._connections.closing = True
         self.stop_accepting()
+        self._pulse.end()
         if self._ticker is not None:
             self._ticker.cancel()
         for client in list(self.clients):
@@ -260,6 +265,7 @@ class Gateway:
             "events": dict(self._events),
             "out_of_step": self._events["out_of_step"],
             "reconnects": max(0, self._events["reconnects"] - 1),
+            "breakers": self._pulse.figures(),
             "features_off": [] if engine is None else engine.features_off,
             "generation": self._policies.generation,
         }

@@ -20,6 +20,9 @@
     ranges.py     how long a span of a collection may be
     scan_counts.py  how large the steps of SCAN may be
     whole_collections.py  HGETALL, SMEMBERS and their kin
+    breaker.py    answers in Redis's place while it fails
+    limits.py     rates, bytes and connections; meter.py counts, standing.py says where a client stands
+    memory.py     what rules remember from one command to the next
     lifetime.py   a TTL for strings written without one
 
 A rule is bound to one command table and to what the engine is known to accept, and is pure from then on: a

@@ -19,16 +19,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from proxy.commands.command import Command
-from proxy.commands.table import Spec, State
+from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.meter import Account, Meter, Rate
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.standing import Presence
+from proxy.rules.standing import Presence, is_free
 from proxy.rules.verdict import PASS, Refuse, Verdict, refusal
 from proxy.wire.encode import encoded_size
 
-_FREE = frozenset({"connection", "transaction"})
 _UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
 
 
@@ -91,11 +90,11 @@ class Limits:
             return False
         if self._keys is not None and not spec.key_specs:
             return False
-        return bool(self._listed) or not _free(spec)
+        return bool(self._listed) or not is_free(spec)
 
     def _closes(self, spec: Spec) -> bool:
         known_from_the_start = self._settings.per in (Per.ALL, Per.ADDRESS)
-        return self._connections is not None and (known_from_the_start or not _free(spec))
+        return self._connections is not None and (known_from_the_start or not is_free(spec))
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Refuse what is too much, PASS and charge for what is not."""
@@ -161,7 +160,7 @@ class Limits:
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan spends what is there; what depends on a key, and a command that costs nothing, is judged."""
-        if self._keys is None and (self._costs(spec) or not _free(spec)):
+        if self._keys is None and (self._costs(spec) or not is_free(spec)):
             lowering.spend()
         else:
             lowering.judge()
@@ -169,7 +168,3 @@ class Limits:
 
 def _glob(pattern: bytes) -> re.Pattern[bytes]:
     return re.compile(b".*".join(map(re.escape, pattern.split(b"*"))), re.DOTALL)
-
-
-def _free(spec: Spec) -> bool:
-    return not _FREE.isdisjoint(spec.categories) or spec.state is State.UNSUBSCRIBE

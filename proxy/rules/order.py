@@ -12,6 +12,7 @@ whatever changes it:
 - ``schema: type``, ``schema: size``: about what the schema says of those keys, whose names are good now.
 - ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
 - ``sizes``, ``fan_out``, ``ranges``: about what the client asks for, the cheapest first.
+- ``breaker``: what Redis would not be asked need not be kept from it.
 - ``limits``: what is refused for a reason of its own costs nothing.
 - ``whole_collections``: behind them, as it is the dearest to tell.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
@@ -20,6 +21,7 @@ whatever changes it:
 """
 
 from proxy.rules.allow_only import AllowOnlySettings
+from proxy.rules.breaker import BreakerSettings
 from proxy.rules.databases import DatabasesSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.lifetime import LifetimeSettings
@@ -53,6 +55,7 @@ ORDER: tuple[type[Settings], ...] = (
     SizesSettings,
     FanOutSettings,
     RangesSettings,
+    BreakerSettings,
     LimitsSettings,
     WholeCollectionsSettings,
     ScanCountsSettings,

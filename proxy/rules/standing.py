@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from proxy.commands.table import Spec, State
 from proxy.hotpath.allowance import Allowance, Purse
 from proxy.rules.context import Context
 from proxy.rules.meter import Account
 
+_FREE = frozenset({"connection", "transaction"})
 _NONE = Purse(Allowance(0), Allowance(0))
 
 
@@ -18,6 +20,11 @@ class Presence:
     purse: Purse
     account: Account | None = None
     surplus: bool = False
+
+
+def is_free(spec: Spec) -> bool:
+    """Whether a command is one that a client needs to introduce itself, to stay alive, or to leave a state it is in."""
+    return not _FREE.isdisjoint(spec.categories) or spec.state is State.UNSUBSCRIBE
 
 
 @runtime_checkable

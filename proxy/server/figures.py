@@ -19,7 +19,7 @@ COUNTERS = (
     "out_of_step",
     "reconnects",
 )
-GAUGES = ("clients", "upstreams")
+GAUGES = ("clients", "upstreams", "breakers")
 
 Snapshot = Mapping[str, Any]
 

@@ -7,6 +7,7 @@ keyrail_violations_dropped_total{route,rule}       beyond what the log of violat
 keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_closes_total{route,cause}
 keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{route}, keyrail_out_of_step_total{route}
 keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
+keyrail_breaker_open{route,rule}            workers in which a circuit breaker answers for Redis
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
 keyrail_workers, keyrail_worker_restarts_total
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
@@ -127,6 +128,9 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
     events = CounterMetricFamily(
         "keyrail_events", "What has happened on the way to the upstream, by kind.", labels=("route", "event")
     )
+    breakers = GaugeMetricFamily(
+        "keyrail_breaker_open", "Workers in which a rule's circuit is not closed.", labels=("route", "rule")
+    )
     off = GaugeMetricFamily(
         "keyrail_feature_off", "1 for what the upstream does not allow Keyrail to do.", labels=("route", "feature")
     )
@@ -141,8 +145,10 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
         out_of_step.add_metric((route.name,), route.counters.get("out_of_step", 0))
         for event, number in route.counters.get("events", {}).items():
             events.add_metric((route.name, event), number)
+        for rule, number in route.gauges.get("breakers", {}).items():
+            breakers.add_metric((route.name, rule), number)
         for feature in route.features_off:
             off.add_metric((route.name, feature), 1)
         if route.engine:
             engine.add_metric((route.name, route.engine["name"], route.engine["version"]), 1)
-    yield from (ready, connections, reconnects, out_of_step, events, off, engine)
+    yield from (ready, connections, reconnects, out_of_step, events, breakers, off, engine)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from proxy.policy.fields import Fields
 from proxy.policy.guardrails.allow_only import read_allow_only
+from proxy.policy.guardrails.breaker import read_breaker
 from proxy.policy.guardrails.databases import read_databases
 from proxy.policy.guardrails.fan_out import read_fan_out
 from proxy.policy.guardrails.lifetime import read_lifetime
@@ -36,6 +37,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "transactions": read_transactions,
     "one_slot": read_one_slot,
     "limits": read_limits,
+    "breaker": read_breaker,
     "replace": read_replace,
     "names": read_names,
     "sizes": read_sizes,

@@ -1,0 +1,36 @@
+"""``breaker: {failing_for: 2s, slower_than: 250ms, window: 5s, cool_down: 10s}``."""
+
+import re
+
+from proxy.policy.fields import Fields, read_fields
+from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.rules.breaker import BreakerSettings
+
+_TIME = re.compile(r"(\d{1,6})(ms|s|m)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_LONGEST = 3600.0
+
+
+def read_breaker(value: Value, rule: Fields) -> BreakerSettings | None:
+    """What stands under ``breaker``."""
+    fields = read_fields(value, rule.problems)
+    if fields is None:
+        return None
+    usual = BreakerSettings()
+    settings = BreakerSettings(
+        failing_for=fields.read("failing_for", _read_time, usual.failing_for),
+        slower_than=fields.read("slower_than", _read_time, usual.slower_than),
+        window=fields.read("window", _read_time, usual.window),
+        cool_down=fields.read("cool_down", _read_time, usual.cool_down),
+    )
+    fields.finish()
+    return settings
+
+
+def _read_time(value: Value, problems: Problems) -> float | None:
+    match = _TIME.fullmatch(value.text) if isinstance(value, Scalar) else None
+    seconds = 0.0 if match is None else int(match[1]) * _SECONDS[match[2]]
+    if 0.001 <= seconds <= _LONGEST:
+        return seconds
+    problems.unexpected(value, "a time with its unit, such as 250ms, 2s or 1m, up to 60m")
+    return None
