@@ -9,11 +9,12 @@ from proxy.commands.spans import ENDLESS, elements_asked
 class Whole(NamedTuple):
     """A command that works on whole collections.
 
-    ``measure`` tells the size of one of them. Of several, an intersection costs what the ``smallest`` has, anything
-    else the sum. Where ``spans``, it is about the whole only when its arguments name no end. ``instead`` is advice.
+    One of ``measures`` tells the size of each (an operation on sorted sets takes plain sets too). Of several, an
+    intersection costs what the ``smallest`` has, anything else the sum. Where ``spans``, it is about the whole only
+    when its arguments name no end. ``instead`` is advice.
     """
 
-    measure: str
+    measures: tuple[str, ...]
     instead: str
     smallest: bool = False
     spans: bool = False
@@ -26,33 +27,33 @@ _SORTED = "keep the sorted sets small, or combine them where they are written"
 _RANKS = "ask for a part of it: so many ranks, or LIMIT"
 
 WHOLES: dict[str, Whole] = {
-    "HGETALL": Whole("HLEN", _FIELDS),
-    "HKEYS": Whole("HLEN", _FIELDS),
-    "HVALS": Whole("HLEN", _FIELDS),
-    "SMEMBERS": Whole("SCARD", _MEMBERS),
-    "SINTER": Whole("SCARD", _SETS, smallest=True),
-    "SUNION": Whole("SCARD", _SETS),
-    "SDIFF": Whole("SCARD", _SETS),
-    "SINTERSTORE": Whole("SCARD", _SETS, smallest=True),
-    "SUNIONSTORE": Whole("SCARD", _SETS),
-    "SDIFFSTORE": Whole("SCARD", _SETS),
-    "SINTERCARD": Whole("SCARD", _SETS, smallest=True),
-    "ZINTER": Whole("ZCARD", _SORTED, smallest=True),
-    "ZUNION": Whole("ZCARD", _SORTED),
-    "ZDIFF": Whole("ZCARD", _SORTED),
-    "ZINTERSTORE": Whole("ZCARD", _SORTED, smallest=True),
-    "ZUNIONSTORE": Whole("ZCARD", _SORTED),
-    "ZDIFFSTORE": Whole("ZCARD", _SORTED),
-    "ZINTERCARD": Whole("ZCARD", _SORTED, smallest=True),
-    "LRANGE": Whole("LLEN", _RANKS, spans=True),
-    "ZRANGE": Whole("ZCARD", _RANKS, spans=True),
-    "ZREVRANGE": Whole("ZCARD", _RANKS, spans=True),
-    "ZRANGEBYSCORE": Whole("ZCARD", _RANKS, spans=True),
-    "ZREVRANGEBYSCORE": Whole("ZCARD", _RANKS, spans=True),
-    "ZRANGEBYLEX": Whole("ZCARD", _RANKS, spans=True),
-    "ZREVRANGEBYLEX": Whole("ZCARD", _RANKS, spans=True),
-    "XRANGE": Whole("XLEN", "ask for a part of it with COUNT", spans=True),
-    "XREVRANGE": Whole("XLEN", "ask for a part of it with COUNT", spans=True),
+    "HGETALL": Whole(("HLEN",), _FIELDS),
+    "HKEYS": Whole(("HLEN",), _FIELDS),
+    "HVALS": Whole(("HLEN",), _FIELDS),
+    "SMEMBERS": Whole(("SCARD",), _MEMBERS),
+    "SINTER": Whole(("SCARD",), _SETS, smallest=True),
+    "SUNION": Whole(("SCARD",), _SETS),
+    "SDIFF": Whole(("SCARD",), _SETS),
+    "SINTERSTORE": Whole(("SCARD",), _SETS, smallest=True),
+    "SUNIONSTORE": Whole(("SCARD",), _SETS),
+    "SDIFFSTORE": Whole(("SCARD",), _SETS),
+    "SINTERCARD": Whole(("SCARD",), _SETS, smallest=True),
+    "ZINTER": Whole(("ZCARD", "SCARD"), _SORTED, smallest=True),
+    "ZUNION": Whole(("ZCARD", "SCARD"), _SORTED),
+    "ZDIFF": Whole(("ZCARD", "SCARD"), _SORTED),
+    "ZINTERSTORE": Whole(("ZCARD", "SCARD"), _SORTED, smallest=True),
+    "ZUNIONSTORE": Whole(("ZCARD", "SCARD"), _SORTED),
+    "ZDIFFSTORE": Whole(("ZCARD", "SCARD"), _SORTED),
+    "ZINTERCARD": Whole(("ZCARD", "SCARD"), _SORTED, smallest=True),
+    "LRANGE": Whole(("LLEN",), _RANKS, spans=True),
+    "ZRANGE": Whole(("ZCARD",), _RANKS, spans=True),
+    "ZREVRANGE": Whole(("ZCARD",), _RANKS, spans=True),
+    "ZRANGEBYSCORE": Whole(("ZCARD",), _RANKS, spans=True),
+    "ZREVRANGEBYSCORE": Whole(("ZCARD",), _RANKS, spans=True),
+    "ZRANGEBYLEX": Whole(("ZCARD",), _RANKS, spans=True),
+    "ZREVRANGEBYLEX": Whole(("ZCARD",), _RANKS, spans=True),
+    "XRANGE": Whole(("XLEN",), "ask for a part of it with COUNT", spans=True),
+    "XREVRANGE": Whole(("XLEN",), "ask for a part of it with COUNT", spans=True),
 }
 """By the command's name."""
 
@@ -70,4 +71,4 @@ def measured_keys(command: Command) -> list[bytes]:
 
 def decided_names() -> frozenset[str]:
     """Every command that this file names: each must exist in the table."""
-    return frozenset(WHOLES) | {whole.measure for whole in WHOLES.values()}
+    return frozenset(WHOLES).union(*(whole.measures for whole in WHOLES.values()))

@@ -6,6 +6,7 @@ upstream.py       a connection to Redis: a ledger with a transport
 connect.py        opening one: transport, login, database
 connections.py    a route's connections: how they come, and what happens when they go
 lending.py        what sessions get of them, and who waits
+inquiries.py      what rules ask Redis themselves, on a connection apart
 pools.py, pool.py which connections are alike: by user, database and protocol
 policies.py       the policy in force, compiled for what each user may run
 knowledge.py      what is known of the Redis behind a route

@@ -8,8 +8,9 @@ import hiredis
 from proxy.net.address import UpstreamAddress
 from proxy.net.engine import Engine, described_by
 from proxy.net.tls import FollowedContext
-from proxy.net.upstream import Keeper, UpstreamConnection, read_reply
+from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.gate import PoolKey
+from proxy.wire.decode import read_reply
 
 
 class UpstreamRefusedError(Exception):

@@ -10,7 +10,8 @@ from typing import Any
 import hiredis
 
 from proxy.commands.table import STANDARD, Table
-from proxy.net.upstream import UpstreamConnection, read_reply
+from proxy.net.upstream import UpstreamConnection
+from proxy.wire.decode import read_reply
 
 _LIBRARY_NAMES_SINCE = (7, 2)
 

@@ -3,6 +3,7 @@
 It is the ``Gate`` of its sessions. What they ask for is answered by whom it concerns:
 
     lending.py      a connection to send on, shared or of one's own, and whoever waits for one
+    inquiries.py    questions that rules ask Redis themselves
     connections.py  how upstream connections come and go
     policies.py     the policy in force, compiled for what each user may run
     knowledge.py    what is known of the Redis behind the route
@@ -16,7 +17,7 @@ import contextlib
 import ssl
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from socket import AF_UNIX, socket
 from typing import Any
@@ -25,6 +26,7 @@ from proxy.hotpath.counters import Counters
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
 from proxy.net.consultation import Ask, Consultation
+from proxy.net.inquiries import Inquiries
 from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.policies import Policies
@@ -74,6 +76,7 @@ class Gateway:
         self._connections = Connections(route, settings, loop, self._known, self._policies, self.clients, self._events)
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time)
+        self._inquiries = Inquiries(self._lending)
         self._servers: list[asyncio.AbstractServer] = []
         self._drained = asyncio.Event()
         self._closed: Counter[str] = Counter()
@@ -105,6 +108,8 @@ class Gateway:
         self.discard = lending.discard
         self.dismiss = lending.dismiss
 
+        self.ask = self._inquiries.ask
+
         self.limits = known.limits
         self.lacks = known.lacks
         self.probing = known.probing
@@ -115,6 +120,10 @@ class Gateway:
         self.strange = known.strange
         self.any_command_covers = known.any_command_covers
         self.names_libraries = known.names_libraries
+
+    def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+        """Call ``act`` when that time is over, unless what this returns is called before."""
+        return self.loop.call_later(seconds, act).cancel
 
     def protocol_error(self, code: int, byte: int) -> bytes:
         """The engine's words for a protocol error."""
@@ -176,6 +185,7 @@ class Gateway:
     def _tick(self) -> None:
         self._windows.rotate(time.monotonic())
         self._verdicts.another_second()
+        self._inquiries.tend()
         self._connections.pools.tend(self.loop.time(), self._lending.logged_in)
         self._ticker = self.loop.call_later(1.0, self._tick)
 

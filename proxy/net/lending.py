@@ -21,8 +21,9 @@ from proxy.net.engine import Engine, described_by
 from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool, Wait
-from proxy.net.upstream import UpstreamConnection, read_reply
+from proxy.net.upstream import UpstreamConnection
 from proxy.session.gate import Lingerer, PoolKey, PrivateLedger, Seeker
+from proxy.wire.decode import read_reply
 
 _ATTEMPT_PATIENCE = 0.25
 _LINGER = 0.2
@@ -111,6 +112,26 @@ class Lending:
         if wait in pool.waiting_private:
             pool.waiting_private.remove(wait)
             wait.seeker.close("no_upstream")
+
+    # For questions of Keyrail's own
+
+    def for_questions(self, key: PoolKey) -> UpstreamConnection | None:
+        """A connection to ask on: an idle one, or, for users without a password here, the one that they share.
+
+        The last one that a user's clients share is never taken from them.
+        """
+        found = self._pools.of(key).take_idle()
+        return self.shared(key, Lane.FAST) if found is None and key.user is not None else found
+
+    def await_questions(self, seeker: Seeker, key: PoolKey) -> bool:
+        """Wait for such a connection; False where none will come."""
+        if key.user is None:
+            self.await_private(seeker, key)
+        elif self._pools.alive(key) or self._learning[key.user]:
+            self.await_shared(seeker, key, Lane.FAST)
+        else:
+            return False
+        return True
 
     def release(self, ledger: PrivateLedger) -> None:
         """Take back a connection: to share it where its pool has none, else to lie ready for a single client."""

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
-import hiredis
-
 from proxy.commands.table import Lane
 from proxy.hotpath.ledger import EDIT, LOCAL, Creditor, Ledger
 from proxy.session.gate import PoolKey, PrivateLedger
@@ -281,10 +279,3 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.closed = True
         if self.transport is not None:
             self.transport.abort()
-
-
-def read_reply(frame: bytes) -> Any:
-    """A reply frame as Python values; an error becomes hiredis.ReplyError as a value."""
-    reader = hiredis.Reader(replyError=hiredis.ReplyError)
-    reader.feed(frame)
-    return reader.gets()

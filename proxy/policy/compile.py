@@ -5,6 +5,10 @@ that touches it, in the order of ``proxy.rules.order``. All modes take this path
 other is only counted. So what audit reports is what enforce would do, but for one thing: a rewrite that is not applied
 is not seen by the rules after it.
 
+A rule may have to ask Redis first (``Procedure``). Then the decision is put off: ``resume`` goes on from that rule
+with what its procedure has ended in. The procedure of a rule that is not enforced is an *aside*: nobody waits for it,
+and what it ends in is only counted.
+
 A rule that raises has a bug. The command is refused or passed as the policy says, and it is counted in either
 case.
 """
@@ -27,9 +31,9 @@ from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
 from proxy.rules.rule import Binding, Rule
 from proxy.rules.standing import Limiting
-from proxy.rules.verdict import PASS, Pass, Refuse, ReplyEdit, Rewrite, Verdict, refusal
+from proxy.rules.verdict import PASS, Answer, End, Pass, Procedure, Refuse, ReplyEdit, Rewrite, Verdict, refusal
 
-What: TypeAlias = Literal["refused", "rewritten", "skipped", "error"]
+What: TypeAlias = Literal["refused", "rewritten", "answered", "skipped", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +46,42 @@ class Hit:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A procedure whose end is only counted."""
+
+    procedure: Procedure
+    rule: str
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Where judging stopped for a procedure: what the command is by now, and the steps from that rule on."""
+
+    command: Command
+    current: Command
+    edit: ReplyEdit | None
+    steps: tuple["Step", ...]
+
+    @property
+    def rule(self) -> str:
+        """The rule that asks Redis."""
+        return self.steps[0].rule.name
+
+
 # Not frozen, as one is made for each judged command and frozen ones take three times as long to make.
 @dataclass(slots=True)
 class Decision:
-    """What is to become of a command, and what each rule that had something to say wanted."""
+    """What is to become of a command, and what each rule that had something to say wanted.
+
+    A `pause` comes with the verdict Procedure, and with no other.
+    """
 
     verdict: Verdict
     hits: tuple[Hit, ...] = ()
+    pause: Pause | None = None
+    asides: tuple[Aside, ...] = ()
 
 
 _NOTHING = Decision(PASS)
@@ -118,14 +151,40 @@ class CompiledPolicy:
     def judge(self, command: Command, context: Context, witness: Witness | None = None) -> Decision:
         """What is to become of a command. Never raises for a rule's sake."""
         steps = self._steps[command.spec.id]
-        return self._walk(command, context, steps, witness) if steps else _NOTHING
+        return self._walk(command, command, None, steps, context, witness) if steps else _NOTHING
+
+    def resume(self, pause: Pause, ended: End | Exception, context: Context) -> Decision:
+        """What is to become of a command, now that the procedure that it waited for has ended, or has failed."""
+        return self._walk(pause.command, pause.current, pause.edit, pause.steps, context, None, ended)
+
+    def said(self, rule: str, mode: Mode, ended: End | Exception) -> tuple[Hit, ...]:
+        """What is counted of a rule that said this."""
+        match ended:
+            case Exception():
+                return (Hit(rule, mode, "error", _locate(ended)),)
+            case Pass(skipped=why):
+                return (Hit(rule, mode, "skipped", why),) if why else ()
+            case Refuse():
+                return _hit(rule, mode, "refused")
+            case Rewrite():
+                return _hit(rule, mode, "rewritten")
+            case Answer():
+                return _hit(rule, mode, "answered")
+            case _:
+                assert_never(ended)
 
     def _walk(
-        self, command: Command, context: Context, steps: tuple[Step, ...], witness: Witness | None
+        self,
+        command: Command,
+        current: Command,
+        edit: ReplyEdit | None,
+        steps: tuple[Step, ...],
+        context: Context,
+        witness: Witness | None,
+        ended: End | Exception | None = None,
     ) -> Decision:
         hits: tuple[Hit, ...] = ()
-        edit: ReplyEdit | None = None
-        current = command
+        asides: tuple[Aside, ...] = ()
         i = 0
         while i < len(steps):
             step = steps[i]
@@ -135,15 +194,27 @@ class CompiledPolicy:
                 mode = step.voice.mode_for(current, context)
                 if mode is Mode.OFF:
                     continue
-            verdict, said = self._ask(step, current, context, mode, witness)
-            hits += said
-            if verdict is PASS or mode is not Mode.ENFORCE:
+            if ended is None:
+                found = self._ask(step, current, context, mode, witness)
+            else:
+                found, ended = ended, None
+            if found is PASS:
+                continue
+            name = step.rule.name
+            if isinstance(found, Procedure):
+                if mode is Mode.ENFORCE:
+                    return Decision(found, hits, Pause(command, current, edit, steps[i - 1 :]), asides)
+                asides += (Aside(found, name, mode),)
+                continue
+            hits += self.said(name, mode, found)
+            verdict = self._failed(name) if isinstance(found, Exception) else found
+            if mode is not Mode.ENFORCE:
                 continue
             match verdict:
                 case Pass():
                     pass
-                case Refuse():
-                    return Decision(verdict, hits)
+                case Refuse() | Answer():
+                    return Decision(verdict, hits, None, asides)
                 case Rewrite():
                     current = self._rewritten(current, verdict)
                     edit = _chain(verdict.edit, edit)
@@ -152,31 +223,26 @@ class CompiledPolicy:
                 case _:
                     assert_never(verdict)
         if current is not command:
-            return Decision(Rewrite(current.argv, edit, current.spec), hits)
-        return Decision(PASS, hits) if hits else _NOTHING
+            return Decision(Rewrite(current.argv, edit, current.spec), hits, None, asides)
+        return Decision(PASS, hits, None, asides) if hits or asides else _NOTHING
 
     def _ask(
         self, step: Step, command: Command, context: Context, mode: Mode, witness: Witness | None
-    ) -> tuple[Verdict, tuple[Hit, ...]]:
-        name = step.rule.name
+    ) -> Verdict | Exception:
         try:
-            verdict = step.rule.judge(command, context)
+            verdict: Verdict | Exception = step.rule.judge(command, context)
+            if isinstance(verdict, Procedure) and context.no_wait:
+                verdict = verdict.otherwise(context.no_wait)
         except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
-            if witness is not None:
-                witness(step, command, mode, error)
-            failed = _failed(name) if self.policy.on_rule_error is OnError.REFUSE else PASS
-            return failed, (Hit(name, mode, "error", _locate(error)),)
+            verdict = error
         if witness is not None:
             witness(step, command, mode, verdict)
-        match verdict:
-            case Pass(skipped=why):
-                return verdict, (Hit(name, mode, "skipped", why),) if why else ()
-            case Refuse():
-                return verdict, _hit(name, mode, "refused")
-            case Rewrite():
-                return verdict, _hit(name, mode, "rewritten")
-            case _:
-                assert_never(verdict)
+        return verdict
+
+    def _failed(self, rule: str) -> Pass | Refuse:
+        if self.policy.on_rule_error is not OnError.REFUSE:
+            return PASS
+        return refusal(rule, "the rule itself failed on this command", "tell those who run this policy")
 
     def _rewritten(self, command: Command, by: Rewrite) -> Command:
         return Command(self.table, by.argv, by.spec, command.streamed, command.streamed_length)
@@ -243,10 +309,6 @@ def _chain(inner: ReplyEdit | None, outer: ReplyEdit | None) -> ReplyEdit | None
     if inner is None or outer is None:
         return inner or outer
     return lambda frame: outer(inner(frame))
-
-
-def _failed(rule: str) -> Refuse:
-    return refusal(rule, "the rule itself failed on this command", "tell those who run this policy")
 
 
 def _locate(error: Exception) -> str:

@@ -19,7 +19,7 @@ from proxy.policy.explain import shown_command
 from proxy.policy.model import Expectation, Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.context import Context
-from proxy.rules.verdict import Pass, Refuse, Rewrite
+from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite
 
 _CHANCES = (0.5, 0.0, 0.999999)
 
@@ -65,7 +65,7 @@ def run_tests(policy: Policy, now: float) -> Report:
         if test.app not in compiled:
             compiled[test.app] = compile_policy(policy, STANDARD, app=apps.get(test.app), rehearsal=True)
         decisions = list(_decisions(compiled[test.app], test, now))
-        reached.update(hit.rule for decision in decisions for hit in decision.hits)
+        reached.update(rule for decision in decisions for rule in _heard(decision))
         got = next((text for decision in decisions if (text := _mismatch(test, decision))), "")
         outcomes.append(Outcome(test, got))
     unreached = (rule.name for rule in policy.rules if rule.name not in reached and is_active(policy, rule))
@@ -76,6 +76,13 @@ def _decisions(compiled: CompiledPolicy, test: Expectation, now: float) -> Itera
     for chance in _CHANCES[:1] if test.without_jitter else _CHANCES:
         context = Context("default", "", 0, False, now, repeat(chance).__next__, test.app)
         yield compiled.judge(Command(STANDARD, test.send), context)
+
+
+def _heard(decision: Decision) -> Iterator[str]:
+    """The rules that had something to say, the one that would ask Redis among them."""
+    yield from (hit.rule for hit in decision.hits)
+    if decision.pause is not None:
+        yield decision.pause.rule
 
 
 def _mismatch(test: Expectation, decision: Decision) -> str:
@@ -89,6 +96,11 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
             return "" if test.unchanged else "it unchanged"
         case Rewrite(argv=argv):
             return "" if test.becomes == tuple(argv) else shown_command(argv)
+        case Answer():
+            return f"answered by {decision.hits[-1].rule}"
+        case Procedure():
+            by = "" if decision.pause is None else decision.pause.rule
+            return "" if test.asked_by == by else f"a question to Redis by {by}"
         case _:
             assert_never(verdict)
 
@@ -96,4 +108,6 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
 def _expected(test: Expectation) -> str:
     if test.refused_by:
         return f"refused by {test.refused_by}"
+    if test.asked_by:
+        return f"asked about by {test.asked_by}"
     return "unchanged" if test.unchanged else f"becomes {shown_command(test.becomes)}"

@@ -19,7 +19,7 @@ from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.rules.context import Context
 from proxy.rules.order import ORDER
-from proxy.rules.verdict import Pass, Refuse, Rewrite, Verdict
+from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite, Verdict
 from proxy.wire.encode import encode_command
 
 _LONGEST_SHOWN = 200
@@ -107,6 +107,7 @@ def _stage(step: Step, command: Command, context: Context, mode: Mode) -> str:
 def describe(verdict: Verdict | Exception, acts: bool) -> str:
     """A verdict in the words of an explanation; `acts` says whether it is applied."""
     refuses, rewrites = ("refuses", "rewrites") if acts else ("would refuse", "would rewrite")
+    answers, asks = ("answers", "asks") if acts else ("would answer", "would ask")
     match verdict:
         case Exception():
             return f"failed on it ({type(verdict).__name__})"
@@ -116,6 +117,10 @@ def describe(verdict: Verdict | Exception, acts: bool) -> str:
             return f"{refuses} it: {_text(error)}"
         case Rewrite(argv=argv, edit=edit):
             return f"{rewrites} it to {shown_command(argv)}{' and its reply back' if edit is not None else ''}"
+        case Answer(reply=reply):
+            return f"{answers} it: {_shown(reply)}"
+        case Procedure():
+            return f"{asks} Redis before it decides"
         case _:
             assert_never(verdict)
 
@@ -128,12 +133,20 @@ def _outcome(verdict: Verdict, argv: Sequence[bytes]) -> str:
             return f"to the client: {_text(error)}"
         case Rewrite(argv=rewritten):
             return f"to Redis: {_wire(rewritten)}"
+        case Answer(reply=reply):
+            return f"to the client: {_shown(reply)}"
+        case Procedure():
+            return "what Redis answers to the rule that asks it decides"
         case _:
             assert_never(verdict)
 
 
 def _wire(argv: Sequence[bytes]) -> str:
-    return _cut(repr(encode_command(argv))[2:-1])
+    return _shown(encode_command(argv))
+
+
+def _shown(data: bytes) -> str:
+    return _cut(repr(data)[2:-1])
 
 
 def _text(error: bytes) -> str:

@@ -103,12 +103,14 @@ class PolicyException:
 class Expectation:
     """One test of a policy: what becomes of `send`, sent by `app`.
 
-    Exactly one of `refused_by` (a rule), `becomes` (arguments) and `unchanged` is said.
+    Exactly one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides), `becomes` (arguments)
+    and `unchanged` is said.
     """
 
     send: tuple[bytes, ...]
     app: str
     refused_by: str
+    asked_by: str
     becomes: tuple[bytes, ...]
     unchanged: bool
     without_jitter: bool

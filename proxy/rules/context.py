@@ -14,7 +14,8 @@ class Context:
     `now` is in seconds since the epoch; `random` returns a number in [0, 1). `app` is the policy's name for the
     application that the client belongs to, empty where it is unknown. `slot` is the hash slot of the first key that
     has been watched or queued since the last transaction. `address` is the host that the client comes from, without the
-    port. `surplus` are the limits under which it is one client too many.
+    port. `surplus` are the limits under which it is one client too many. `no_wait` says in words why the command can't
+    wait for a procedure (it is inside MULTI, or on its way already), and is empty where it can.
     """
 
     user: str
@@ -27,3 +28,4 @@ class Context:
     slot: int = NO_SLOT
     address: str = ""
     surplus: frozenset[str] = frozenset()
+    no_wait: str = ""

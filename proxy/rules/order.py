@@ -14,8 +14,8 @@ whatever changes it:
 - ``sizes``, ``fan_out``, ``ranges``: about what the client asks for, the cheapest first.
 - ``breaker``: what Redis would not be asked need not be kept from it.
 - ``limits``: what is refused for a reason of its own costs nothing.
-- ``whole_collections``: behind them, as it is the dearest to tell.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
+- ``whole_collections``, ``keys_by_scan``: they may ask Redis, which nobody waits for whose command is refused anyway.
 - ``replace``: before the lifetimes, which then see the command that will really run.
 - ``lifetime``: last, for it completes a write that every other rule has let through.
 """
@@ -24,6 +24,7 @@ from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.breaker import BreakerSettings
 from proxy.rules.databases import DatabasesSettings
 from proxy.rules.fan_out import FanOutSettings
+from proxy.rules.keys_by_scan import KeysByScanSettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.limits import LimitsSettings
 from proxy.rules.names import NamesSettings
@@ -57,8 +58,9 @@ ORDER: tuple[type[Settings], ...] = (
     RangesSettings,
     BreakerSettings,
     LimitsSettings,
-    WholeCollectionsSettings,
     ScanCountsSettings,
+    WholeCollectionsSettings,
+    KeysByScanSettings,
     ReplaceSettings,
     LifetimeSettings,
 )

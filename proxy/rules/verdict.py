@@ -1,6 +1,6 @@
 """What a rule may say about a command: a small, closed set, so that whoever acts on it can match them all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -47,7 +47,35 @@ class Refuse:
     close: bool = False
 
 
-Verdict: TypeAlias = Pass | Rewrite | Refuse
+@dataclass(slots=True)
+class Answer:
+    """The command does not reach Redis, and the client gets `reply`, a whole frame. Never inside MULTI."""
+
+    reply: bytes
+
+
+End: TypeAlias = Pass | Rewrite | Refuse | Answer
+"""What a procedure ends in."""
+
+Steps: TypeAlias = Generator[Sequence[Sequence[bytes]], Sequence[bytes], End]
+"""Yields commands that are to be asked together, gets their reply frames, returns its end. Pure but for its answers."""
+
+
+@dataclass(slots=True)
+class Procedure:
+    """Keyrail asks Redis itself before it decides, while only this client waits.
+
+    `steps` begins the asking: on a connection of Keyrail's own, as the client's user, in its database, for at most
+    `seconds`. `otherwise` is the end where that can't be, or takes too long; it is given the reason, in words for
+    people ("it is inside MULTI").
+    """
+
+    steps: Callable[[], Steps]
+    seconds: float
+    otherwise: Callable[[str], Pass | Refuse]
+
+
+Verdict: TypeAlias = End | Procedure
 
 PASS = Pass()
 

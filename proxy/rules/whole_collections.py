@@ -1,53 +1,120 @@
 """Reads of whole collections: HGETALL, SMEMBERS, SUNION, ``LRANGE k 0 -1`` …
 
 What they cost, only the collections know, and one of them with a million members stops every client for a second. A
-span that has an end (``LRANGE k 0 99``) is none of them: that is what ``ranges`` is for.
+policy refuses them outright, or has their sizes looked up first: HLEN, SCARD and their kin take no time, are asked on
+a connection of Keyrail's own, and are remembered for a short while. A collection that grows in that while is not
+noticed. A span that has an end (``LRANGE k 0 99``) is none of all this: that is what ``ranges`` is for.
+
+Where a size can't be learnt (inside MULTI, no connection, a user without HLEN) the command passes and is counted as
+skipped, or is refused, as the policy says. A key of another type passes: Redis answers WRONGTYPE.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
-from proxy.commands.wholes import READS, WHOLES, measured_keys
+from proxy.commands.wholes import READS, WHOLES, Whole, measured_keys
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.sizes_known import KnownSizes
+from proxy.rules.verdict import PASS, Pass, Procedure, Refuse, Steps, Verdict, refusal
+from proxy.wire.decode import read_reply
+
+_PATIENCE = 1.0
+"""Seconds that a client may wait for the sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeCollectionsSettings:
-    """The commands, in capitals, among those of ``proxy.commands.wholes``."""
+    """The commands, in capitals, among those of ``proxy.commands.wholes``.
+
+    With `max` the sizes are looked up, and more members than that are refused; without, every one is. A size is
+    remembered for `remember` seconds. `unknown` says whether a command passes when the size can't be learnt.
+    """
 
     commands: tuple[str, ...] = READS
+    max: int | None = None
+    remember: int = 5
+    unknown: bool = True
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "WholeCollections":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "WholeCollections":
         """The rule itself."""
-        return WholeCollections(name, self, wording)
+        return WholeCollections(name, self, wording, binding)
 
 
 class WholeCollections:
-    """A list of commands that must not work on whole collections."""
+    """A list of commands that must not work on large collections, or on any."""
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: WholeCollectionsSettings, wording: Wording) -> None:
+    def __init__(self, name: str, settings: WholeCollectionsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
         self._wording = wording
+        self._known = binding.memory.of(name, settings, lambda: KnownSizes(settings.remember))
 
     def touches(self, spec: Spec) -> bool:
         """The listed commands."""
         return spec.name in self._settings.commands
 
-    def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse what works on a whole collection, else PASS."""
-        if not measured_keys(command):
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Refuse what works on a large collection, or on any; ask where the size is not known."""
+        keys = measured_keys(command)
+        if not keys:
             return PASS
+        if self._settings.max is None:
+            return self._refuse(command, "works on all that is there, however much that is")
+        measure = WHOLES[command.spec.name].measures[0]
+        sizes = [self._known.find(context.database, measure, key, context.now) for key in keys]
+        known = [size for size in sizes if size is not None]
+        if len(known) == len(sizes):
+            return self._decide(command, known, self._settings.max)
+        steps = partial(self._steps, command, keys, context, self._settings.max)
+        return Procedure(steps, _PATIENCE, partial(self._unknown, command))
+
+    def _steps(self, command: Command, keys: Sequence[bytes], context: Context, most: int) -> Steps:
+        measures = WHOLES[command.spec.name].measures
+        replies = yield [(measure.encode(), key) for key in keys for measure in measures]
+        sizes = []
+        for i, key in enumerate(keys):
+            size = _largest(replies[i * len(measures) : (i + 1) * len(measures)])
+            if size is None:
+                return self._unknown(command, "Redis does not tell this user")
+            self._known.learn(context.database, measures[0], key, size, context.now)
+            sizes.append(size)
+        return self._decide(command, sizes, most)
+
+    def _decide(self, command: Command, sizes: Sequence[int], most: int) -> Pass | Refuse:
+        size = _cost(WHOLES[command.spec.name], sizes)
+        if size <= most:
+            return PASS
+        return self._refuse(command, f"would work on {size} members, and {most} is the most")
+
+    def _unknown(self, command: Command, reason: str) -> Pass | Refuse:
+        if self._settings.unknown:
+            return Pass(skipped=f"the size is not known: {reason}")
+        return self._refuse(command, f"works on a collection whose size is not known: {reason}")
+
+    def _refuse(self, command: Command, what: str) -> Refuse:
         because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"{command.name} works on all that is there, however much that is{because}"
-        return refusal(self.name, why, self._wording.instead or WHOLES[command.spec.name].instead)
+        instead = self._wording.instead or WHOLES[command.spec.name].instead
+        return refusal(self.name, f"{command.name} {what}{because}", instead)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """What a span asks for is read from its arguments: judged."""
         lowering.judge()
+
+
+def _cost(whole: Whole, sizes: Sequence[int]) -> int:
+    return min(sizes) if whole.smallest else sum(sizes)
+
+
+def _largest(replies: Sequence[bytes]) -> int | None:
+    """The size that one of the measures tells; 0 for a key of another type, None where Redis says nothing."""
+    sizes = [int(read_reply(reply)) for reply in replies if reply.startswith(b":")]
+    if sizes:
+        return max(sizes)
+    return 0 if all(reply.startswith(b"-WRONGTYPE") for reply in replies) else None

@@ -10,6 +10,7 @@ own.py            KEYRAIL …: questions to the proxy itself
 transaction.py    MULTI … EXEC, whole or piece by piece
 subscription.py   SUBSCRIBE and its kin, RESP2 and RESP3
 pinned.py         what needs an upstream of its own: blocking commands, WAIT, MONITOR, unknown commands …
+procedure.py      rules that ask Redis before they decide, while their client waits
 streaming.py      a request too large to collect
 silence.py        CLIENT REPLY: which commands are answered at all
 poison.py         the command that makes Redis abort a transaction

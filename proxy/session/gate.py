@@ -1,8 +1,8 @@
 """What a session asks of the network side, and the values that both speak in."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
@@ -11,6 +11,9 @@ from proxy.hotpath.ledger import Ledger
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit
 from proxy.wire.request import Limits
+
+Questions: TypeAlias = Sequence[Sequence[bytes]]
+"""Commands of Keyrail's own, asked together."""
 
 
 class PoolKey(NamedTuple):
@@ -85,6 +88,15 @@ class Gate(Protocol):
 
     def linger(self, session: "Lingerer") -> None:
         """Call ``linger_over`` in a moment: a login is rarely followed by nothing."""
+
+    def ask(self, key: PoolKey, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
+        """Ask Redis on a connection of Keyrail's own.
+
+        ``answered`` gets the reply frames, or None where there are none to be had; perhaps before this returns.
+        """
+
+    def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+        """Call ``act`` when that time is over, unless what this returns is called before."""
 
     def discard(self, ledger: Ledger) -> None:
         """Close an upstream at once: what stands unfinished on it must not run."""

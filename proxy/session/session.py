@@ -4,17 +4,29 @@ What waits (``WAIT``: for an upstream, for replies, for another session's answer
 judged already, and is not judged twice.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT, Intake
 from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE
 from proxy.policy.apps import Caller
+from proxy.policy.compile import Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.standing import Standing
-from proxy.rules.verdict import Refuse, ReplyEdit, Rewrite, Verdict, closes
-from proxy.session import handshake, names, own, pinned, silence, streaming, subscription, switching, transaction
+from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, Verdict, closes
+from proxy.session import (
+    handshake,
+    names,
+    own,
+    pinned,
+    procedure,
+    silence,
+    streaming,
+    subscription,
+    switching,
+    transaction,
+)
 from proxy.session.gate import Gate, PoolKey, PrivateLedger, Regime
 from proxy.session.item import Item
 from proxy.session.poison import POISON
@@ -39,6 +51,7 @@ class Session(Intake):
         "gate",
         "held",
         "home",
+        "inquiry",
         "key",
         "library",
         "library_version",
@@ -51,6 +64,7 @@ class Session(Intake):
         "probe",
         "regime",
         "replies",
+        "resolved",
         "slot",
         "stale",
         "standing",
@@ -70,6 +84,8 @@ class Session(Intake):
         self.stale = False
         self.pinned: PrivateLedger | None = None
         self.held: Item | None = None
+        self.inquiry: procedure.Inquiry | None = None
+        self.resolved: Decision | None = None
         self.covered: bool | None = None
         self.transaction: Transaction | None = None
         self.subscriptions: Subscriptions | None = None
@@ -94,8 +110,7 @@ class Session(Intake):
 
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge the command that the intake stopped at, and route it."""
-        if self.owed >= self.terms.window:
-            self.stalled = True
+        if self._waits():
             return WAIT
         held = self.held
         if held is not None:
@@ -114,14 +129,23 @@ class Session(Intake):
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
-        if self.owed >= self.terms.window:
-            self.stalled = True
+        if self._waits():
             return WAIT
         held = self.held
         if held is not None:
             self.held = None
             return self._route(held, b"", 0)
         return self._take(Command(self.regime.table, words), encode_command(words), b"", 0)
+
+    def _waits(self) -> bool:
+        # Whether the next command has to wait, for replies or for a procedure, before anything is asked about it.
+        if self.owed >= self.terms.window:
+            self.stalled = True
+            return True
+        if self.inquiry is not None:
+            self.halted = True
+            return True
+        return False
 
     def handle_large(self, data: bytes, request: Request) -> int:
         """Stream a request that is too large to collect."""
@@ -133,11 +157,20 @@ class Session(Intake):
         self.close_when_paid("protocol_error")
 
     def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
-        decision = self.judge(command)
+        decision, self.resolved = self.resolved, None
+        if decision is None:
+            decision = self.judge(command)
+        if decision.pause is not None or decision.asides:
+            decision = procedure.settle(self, command, decision)
+            if decision is None:
+                return WAIT
         verdict = decision.verdict
         if type(verdict) is Refuse:
             self.refuse(verdict.error)
             return self.end_if_closed_by(verdict)
+        if type(verdict) is Answer:
+            self.answer(verdict.reply)
+            return TAKEN
         if type(verdict) is Rewrite:
             rewritten = Command(self.regime.table, verdict.argv, verdict.spec)
             self.count_keys(rewritten)
@@ -157,9 +190,9 @@ class Session(Intake):
         self.close_when_paid("limited")
         return ENDED
 
-    def judge(self, command: Command) -> Any:
-        """What the policy decides; what its rules said is reported."""
-        context = Context(
+    def context(self, no_wait: str = "") -> Context:
+        """This client, now; ``no_wait`` says why no procedure may run."""
+        return Context(
             self.key.user or _DEFAULT_USER,
             self.name.decode("utf-8", "replace"),
             self.key.database,
@@ -169,7 +202,12 @@ class Session(Intake):
             self.regime.policy.app,
             slot=self.slot,
             address=self.address.rpartition(":")[0] or self.address,
+            no_wait="it is inside MULTI" if self.transaction is not None else no_wait,
         )
+
+    def judge(self, command: Command, no_wait: str = "") -> Decision:
+        """What the policy decides; what its rules said is reported."""
+        context = self.context(no_wait)
         if self.regime.policy.limits:
             self._stand(context)
         decision = self.regime.policy.judge(command, context)
@@ -368,6 +406,9 @@ class Session(Intake):
         self.pending = None
         self.assembly = None
         self.held = None
+        if self.inquiry is not None:
+            self.inquiry.cancel()
+            self.inquiry = None
         if self.probe is not None:
             self.gate.end_probe(self.probe, False)
             self.probe = None

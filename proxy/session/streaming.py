@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
-from proxy.rules.verdict import PASS, Refuse, ReplyEdit, Rewrite, Verdict
+from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import switching, transaction
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _STREAMED_STATES = frozenset({State.POOL, State.BLOCKING})
 
+_ON_ITS_WAY = "its value is on its way already"
 _CANNOT_REWRITE = encode_error(
     "DENIED keyrail: the policy rewrites this command, which is not possible once a value this large is on its way; "
     "send the large value as its last argument"
@@ -76,9 +77,9 @@ class _Stream:
         """Everything but the last argument's bytes is known: judge, and send what goes before them."""
         command = self._command()
         self.judged = command
-        verdict = self.verdict = self.session.judge(command).verdict
-        if isinstance(verdict, Refuse):
-            self.refusal = verdict.error
+        verdict = self.verdict = self.session.judge(command, _ON_ITS_WAY).verdict
+        if isinstance(verdict, Refuse | Answer):
+            self.refusal = _instead(verdict)
         elif isinstance(verdict, Rewrite):
             head, self.tail = _around(verdict.argv, self.streamed, self.length)
             self.edit = verdict.edit
@@ -171,14 +172,18 @@ class _Stream:
     def _judge_last(self) -> None:
         session = self.session
         command = self._command()
-        verdict = self.verdict = session.judge(command).verdict
-        if isinstance(verdict, Refuse | Rewrite):
+        verdict = self.verdict = session.judge(command, _ON_ITS_WAY).verdict
+        if isinstance(verdict, Refuse | Rewrite | Answer):
             # Redis has all but the last byte: without that upstream, it has nothing.
-            self.refusal = verdict.error if isinstance(verdict, Refuse) else _CANNOT_REWRITE
+            self.refusal = _CANNOT_REWRITE if isinstance(verdict, Rewrite) else _instead(verdict)
             _cut(session, self.refusal)
             return
         self.judged = command
         self.tail = self.withheld
+
+
+def _instead(verdict: Refuse | Answer) -> bytes:
+    return verdict.error if isinstance(verdict, Refuse) else verdict.reply
 
 
 def _submit(session: "Session", tail: bytes, edit: ReplyEdit | None) -> None:

@@ -35,6 +35,11 @@ def encode_bulk(value: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(value), value)
 
 
+def encode_array(values: Sequence[bytes]) -> bytes:
+    """An array of bulk strings, as a reply."""
+    return b"*%d\r\n" % len(values) + b"".join(map(encode_bulk, values))
+
+
 def encode_null(protocol: int) -> bytes:
     """The null bulk string of RESP2, the null of RESP3."""
     return b"_\r\n" if protocol == 3 else b"$-1\r\n"

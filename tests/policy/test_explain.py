@@ -93,6 +93,39 @@ def test_outcomes_are_told_in_words(line: str, app: str, said: str) -> None:
     assert said in explained(line, app)
 
 
+ASKING = """
+    rules:
+      names: {names: {segments: 2..}, mode: enforce}
+      small: {whole_collections: {max: 9}, mode: enforce}
+      walk: {keys_by_scan: {}, mode: audit}
+    tests: [{send: "%s", %s}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("send", "outcome", "got"),
+    [
+        ("HGETALL a:b", "asked_by: small", ""),
+        ("HGETALL a:b", "unchanged: true", "a question to Redis by small"),
+        ("HGETALL bad", "asked_by: small", "refused by names"),
+        ("KEYS *", "asked_by: walk", ""),
+        ("KEYS *", "asked_by: small", "a question to Redis by walk"),
+    ],
+)
+def test_a_rule_that_asks_redis_can_be_tested_without_one(send: str, outcome: str, got: str) -> None:
+    report = run_tests(policy(ASKING % (send, outcome)), 0.0)
+    assert [each.got for each in report.outcomes] == [got]
+    assert ("small" in report.unreached) == (send != "HGETALL a:b")
+
+
+def test_a_rule_that_asks_redis_says_so() -> None:
+    compiled = compile_policy(policy(ASKING % ("KEYS *", "asked_by: walk")), STANDARD)
+    text = str(explain(compiled, [b"HGETALL", b"a:b"], context()))
+    assert "asks Redis before it decides" in text
+    assert text.endswith("what Redis answers to the rule that asks it decides")
+    assert "would ask Redis before it decides" in str(explain(compiled, [b"KEYS", b"*"], context()))
+
+
 def test_a_command_is_shown_as_one_types_it() -> None:
     assert shown_command([b"SET", b"a b", b"", b'"\n', b"it's"]) == r'''SET "a b" "" "\"\n" "it's"'''
     assert len(shown_command([b"x" * 500])) == 201

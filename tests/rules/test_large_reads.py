@@ -9,7 +9,7 @@ from proxy.rules.rule import Wording
 from proxy.rules.scan_counts import ScanCounts, ScanCountsSettings
 from proxy.rules.verdict import PASS, Refuse, Rewrite
 from proxy.rules.whole_collections import WholeCollections, WholeCollectionsSettings
-from tests.rules.given import NO_WORDS, command, context, spec
+from tests.rules.given import BINDING, NO_WORDS, command, context, spec
 
 TEN = Ranges("short", RangesSettings(10, bytes=20), NO_WORDS)
 
@@ -72,7 +72,7 @@ def test_many_keys_are_refused() -> None:
 
 
 def test_whole_collections_are_refused() -> None:
-    rule = WholeCollections("no-wholes", WholeCollectionsSettings(), NO_WORDS)
+    rule = WholeCollections("no-wholes", WholeCollectionsSettings(), NO_WORDS, BINDING)
     assert rule.judge(command("HGETALL k"), context()) == Refuse(
         b"-DENIED keyrail/no-wholes: HGETALL works on all that is there, however much that is; "
         b"walk it with HSCAN, or read the fields that you need with HMGET\r\n"
@@ -81,4 +81,5 @@ def test_whole_collections_are_refused() -> None:
     assert rule.judge(command("LRANGE k 0 9"), context()) is PASS
     assert rule.judge(command("HGETALL"), context()) is PASS
     assert not rule.touches(spec("SUNIONSTORE"))
-    assert not WholeCollections("x", WholeCollectionsSettings(("SMEMBERS",)), NO_WORDS).touches(spec("HGETALL"))
+    other = WholeCollections("no-wholes", WholeCollectionsSettings(("SMEMBERS",)), NO_WORDS, BINDING)
+    assert not other.touches(spec("HGETALL"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hiredis import pack_command
@@ -15,7 +15,7 @@ from proxy.hotpath.ledger import Creditor, Ledger
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
 from proxy.policy.model import TRANSPARENT, Policy
-from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Regime, Seeker
+from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
 from proxy.session.session import Session
 from proxy.wire.request import Limits, Request
 from tests.policy.given import policy as policy_of
@@ -116,6 +116,8 @@ class Route(Gate):
         self.strangers = False
         self.probes: dict[bytes, list[Seeker]] = {}
         self.known_users: set[str | None] = {None}
+        self.asked: list[tuple[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]]] = []
+        self.timers: list[Callable[[], None]] = []
         self.moment = 1000.0
         self.generation = 0
         self.put_in_force(policy)
@@ -238,6 +240,16 @@ class Route(Gate):
             self.lacking.add(name)
         for seeker in self.probes.pop(name):
             seeker.arrived()
+
+    def ask(self, key: PoolKey, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
+        if self.starving:
+            answered(None)
+        else:
+            self.asked.append((key, questions, answered))
+
+    def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+        self.timers.append(act)
+        return lambda: self.timers.remove(act) if act in self.timers else None
 
     def keeps_names(self, key: PoolKey) -> bool:
         return True

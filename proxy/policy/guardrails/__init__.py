@@ -11,6 +11,7 @@ from proxy.policy.guardrails.allow_only import read_allow_only
 from proxy.policy.guardrails.breaker import read_breaker
 from proxy.policy.guardrails.databases import read_databases
 from proxy.policy.guardrails.fan_out import read_fan_out
+from proxy.policy.guardrails.keys_by_scan import read_keys_by_scan
 from proxy.policy.guardrails.lifetime import read_lifetime
 from proxy.policy.guardrails.limits import read_limits
 from proxy.policy.guardrails.names import read_names
@@ -45,6 +46,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "ranges": read_ranges,
     "scan_counts": read_scan_counts,
     "whole_collections": read_whole_collections,
+    "keys_by_scan": read_keys_by_scan,
     "schema": read_schema_rule,
     "lifetime": read_lifetime,
 }

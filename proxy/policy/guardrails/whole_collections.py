@@ -1,10 +1,12 @@
-"""``whole_collections: {commands: [HGETALL, SMEMBERS]}``."""
+"""``whole_collections: {max: 100, remember: 5s, commands: [HGETALL, SMEMBERS]}``."""
 
 from proxy.commands.wholes import READS, WHOLES
-from proxy.policy.fields import Fields, read_fields, read_list
+from proxy.policy.fields import Fields, choice, integer, read_duration, read_fields, read_list
 from proxy.policy.guardrails.commands import read_command
 from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.whole_collections import WholeCollectionsSettings
+
+_MOST = 1_000_000_000
 
 
 def read_whole_collections(value: Value, rule: Fields) -> WholeCollectionsSettings | None:
@@ -12,8 +14,18 @@ def read_whole_collections(value: Value, rule: Fields) -> WholeCollectionsSettin
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None
-    settings = WholeCollectionsSettings(fields.read("commands", _read_commands, READS))
+    default = WholeCollectionsSettings()
+    settings = WholeCollectionsSettings(
+        commands=fields.read("commands", _read_commands, READS),
+        max=fields.maybe("max", integer(1, _MOST)),
+        remember=fields.read("remember", read_duration, default.remember),
+        unknown=fields.read("unknown", choice({"pass": True, "refuse": False}), default.unknown),
+    )
     fields.finish()
+    for key in ("remember", "unknown"):
+        if key in fields and "max" not in fields:
+            expected = "max beside it: without one, no size is asked for"
+            rule.problems.add(fields.line_of(key), fields.path_of(key), "this", expected)
     return settings
 
 

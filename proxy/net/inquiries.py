@@ -1,0 +1,115 @@
+"""Questions of Keyrail's own, on connections that no client uses.
+
+There is one such connection for each pool that is asked about, taken when there is a question and given back when
+nothing is owed on it: what rules of many clients ask at a time travels as one pipeline. For users that clients have
+logged in as Keyrail keeps no password, so the connection is one of theirs: an idle one, or else the one that they
+share. Where there is none, as with ``--pooling off``, nobody is asked.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from proxy.net.lending import Lending
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.gate import PoolKey, Questions, Seeker
+
+Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
+
+_MOST_WAITING = 10_000
+"""Inquiries that may wait for one pool's connection, or for answers on it."""
+
+
+class Inquiries:
+    """The connections for questions, by pool."""
+
+    def __init__(self, lending: Lending) -> None:
+        self._lending = lending
+        self._lines: dict[PoolKey, _Line] = {}
+
+    def ask(self, key: PoolKey, questions: Questions, answered: Answered) -> None:
+        """Ask; ``answered`` gets the reply frames, or None where no connection is to be had or it was lost."""
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(self._lending, key)
+        line.ask(questions, answered)
+        if line.quiet:
+            self._lines.pop(key, None)
+
+    def tend(self) -> None:
+        """Forget where nobody asks any more."""
+        for key in [key for key, line in self._lines.items() if line.quiet]:
+            del self._lines[key]
+
+
+class _Line(Seeker):
+    """The connection for one pool's questions, while there are any."""
+
+    gone = False
+
+    def __init__(self, lending: Lending, key: PoolKey) -> None:
+        self._lending = lending
+        self._key = key
+        self._upstream: UpstreamConnection | None = None
+        self._seeking = False
+        self._waiting: list[tuple[Questions, Answered]] = []
+        self._open = 0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is asked or about to be."""
+        return not self._waiting and self._open == 0 and not self._seeking
+
+    def ask(self, questions: Questions, answered: Answered) -> None:
+        """Ask now, or when there is a connection."""
+        if self._open + len(self._waiting) >= _MOST_WAITING:
+            answered(None)
+            return
+        self._waiting.append((questions, answered))
+        self._go_on()
+
+    def arrived(self) -> None:
+        """There may be a connection now."""
+        self._seeking = False
+        self._go_on()
+
+    def close(self, cause: str) -> None:
+        """There will be none."""
+        self._seeking = False
+        waiting, self._waiting = self._waiting, []
+        for _, answered in waiting:
+            answered(None)
+
+    def _go_on(self) -> None:
+        if not self._waiting or self._seeking:
+            return
+        upstream = self._upstream
+        if upstream is None or upstream.closed:
+            upstream = self._lending.for_questions(self._key)
+        if upstream is None:
+            self._seeking = self._lending.await_questions(self, self._key)
+            if not self._seeking:
+                self.close("no_upstream")
+            return
+        self._upstream = None if upstream.shared else upstream
+        waiting, self._waiting = self._waiting, []
+        for questions, answered in waiting:
+            self._send(upstream, questions, answered)
+
+    def _send(self, upstream: UpstreamConnection, questions: Questions, answered: Answered) -> None:
+        self._open += 1
+        asked = asyncio.gather(*(upstream.ask(question) for question in questions), return_exceptions=True)
+        asked.add_done_callback(partial(self._have, upstream, answered))
+
+    def _have(
+        self, upstream: UpstreamConnection, answered: Answered, asked: "asyncio.Future[list[bytes | BaseException]]"
+    ) -> None:
+        self._open -= 1
+        frames = [] if asked.cancelled() else asked.result()
+        replies = [frame for frame in frames if isinstance(frame, bytes)]
+        answered(replies if len(replies) == len(frames) and frames else None)
+        if self._open == 0 and not self._waiting and self._upstream is upstream:
+            self._upstream = None
+            if not upstream.closed:
+                self._lending.release(upstream)

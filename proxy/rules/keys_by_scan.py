@@ -1,0 +1,98 @@
+"""KEYS answered by a walk with SCAN, which stops nobody.
+
+Redis holds everyone up until a KEYS is over; SCAN does so many keys at a time. The walk has budgets, since all that is
+found has to be held until its number is known, and past one of them the client is refused instead of being given a part
+for the whole. A key that SCAN tells twice is told once. A pattern that can match but one name is looked up with EXISTS.
+
+SCAN promises only what was there from beginning to end of the walk: a key that comes or goes meanwhile may be told or
+not, where KEYS is a snapshot. Inside MULTI nothing can be asked, so KEYS is refused there. KEYS itself never runs.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import hiredis
+
+from proxy.commands.command import Command
+from proxy.commands.spec import Spec
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.verdict import PASS, Answer, Procedure, Refuse, Steps, Verdict, refusal
+from proxy.wire.decode import read_reply
+from proxy.wire.encode import encode_array
+
+_GLOB = b"*?[\\"
+
+
+@dataclass(frozen=True, slots=True)
+class KeysByScanSettings:
+    """The budgets: the most keys, their bytes, and seconds; `count` is the COUNT of each step."""
+
+    keys: int = 10_000
+    bytes: int = 1 << 20
+    time: int = 2
+    count: int = 500
+
+    def bind(self, name: str, wording: Wording, _binding: Binding) -> "KeysByScan":
+        """The rule itself."""
+        return KeysByScan(name, self, wording)
+
+
+class KeysByScan:
+    """KEYS within a budget."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: KeysByScanSettings, wording: Wording) -> None:
+        self.name = name
+        self._settings = settings
+        self._wording = wording
+
+    def touches(self, spec: Spec) -> bool:
+        """KEYS."""
+        return spec.name == "KEYS"
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Walk; PASS what Redis refuses for its arguments."""
+        if not takes(command.spec, len(command.argv)):
+            return PASS
+        return Procedure(partial(self._steps, command.argv[1]), self._settings.time, self._refuse)
+
+    def _steps(self, pattern: bytes) -> Steps:
+        if not any(byte in pattern for byte in _GLOB):
+            (frame,) = yield [(b"EXISTS", pattern)]
+            there = read_reply(frame)
+            return Answer(frame if isinstance(there, hiredis.ReplyError) else encode_array([pattern] * there))
+        return (yield from self._walk(pattern))
+
+    def _walk(self, pattern: bytes) -> Steps:
+        settings = self._settings
+        count = b"%d" % settings.count
+        found: dict[bytes, None] = {}
+        size, cursor = 0, b"0"
+        while True:
+            (frame,) = yield [(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", count)]
+            reply = read_reply(frame)
+            if isinstance(reply, hiredis.ReplyError):
+                return Answer(frame)
+            cursor, names = reply
+            for name in names:
+                if name not in found:
+                    found[name] = None
+                    size += len(name)
+            if len(found) > settings.keys:
+                return self._refuse(f"more than {settings.keys} keys match")
+            if size > settings.bytes:
+                return self._refuse(f"the names that match have more than {settings.bytes} bytes")
+            if cursor == b"0":
+                return Answer(encode_array(list(found)))
+
+    def _refuse(self, reason: str) -> Refuse:
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        instead = self._wording.instead or "use SCAN with MATCH and COUNT"
+        return refusal(self.name, f"KEYS is not answered: {reason}{because}", instead)
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """Asking is no operation of a plan."""
+        lowering.judge()

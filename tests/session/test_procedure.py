@@ -1,0 +1,239 @@
+"""A command that a rule asks Redis about waits, and nothing else does: what its client is owed still comes, what it
+sends behind stays behind, and the answer, the time or the client's leaving ends it."""
+
+from itertools import count
+
+import pytest
+
+from proxy.session.gate import PoolKey
+from tests.policy.given import policy
+from tests.session.given import Client, Route, call, route_with
+
+WHOLES = """
+rules:
+  small: {whole_collections: {max: 3}, mode: %s}
+  walk: {keys_by_scan: {keys: 5}, mode: %s}
+"""
+ENFORCED = WHOLES % ("enforce", "enforce")
+TOO_LARGE = (
+    b"-DENIED keyrail/small: HGETALL would work on 4 members, and 3 is the most; "
+    b"walk it with HSCAN, or read the fields that you need with HMGET\r\n"
+)
+SKIPPED = ("small", "enforce", "skipped")
+
+
+def asked(route: Route) -> list[bytes]:
+    """What is being asked now."""
+    return [b" ".join(question) for _, questions, _ in route.asked for question in questions]
+
+
+def tell(route: Route, *frames: bytes) -> None:
+    """Redis answers the oldest inquiry."""
+    _, _, answered = route.asked.pop(0)
+    answered(frames)
+
+
+_hours = count(1)
+
+
+def begun(rules: str = ENFORCED) -> Route:
+    """A route in an hour of its own: the rules are the same ones in all tests, and remember."""
+    route = route_with(rules)
+    route.moment = 3600.0 * next(_hours)
+    return route
+
+
+@pytest.fixture
+def route() -> Route:
+    return begun()
+
+
+def test_a_command_waits_for_what_its_rule_asks(route: Route) -> None:
+    client = Client(route)
+    client.send(call("GET", "a") + call("HGETALL", "k") + call("GET", "b"))
+    upstream = route.upstream()
+    assert upstream.taken() == call("GET", "a")
+    assert asked(route) == [b"HLEN k"]
+    assert client.is_paused()
+    upstream.answer(b"$1\r\n1\r\n")
+    assert client.heard() == b"$1\r\n1\r\n"
+    assert upstream.taken() == b"", "settling does not bring it on"
+    tell(route, b":3\r\n")
+    assert upstream.taken() == call("HGETALL", "k") + call("GET", "b")
+    assert not client.is_paused()
+    assert not route.timers
+
+
+def test_a_refusal_stands_in_its_place(route: Route) -> None:
+    client = Client(route)
+    client.send(call("GET", "a") + call("HGETALL", "k") + call("GET", "b"))
+    tell(route, b":4\r\n")
+    route.upstream().answer(b"$1\r\n1\r\n", b"$1\r\n2\r\n")
+    assert client.heard() == b"$1\r\n1\r\n" + TOO_LARGE + b"$1\r\n2\r\n"
+    assert route.hits == [("small", "enforce", "refused")]
+
+
+def test_what_is_remembered_waits_for_nothing(route: Route) -> None:
+    client = Client(route)
+    client.say("HGETALL", "known")
+    tell(route, b":1\r\n")
+    client.send(call("HGETALL", "known") + b"HGETALL known\r\n")
+    assert not route.asked
+    assert route.upstream().taken() == call("HGETALL", "known") * 3
+
+
+def test_an_inline_command_waits_too(route: Route) -> None:
+    client = Client(route)
+    client.send(b"HGETALL inline\r\nPING\r\n")
+    assert asked(route) == [b"HLEN inline"]
+    tell(route, b":1\r\n")
+    assert route.upstream().taken() == call("HGETALL", "inline") + call("PING")
+
+
+def test_an_answer_of_the_rule_reaches_the_client(route: Route) -> None:
+    client = Client(route)
+    client.send(call("KEYS", "u:*") + call("PING"))
+    assert asked(route) == [b"SCAN 0 MATCH u:* COUNT 500"]
+    tell(route, b"*2\r\n$1\r\n7\r\n*1\r\n$3\r\nu:1\r\n")
+    assert asked(route) == [b"SCAN 7 MATCH u:* COUNT 500"]
+    tell(route, b"*2\r\n$1\r\n0\r\n*2\r\n$3\r\nu:1\r\n$3\r\nu:2\r\n")
+    assert client.heard() == b"*2\r\n$3\r\nu:1\r\n$3\r\nu:2\r\n"
+    assert route.upstream().taken() == call("PING")
+    assert route.hits == [("walk", "enforce", "answered")]
+
+
+def test_other_clients_go_on(route: Route) -> None:
+    waiting, other = Client(route), Client(route)
+    waiting.say("HGETALL", "k")
+    other.say("GET", "a")
+    assert route.upstream().taken() == call("GET", "a")
+
+
+def test_it_asks_as_the_user_and_in_the_database_of_the_client(route: Route) -> None:
+    key = PoolKey("ada", 3, 3)
+    Client(route, key).say("KEYS", "*")
+    assert [each[0] for each in route.asked] == [key]
+
+
+@pytest.mark.parametrize("why", ["time", "no connection"])
+def test_without_an_answer_the_rule_says_what_then(route: Route, why: str) -> None:
+    client = Client(route)
+    client.send(call("HGETALL", "k") + call("KEYS", "*"))
+    for _ in range(2):
+        if why == "time":
+            route.timers.pop()()
+        else:
+            route.asked.pop(0)[2](None)
+    assert route.upstream().taken() == call("HGETALL", "k")
+    route.upstream().answer(b"*0\r\n")
+    heard = client.heard()
+    assert heard.startswith(b"*0\r\n-DENIED keyrail/walk: KEYS is not answered: ")
+    assert (b"it took longer than 2 s" in heard) == (why == "time")
+    assert route.hits == [SKIPPED, ("walk", "enforce", "refused")]
+    while route.asked:
+        tell(route, b":1\r\n")  # too late: nothing comes of it
+    assert client.heard() == route.upstream().taken() == b""
+
+
+def test_no_connection_at_once(route: Route) -> None:
+    client = Client(route)
+    route.starving = True
+    client.say("KEYS", "*")
+    assert client.heard().startswith(b"-DENIED keyrail/walk: ")
+    assert not client.is_paused()
+    assert not route.timers
+
+
+def test_nothing_is_asked_inside_multi(route: Route) -> None:
+    client = Client(route)
+    client.send(call("MULTI") + call("HGETALL", "k") + call("KEYS", "*"))
+    assert not route.asked
+    assert route.hits == [SKIPPED, ("walk", "enforce", "refused")]
+    client.own.answer(b"+OK\r\n", b"+QUEUED\r\n", b"-ERR wrong number of arguments\r\n")
+    assert client.heard().startswith(b"+OK\r\n+QUEUED\r\n-DENIED keyrail/walk: KEYS is not answered: it is inside ")
+
+
+def test_nothing_is_asked_about_what_is_on_its_way(route: Route) -> None:
+    client = Client(route)
+    for command in (call("HGETALL", "k" * 100), call("KEYS", "*" * 100)):
+        client.send(command[:50])
+        client.send(command[50:])
+        if command.startswith(call("HGETALL", "k" * 100)):
+            assert client.own.taken() == command
+            client.own.answer(b"*0\r\n")
+    assert not route.asked
+    assert client.heard().startswith(b"*0\r\n-DENIED keyrail/walk: KEYS is not answered: its value is on its way")
+
+
+def test_a_client_that_leaves_ends_it(route: Route) -> None:
+    client = Client(route)
+    client.say("KEYS", "*")
+    client.close("client")
+    assert not route.timers
+    tell(route, b"*2\r\n$1\r\n7\r\n*0\r\n")
+    assert not route.asked, "the walk does not go on for nobody"
+    assert client.heard() == b""
+
+
+def test_a_transaction_may_begin_behind_it(route: Route) -> None:
+    client = Client(route)
+    client.send(call("HGETALL", "k") + call("MULTI") + call("GET", "a") + call("EXEC"))
+    tell(route, b":1\r\n")
+    assert route.upstream().taken() == call("HGETALL", "k") + call("MULTI") + call("GET", "a") + call("EXEC")
+
+
+def test_on_a_connection_of_its_own(route: Route) -> None:
+    client = Client(route)
+    client.send(call("WATCH", "w") + call("HGETALL", "k"))
+    assert client.own.taken() == call("WATCH", "w")
+    client.own.answer(b"+OK\r\n")
+    tell(route, b":1\r\n")
+    assert client.own.taken() == call("HGETALL", "k")
+    assert route.asked == []
+
+
+def test_an_upstream_that_is_away_makes_it_wait_once_more(route: Route) -> None:
+    client = Client(route)
+    client.say("HGETALL", "k")
+    route.starving = True
+    tell(route, b":1\r\n")
+    assert not route.asked
+    route.feed()
+    assert route.upstream().taken() == call("HGETALL", "k")
+
+
+def test_a_policy_that_comes_into_force_meanwhile_judges_the_next(route: Route) -> None:
+    client = Client(route)
+    client.send(call("HGETALL", "k") + call("HGETALL", "k"))
+    route.put_in_force(policy("rules: {none: {refuse: [HGETALL], mode: enforce}}"))
+    client.adopt()
+    tell(route, b":1\r\n")
+    assert route.upstream().taken() == call("HGETALL", "k")
+    route.upstream().answer(b"*0\r\n")
+    assert client.heard().startswith(b"*0\r\n-DENIED keyrail/none: ")
+
+
+def test_audit_asks_and_nobody_waits() -> None:
+    route = begun(WHOLES % ("audit", "warn"))
+    client = Client(route)
+    client.send(call("HGETALL", "k") + call("GET", "a"))
+    assert route.upstream().taken() == call("HGETALL", "k") + call("GET", "a")
+    route.upstream().answer(b"*0\r\n", b"$-1\r\n")
+    client.say("KEYS", "*")
+    assert asked(route) == [b"HLEN k", b"SCAN 0 MATCH * COUNT 500"]
+    assert route.hits == []
+    tell(route, b":4\r\n")
+    tell(route, b"*2\r\n$1\r\n0\r\n*0\r\n")
+    assert route.hits == [("small", "audit", "refused"), ("walk", "warn", "answered")]
+    assert client.heard() == b"*0\r\n$-1\r\n"
+    assert not client.is_paused()
+
+
+def test_a_rule_that_fails_while_asking_refuses(route: Route) -> None:
+    client = Client(route)
+    client.say("KEYS", "*")
+    tell(route, b":1\r\n")  # no reply that SCAN could have
+    assert client.heard() == (
+        b"-DENIED keyrail/walk: the rule itself failed on this command; tell those who run this policy\r\n"
+    )
+    assert route.hits == [("walk", "enforce", "error")]
