@@ -7,12 +7,14 @@ cdef extern from *:
 
 cdef unsigned long long _PRIME
 cdef unsigned long long _MIXER
-cdef Py_ssize_t _WAYS
+cdef Py_ssize_t _WAYS, _COUNTS, _WRITES, _ERRORS, _SET
+cdef long long _NO_WAY
 cdef Py_ssize_t _LONGEST_NAME
 cdef bint _INTERPRETED
 
 
-@cython.locals(value=cython.ulonglong, word=cython.ulonglong, product=wide, i=cython.Py_ssize_t)
+@cython.locals(value=cython.ulonglong, word=cython.ulonglong, product=wide, i=cython.Py_ssize_t,
+               stop=cython.Py_ssize_t)
 cpdef unsigned long long fingerprint(const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
                                      unsigned long long point) noexcept
 
@@ -22,19 +24,17 @@ cdef class Counters:
     cdef readonly long long total
     cdef unsigned long long _last_set
     cdef unsigned long long _point
-    cdef Py_ssize_t _size
-    cdef unsigned long long[::1] _marks
-    cdef long long[::1] _counts
-    cdef long long[::1] _errors
-    cdef long long[::1] _writes
+    cdef unsigned long long[::1] _table
     cdef list _names
 
-    @cython.locals(mark=cython.ulonglong, spread=cython.ulonglong, i=cython.Py_ssize_t, first=cython.Py_ssize_t,
-                   stop=cython.Py_ssize_t, smallest=cython.Py_ssize_t, count=cython.longlong, least=cython.longlong)
+    @cython.locals(mark=cython.ulonglong, spread=cython.ulonglong, chosen=cython.Py_ssize_t, marks=cython.Py_ssize_t,
+                   counts=cython.Py_ssize_t, names=cython.Py_ssize_t, way=cython.Py_ssize_t, count=cython.longlong,
+                   ranked=cython.longlong, smallest=cython.longlong, least=cython.longlong)
     cpdef bint add(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end, bint write) except -1
-    @cython.locals(ranked=list, floor=cython.longlong, count=cython.longlong, least=cython.longlong,
-                   base=cython.Py_ssize_t, i=cython.Py_ssize_t, code=cython.longlong)
+    @cython.locals(size=cython.Py_ssize_t, ranked=list, floor=cython.longlong, count=cython.longlong,
+                   least=cython.longlong, i=cython.Py_ssize_t, code=cython.longlong)
     cpdef object harvest(self, Py_ssize_t limit)
+    cdef long long _at(self, Py_ssize_t i, Py_ssize_t field) noexcept
     @cython.locals(count=cython.longlong, error=cython.longlong, writes=cython.longlong)
     cdef object _tally(self, Py_ssize_t i)
     @cython.locals(i=cython.Py_ssize_t)

@@ -58,12 +58,12 @@ cdef class Intake(Creditor):
     cdef _advance(self, bytes data)
     @cython.locals(terms=Terms, request=Request, plan=Plan, ledger=Ledger, simple="const unsigned char *",
                    direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t,
-                   pieces=list, code=cython.int, command_id=cython.int, decision=cython.int)
+                   pieces=list, chunk=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
     @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)
     cdef bint _affords(self, bytes numbers, long long size) except -1
     @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)
     cdef int _spend(self, bytes numbers, long long size) except -1
-    cdef _rewrite(self, bytes data, Request request, Plan plan, int decision, list pieces)
+    cdef _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, list pieces)
     @cython.locals(words=list)
     cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

@@ -273,15 +273,15 @@ class Intake(Creditor):
                 if pieces is None:
                     pieces = []
                 if request.start > start:
-                    pieces.append(data[start : request.start])
-                self._rewrite(data, request, plan, decision, pieces)
+                    pieces.append(p[start : request.start])
+                self._rewrite(p, request, plan, decision, pieces)
                 start = position
         if count > 0 and ledger is not None:
             if pieces is None:
-                chunk = data if start == 0 and position == len(data) else data[start:position]
+                chunk = data if start == 0 and position == len(data) else p[start:position]
             else:
                 if position > start:
-                    pieces.append(data[start:position])
+                    pieces.append(p[start:position])
                 chunk = b"".join(pieces)
             self.forwarded += count
             ledger.submit(self, chunk, count)
@@ -308,15 +308,15 @@ class Intake(Creditor):
             purse.spend(size)
             i += 1
 
-    def _rewrite(self, data: bytes, request: Request, plan: Plan, decision: int, pieces: list[bytes]) -> None:
+    def _rewrite(self, p: bytes, request: Request, plan: Plan, decision: int, pieces: list[bytes]) -> None:
         if decision == APPEND:
             pieces.append(plan.header)
-            pieces.append(data[request.header_end : request.end])
+            pieces.append(p[request.header_end : request.end])
             pieces.append(plan.suffix)
         else:
-            pieces.append(data[request.start : request.header_end])
+            pieces.append(p[request.start : request.header_end])
             pieces.append(plan.name)
-            pieces.append(data[request.ends[0] + 2 : request.end])
+            pieces.append(p[request.ends[0] + 2 : request.end])
 
     def _inline(self, data: bytes, position: int, end: int) -> int:
         words = split_inline(data[position : end - 1], self.limits.mixed_quotes)

@@ -97,6 +97,7 @@ cdef class Ledger:
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _uninvited(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     cdef _read_error(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
+    cdef bytes _cut(self, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
     cdef _deliver(self, Creditor creditor, bytes chunk)
     @cython.locals(local=Entry)
     cdef _settle(self, Entry entry, Py_ssize_t done, bint whole=*)

@@ -239,7 +239,7 @@ class Ledger:
         if n == i:
             return -2
         if self.destination is not None:
-            self._deliver(self.destination, data[i:n])
+            self._deliver(self.destination, self._cut(data, p, i, n))
         if self.scanner.elements == 0 and self.counts:
             self._settle_head()
         return n
@@ -271,7 +271,7 @@ class Ledger:
         if i == start:
             return -2
         creditor = entry.creditor
-        self._deliver(creditor, data if start == 0 and i == size else data[start:i])
+        self._deliver(creditor, self._cut(data, p, start, i))
         if scanner.elements > 0:
             self.destination = creditor
             self.counts = True
@@ -289,7 +289,7 @@ class Ledger:
         if n == i:
             return -2
         if creditor is not None:
-            self._deliver(creditor, data[i:n])
+            self._deliver(creditor, self._cut(data, p, i, n))
         if self.scanner.elements > 0:
             self.destination = creditor
             self.counts = counts
@@ -465,6 +465,10 @@ class Ledger:
         # -READONLY: the server behind this connection is no longer the primary.
         if size - i > 9 and p[i + 1] == 82 and p[i + 2] == 69 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 79:
             self.retiring = True
+
+    def _cut(self, data: bytes, p: bytes, start: int, end: int) -> bytes:
+        # Cut from the pointer, compiled: from the object it would take a slice object.
+        return data if start == 0 and end == len(data) else p[start:end]
 
     def _deliver(self, creditor: Creditor, chunk: bytes) -> None:
         if creditor.gone or not chunk:

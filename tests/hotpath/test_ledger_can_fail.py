@@ -60,7 +60,7 @@ BREAKS: dict[str, tuple[str, str]] = {
         "self._stream(data, p, i, size, self.owner, True)\n            elif",
     ),
     "the rest of a frame is dropped": (
-        "if self.destination is not None:\n            self._deliver(self.destination, data[i:n])",
+        "if self.destination is not None:\n            self._deliver(self.destination, self._cut(data, p, i, n))",
         "if False:\n            pass",
     ),
     "the rest of a frame is not counted": ("if self.scanner.elements == 0 and self.counts:", "if False:"),
@@ -84,7 +84,7 @@ BREAKS: dict[str, tuple[str, str]] = {
         "or p[i] == _PUSH or (self.arrays and p[i] == _STAR):\n                break",
         "or p[i] == _PUSH:\n                break",
     ),
-    "all that was read goes to the first": ("data if start == 0 and i == size else data[start:i]", "data"),
+    "all that was read goes to the first": ("creditor, self._cut(data, p, start, i)", "creditor, data"),
     "one reply of several is paid": ("            self._settle(entry, done)", "            self._settle(entry, 1)"),
     "the rest goes to who had the last rest": (
         "            self.destination = creditor\n            self.counts = True",
