@@ -80,6 +80,9 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> frozense
         if await upstream.ask(["MULTI"]) != b"+OK\r\n":
             return frozenset()
         reply = await upstream.ask([name, *arguments])
+        if name == "EXEC" and reply == b"*0\r\n":
+            able.add(name)
+            continue
         if not (await upstream.ask(["DISCARD"])).startswith(b"+"):
             upstream.abort()
             return frozenset()
@@ -89,4 +92,12 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> frozense
     return frozenset(able)
 
 
-_PROBES = {"SET": ("keyrail", ""), "CLIENT": ("GETNAME",)}
+_PROBES = {
+    "SET": ("keyrail", ""),
+    "CLIENT": ("GETNAME",),
+    "EXEC": (),
+    "EXPIRE": ("keyrail", "1", "NX"),
+    "MSETEX": ("1", "keyrail", "", "EX", "1"),
+    "EVAL": ("return 0", "0"),
+}
+"""The arguments that a command is probed with. Redis before 7.0 refuses EXPIRE's options for their number."""

@@ -4,8 +4,8 @@
     evidence   by rule and application, with shapes, clients and a sample: /rules and KEYRAIL RULES
     lines      one for each violation, a few for each rule and second: --violations; else a warning for each `warn`
 
-A rewrite that is enforced has mended the command: it is counted, and no violation. What a plan refuses by itself is
-counted by it, and looked at here so many times a second.
+A rewrite that is enforced has mended the command, as hidden commands behind it have: counted, and no violation. What a
+plan refuses by itself is counted by it, and looked at here so many times a second.
 """
 
 import logging
@@ -31,6 +31,7 @@ _LOOKS_PER_SECOND = 100
 _SAMPLE_SECONDS = 1.0
 _MOST_KEYS = 8
 _LONGEST_NAME = 64
+_MENDED = frozenset({"rewritten", "accompanied", "followed"})
 
 _log = logging.getLogger("keyrail.route")
 
@@ -130,7 +131,7 @@ class Verdicts:
                 self._warn(hit, command, who)
 
     def _is_told(self, hit: Hit) -> bool:
-        return self._tells and not (hit.what == "rewritten" and hit.mode is Mode.ENFORCE)
+        return self._tells and not (hit.what in _MENDED and hit.mode is Mode.ENFORCE)
 
     def _allowance(self, rule: str) -> Allowance:
         found = self._allowances.get(rule)

@@ -31,9 +31,10 @@ from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
 from proxy.rules.rule import Binding, Rule
 from proxy.rules.standing import Limiting
-from proxy.rules.verdict import PASS, Answer, End, Pass, Procedure, Refuse, ReplyEdit, Rewrite, Verdict, refusal
+from proxy.rules.verdict import PASS, Answer, End, Follow, Pass, Procedure, Refuse, ReplyEdit, Rewrite, Verdict, refusal
 
-What: TypeAlias = Literal["refused", "rewritten", "answered", "skipped", "error"]
+What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "skipped", "error"]
+"""`accompanied`: hidden commands may go with the command; `followed`: one did, and it had an effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,26 @@ class Pause:
     command: Command
     current: Command
     edit: ReplyEdit | None
+    followings: tuple["Following", ...]
     steps: tuple["Step", ...]
 
     @property
     def rule(self) -> str:
         """The rule that asks Redis."""
         return self.steps[0].rule.name
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """An enforced rule's hidden commands, and the rule that they are counted for."""
+
+    follow: Follow
+    rule: str
+    mode: Mode
+
+    def hit(self, what: What, detail: str = "") -> Hit:
+        """What became of them."""
+        return Hit(self.rule, self.mode, what, detail)
 
 
 # Not frozen, as one is made for each judged command and frozen ones take three times as long to make.
@@ -78,10 +93,11 @@ class Decision:
     A `pause` comes with the verdict Procedure, and with no other.
     """
 
-    verdict: Verdict
+    verdict: End | Procedure
     hits: tuple[Hit, ...] = ()
     pause: Pause | None = None
     asides: tuple[Aside, ...] = ()
+    followings: tuple[Following, ...] = ()
 
 
 _NOTHING = Decision(PASS)
@@ -151,13 +167,15 @@ class CompiledPolicy:
     def judge(self, command: Command, context: Context, witness: Witness | None = None) -> Decision:
         """What is to become of a command. Never raises for a rule's sake."""
         steps = self._steps[command.spec.id]
-        return self._walk(command, command, None, steps, context, witness) if steps else _NOTHING
+        return self._walk(command, command, None, (), steps, context, witness) if steps else _NOTHING
 
     def resume(self, pause: Pause, ended: End | Exception, context: Context) -> Decision:
         """What is to become of a command, now that the procedure that it waited for has ended, or has failed."""
-        return self._walk(pause.command, pause.current, pause.edit, pause.steps, context, None, ended)
+        return self._walk(
+            pause.command, pause.current, pause.edit, pause.followings, pause.steps, context, None, ended
+        )
 
-    def said(self, rule: str, mode: Mode, ended: End | Exception) -> tuple[Hit, ...]:
+    def said(self, rule: str, mode: Mode, ended: End | Follow | Exception) -> tuple[Hit, ...]:
         """What is counted of a rule that said this."""
         match ended:
             case Exception():
@@ -170,6 +188,8 @@ class CompiledPolicy:
                 return _hit(rule, mode, "rewritten")
             case Answer():
                 return _hit(rule, mode, "answered")
+            case Follow():
+                return _hit(rule, mode, "accompanied")
             case _:
                 assert_never(ended)
 
@@ -178,6 +198,7 @@ class CompiledPolicy:
         command: Command,
         current: Command,
         edit: ReplyEdit | None,
+        followings: tuple[Following, ...],
         steps: tuple[Step, ...],
         context: Context,
         witness: Witness | None,
@@ -203,7 +224,7 @@ class CompiledPolicy:
             name = step.rule.name
             if isinstance(found, Procedure):
                 if mode is Mode.ENFORCE:
-                    return Decision(found, hits, Pause(command, current, edit, steps[i - 1 :]), asides)
+                    return Decision(found, hits, Pause(command, current, edit, followings, steps[i - 1 :]), asides)
                 asides += (Aside(found, name, mode),)
                 continue
             hits += self.said(name, mode, found)
@@ -220,11 +241,13 @@ class CompiledPolicy:
                     edit = _chain(verdict.edit, edit)
                     steps = tuple(later for later in self._steps[current.spec.id] if later.place > step.place)
                     i = 0
+                case Follow():
+                    followings += (Following(verdict, step.rule.name, mode),)
                 case _:
                     assert_never(verdict)
         if current is not command:
-            return Decision(Rewrite(current.argv, edit, current.spec), hits, None, asides)
-        return Decision(PASS, hits, None, asides) if hits or asides else _NOTHING
+            return Decision(Rewrite(current.argv, edit, current.spec), hits, None, asides, followings)
+        return Decision(PASS, hits, None, asides, followings) if hits or asides else _NOTHING
 
     def _ask(
         self, step: Step, command: Command, context: Context, mode: Mode, witness: Witness | None

@@ -5,7 +5,8 @@
 - a command refused and replaced, or replaced by one that is refused;
 - a command replaced twice, or by one that is itself replaced;
 - prefixes for an application that there is not, or that anyone can claim to be;
-- two lifetimes: once the first has given a TTL, the second finds nothing to do;
+- two lifetimes for all keys: once the first has given a TTL, the second finds nothing to do (each with keys of its own,
+  they may stand side by side);
 - a rule about the schema in a policy that has none.
 """
 
@@ -35,13 +36,13 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     _check_allowed(rules, refused, problems)
     _check_replaced(rules, refused, problems)
     _check_prefixes(policy, rules, problems)
-    lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings)]
+    lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings) and not rule.settings.keys]
     for rule in lifetimes[1:]:
         _note(
             rule,
             "lifetime",
             "a second lifetime",
-            f"one; {_placed(lifetimes[0])} gives every string its TTL",
+            f"one; {_placed(lifetimes[0])} is about all keys",
             problems,
         )
     if policy.schema is NO_SCHEMA:

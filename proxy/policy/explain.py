@@ -19,10 +19,11 @@ from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.rules.context import Context
 from proxy.rules.order import ORDER
-from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite, Verdict
+from proxy.rules.verdict import Answer, End, Follow, Pass, Procedure, Refuse, Rewrite, Verdict
 from proxy.wire.encode import encode_command
 
 _LONGEST_SHOWN = 200
+_VERBS = ("refuse", "rewrite", "answer", "ask", "send")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,7 @@ def _stage(step: Step, command: Command, context: Context, mode: Mode) -> str:
 
 def describe(verdict: Verdict | Exception, acts: bool) -> str:
     """A verdict in the words of an explanation; `acts` says whether it is applied."""
-    refuses, rewrites = ("refuses", "rewrites") if acts else ("would refuse", "would rewrite")
-    answers, asks = ("answers", "asks") if acts else ("would answer", "would ask")
+    refuses, rewrites, answers, asks, sends = (verb + "s" if acts else "would " + verb for verb in _VERBS)
     match verdict:
         case Exception():
             return f"failed on it ({type(verdict).__name__})"
@@ -121,11 +121,13 @@ def describe(verdict: Verdict | Exception, acts: bool) -> str:
             return f"{answers} it: {_shown(reply)}"
         case Procedure():
             return f"{asks} Redis before it decides"
+        case Follow(about=about):
+            return f"{sends} {about} behind it"
         case _:
             assert_never(verdict)
 
 
-def _outcome(verdict: Verdict, argv: Sequence[bytes]) -> str:
+def _outcome(verdict: End | Procedure, argv: Sequence[bytes]) -> str:
     match verdict:
         case Pass():
             return f"to Redis: {_wire(argv)}"

@@ -1,122 +1,264 @@
-"""A TTL for strings that are written without one.
+"""How long keys live: a TTL for those that are created without one, and bounds for those that are given one.
 
-It travels inside the command that writes, so it is atomic and its reply stays one reply:
+A TTL travels inside the command that writes wherever it can, so it is atomic and one reply stays one reply:
 
     SET k v [NX|XX] [GET]    ->  SET k v … EX n           the same reply
     SETNX k v                ->  SET k v NX EX n          +OK becomes :1, null becomes :0, an error stays
     GETSET k v               ->  SET k v EX n GET         the same reply
+    MSET, MSETNX             ->  MSETEX … [NX] EX n       where the engine has it; :1 becomes +OK for MSET
+    RESTORE k 0 data         ->  RESTORE k n data         the same reply
 
-A SET that says what is to become of the TTL (EX, PX, EXAT, PXAT, KEEPTTL) is left alone. So is one with an
-option that is not known here, since it might say so too: counted as skipped. Options start at the fourth
-argument: a *value* "EX" is a value.
+Every other command that creates a key is followed by a hidden one that gives the key its TTL, once it is proved that
+this very command has created it: see ``lifetime_of_creations``. A command with an option that is not known here is left
+alone, since that might speak of the TTL: counted as skipped. Options start behind the value: a *value* "EX" is a value.
 
-A value that is streamed has left for Redis together with the number of arguments unless it is the last one.
-Then nothing can be added any more, and the write is refused: the rule's promise is that no string without a
-TTL gets through.
+A TTL that the application states is held within the least and the most, by refusing it or by changing the number. What
+is no lifetime (0, a moment that has passed) deletes the key or is an error, and is Redis's to answer.
+
+A value that is streamed has left for Redis together with the number of arguments unless it is the last one. Then
+nothing can be added any more, and the write is refused: the rule's promise is that nothing without a TTL gets through.
 
 Jitter spreads the TTL evenly over default ± jitter, in whole seconds and at least one, so that keys written
 together do not expire together. A plan takes such TTLs in turn from a list drawn once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import translate
 from random import Random
+from re import compile as compile_pattern
+from typing import TypeAlias
 
 from proxy.commands.command import Command
+from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
+from proxy.commands.expiry import OPTIONS, Stated, Unstated, dumped_type, read_expiry, states_expiry
 from proxy.commands.table import Spec
+from proxy.rules.bounds import Bounds, BoundsOf, Conduct, Outside, Persist
 from proxy.rules.context import Context
+from proxy.rules.lifetime_of_creations import Creations
+from proxy.rules.lifetime_of_uses import Uses
+from proxy.rules.lifetime_wording import LifetimeWording
 from proxy.rules.lowering import Append, Lowering
 from proxy.rules.rule import Binding, Wording, takes
-from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict, refusal
+from proxy.rules.stamps import NEEDS, Stamps
+from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
 
-_TTL_OPTIONS = (b"EX", b"PX", b"EXAT", b"PXAT", b"KEEPTTL")
-_OTHER_OPTIONS = {b"NX": 0, b"XX": 0, b"GET": 0, b"IFEQ": 1, b"IFNE": 1, b"IFDEQ": 1, b"IFDNE": 1}
-"""The options of SET that say nothing about the TTL, and how many arguments each takes."""
-_FIRST_OPTION = 3
+_FIRST_OPTION_OF_SET = 3
 _DRAWN = 256
 """How many TTLs a plan draws beforehand; evenly spread, so few are enough to keep keys apart."""
+_UNKNOWN = 0
+_WITHOUT_OWN_OPTIONS = frozenset({"SETNX", "GETSET", "MSET", "MSETNX"})
+"""Commands whose work another one does that can state a lifetime."""
+
+USUAL_CONDUCT = Conduct()
+USUAL_TYPES = frozenset(TYPES) - {"list", "stream"}
+"""Queues and streams live as long as somebody works on them: they are only meant where a policy names them."""
+
+_Judge: TypeAlias = Callable[[Command, Context], Verdict]
 
 
 @dataclass(frozen=True, slots=True)
 class LifetimeSettings:
-    """`default` in seconds; `jitter` as a share of it, 0 <= jitter < 1."""
+    """One set of bounds for all keys, or for those that match one of `keys` (globs), of these `types`."""
 
-    default: int
-    jitter: float = 0.0
-
-    def seconds(self, chance: float) -> int:
-        """The TTL that belongs to a random number in [0, 1)."""
-        return max(1, round(self.default * (1 + self.jitter * (2 * chance - 1))))
+    bounds: Bounds
+    conduct: Conduct = USUAL_CONDUCT
+    keys: tuple[str, ...] = ()
+    types: frozenset[str] = USUAL_TYPES
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Lifetime":
         """The rule itself."""
         return Lifetime(name, self, wording, binding)
 
+    def bounds_of(self) -> BoundsOf:
+        """The bounds by key."""
+        bounds = self.bounds
+        if not self.keys:
+            return lambda _key: bounds
+        patterns = (translate(glob.encode().decode("latin-1")) for glob in self.keys)
+        matches = compile_pattern("|".join(patterns)).match
+        return lambda key: bounds if matches(key.decode("latin-1")) else None
+
 
 class Lifetime:
-    """The default TTL of strings."""
-
-    needs = frozenset({"SET"})
+    """The lifetimes of keys."""
 
     def __init__(self, name: str, settings: LifetimeSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
-        self._can_replace = binding.can_send("SET")
+        self._bounds = settings.bounds
+        self._bounds_of = settings.bounds_of()
+        self._conduct = settings.conduct
+        self._words = LifetimeWording(name, wording)
         self._seed = binding.seed
-        self._target = binding.table.find("SET")
-        self._set, self._setnx, self._getset = (
-            -1 if spec is None else spec.id for spec in map(binding.table.find, ("SET", "SETNX", "GETSET"))
-        )
+        self._can_send = binding.can_send
+        self._set = binding.table.find("SET")
+        self._msetex = binding.table.find("MSETEX")
+        stamps = Stamps(binding)
+        self._stamps = stamps
+        self._uses = Uses(self._bounds_of, stamps)
+        self._creations = Creations(self._bounds_of, self._conduct, settings.types, stamps, self._words)
+        self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
+        self.needs = self._needed()
+
+    def _needed(self) -> frozenset[str]:
+        bounds = self._bounds
+        needs = frozenset({"SET", "MSETEX", *NEEDS}) if bounds.gives else frozenset[str]()
+        if bounds.sliding or self._conduct.persist is Persist.CLAMP:
+            needs |= {"EXPIRE", "EVAL"}
+        return needs
+
+    def _judge_of(self, spec: Spec) -> _Judge | None:
+        bounds, creation = self._bounds, creation_of(spec)
+        if spec.id == _UNKNOWN or spec.name in ELSEWHERE:
+            return self._skip if bounds.gives else None
+        if states_expiry(spec):
+            return self._judge_stating if self._concerns_stated(spec) else None
+        if creation is not None and bounds.gives and (not creation.type or creation.type in self._settings.types):
+            return self._judge_replaced if spec.name in _WITHOUT_OWN_OPTIONS else self._creations.judge
+        return self._uses.judge if bounds.sliding and self._uses.concerns(spec) else None
+
+    def _concerns_stated(self, spec: Spec) -> bool:
+        bounds, creation = self._bounds, creation_of(spec)
+        if spec.name == "PERSIST":
+            return self._conduct.persist is not Persist.ALLOW
+        if spec.name == "GETEX":
+            return bounds.bounded or bounds.sliding or self._conduct.persist is not Persist.ALLOW
+        known = creation is None or not creation.type or creation.type in self._settings.types
+        return known and (bounds.bounded or (bounds.gives and spec.name in ("SET", "MSETEX", "RESTORE")))
 
     def touches(self, spec: Spec) -> bool:
-        """SET, SETNX and GETSET."""
-        return spec.id in (self._set, self._setnx, self._getset)
+        """What creates keys, states or takes away a TTL, and, where TTLs slide, what uses a key."""
+        return spec.id in self._judges
 
     def judge(self, command: Command, context: Context) -> Verdict:
-        """Rewrite what would live for ever; PASS what would not, and what Redis will refuse anyway."""
-        if not takes(command.spec, len(command.argv)):
+        """Rewrite, follow or refuse what would live too long; PASS what would not, and what Redis refuses anyway."""
+        if command.spec.id != _UNKNOWN and not takes(command.spec, len(command.argv)):
             return PASS
-        if command.spec.id == self._set:
-            verdict = self._judge_options(command, context)
-        elif not self._can_replace:
-            return Pass(skipped="the engine is not known to run SET for this user")
-        elif command.spec.id == self._setnx:
-            verdict = Rewrite([b"SET", *command.argv[1:], b"NX", *self._expiry(context)], _reply_of_setnx, self._target)
-        else:
-            verdict = Rewrite([b"SET", *command.argv[1:], *self._expiry(context), b"GET"], None, self._target)
+        verdict = self._judges[command.spec.id](command, context)
         if isinstance(verdict, Rewrite) and command.streamed is not None and command.streamed < len(command.argv) - 1:
-            return self._refuse_streamed()
+            return self._words.refuse_streamed()
         return verdict
 
-    def _judge_options(self, command: Command, context: Context) -> Verdict:
-        argv = command.argv
-        i = _FIRST_OPTION
-        while i < len(argv):
-            option = argv[i].upper()
-            if option in _TTL_OPTIONS:
-                return PASS
-            if option not in _OTHER_OPTIONS:
-                return Pass(skipped="SET has an option that this rule does not know")
-            i += 1 + _OTHER_OPTIONS[option]
-        return Rewrite([*argv, *self._expiry(context)], None, self._target)
+    def _skip(self, command: Command, _context: Context) -> Verdict:
+        return Pass(skipped=ELSEWHERE.get(command.spec.name, "what the command does to keys is not known here"))
 
-    def _expiry(self, context: Context) -> tuple[bytes, bytes]:
-        return b"EX", b"%d" % self._settings.seconds(context.random())
+    # Commands that can state a lifetime
 
-    def _refuse_streamed(self) -> Verdict:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"the value is too large for a TTL to be added behind its options{because}"
-        return refusal(self.name, why, self._wording.instead or "write it with EX")
+    def _judge_stating(self, command: Command, context: Context) -> Verdict:
+        found = [bounds for key in command.keys if (bounds := self._bounds_of(key.name)) is not None]
+        if not found:
+            return PASS
+        expiry = read_expiry(command)
+        if isinstance(expiry, Stated):
+            return self._judge_stated(command, expiry, found, context)
+        if expiry is Unstated.UNREADABLE:
+            return Pass(skipped=f"{command.name} has an option that this rule does not know")
+        if expiry is Unstated.PERSISTS:
+            return self._judge_persist(command, found[0])
+        if command.spec.name == "GETEX":
+            return self._uses.judge(command, context)
+        if not any(bounds.gives for bounds in found):
+            return PASS
+        if expiry is Unstated.KEEPS:
+            return self._creations.judge_kept(command, context)
+        if command.spec.name == "RESTORE":
+            return self._judge_restored(command, found[0], context)
+        return self._judge_unstated(command, found, context)
+
+    def _judge_stated(self, command: Command, stated: Stated, found: list[Bounds], context: Context) -> Verdict:
+        stated_for = stated.milliseconds(command.argv, context.now)
+        if stated_for is None:
+            return PASS
+        allowed = stated_for
+        for bounds in found:
+            allowed = bounds.nearest(allowed)
+        if allowed == stated_for:
+            return PASS
+        if self._conduct.outside is Outside.REFUSE:
+            return self._words.refuse_outside(command, found, stated_for)
+        argv = list(command.argv)
+        argv[stated.index] = stated.number(allowed, context.now, up=allowed > stated_for)
+        return Rewrite(argv, None, command.spec)
+
+    def _judge_persist(self, command: Command, bounds: Bounds) -> Verdict:
+        if self._conduct.persist is Persist.ALLOW:
+            return PASS
+        longest = bounds.longest
+        if self._conduct.persist is Persist.REFUSE or longest is None:
+            return self._words.refuse_persist(command)
+        if command.spec.name == "GETEX":
+            return Rewrite(command.argv[:2], None, command.spec)
+        if self._stamps.obstacle:
+            return self._words.refuse_persist(command)
+        return Rewrite(self._stamps.change(command.argv[1], longest))
+
+    def _judge_unstated(self, command: Command, found: list[Bounds], context: Context) -> Verdict:
+        if any(bounds.required for bounds in found):
+            return self._words.refuse_unstated(command)
+        if any(bounds != found[0] for bounds in found) or len(found) < len(command.keys):
+            return self._creations.judge(command, context)
+        return Rewrite([*command.argv, *_expiry(found[0], context)], None, command.spec)
+
+    def _judge_restored(self, command: Command, bounds: Bounds, context: Context) -> Verdict:
+        kind = dumped_type(command.argv[3])
+        if kind is None:
+            return Pass(skipped="the type of the value to restore is not known here")
+        if kind not in self._settings.types:
+            return PASS
+        if bounds.required:
+            return self._words.refuse_unstated(command)
+        absolute = any(argument.upper() == b"ABSTTL" for argument in command.argv[4:])
+        argv = list(command.argv)
+        argv[2] = Stated(2, 1, absolute).number(bounds.seconds(context.random()) * 1000, context.now, up=False)
+        return Rewrite(argv, None, command.spec)
+
+    # Commands in whose place another one states it
+
+    def _judge_replaced(self, command: Command, context: Context) -> Verdict:
+        found = [bounds for key in command.keys if (bounds := self._bounds_of(key.name)) is not None and bounds.gives]
+        if not found:
+            return PASS
+        if any(bounds.required for bounds in found):
+            return self._words.refuse_unstated(command)
+        name, argv = command.spec.name, command.argv
+        if name in ("SETNX", "GETSET") and self._can_send("SET"):
+            if name == "SETNX":
+                return Rewrite([b"SET", *argv[1:], b"NX", *_expiry(found[0], context)], _reply_of_setnx, self._set)
+            return Rewrite([b"SET", *argv[1:], *_expiry(found[0], context), b"GET"], None, self._set)
+        if name in ("MSET", "MSETNX") and self._fits_msetex(command, found):
+            added = [b"NX", *_expiry(found[0], context)] if name == "MSETNX" else _expiry(found[0], context)
+            edit = _reply_of_mset if name == "MSET" else None
+            return Rewrite([b"MSETEX", b"%d" % len(command.keys), *argv[1:], *added], edit, self._msetex)
+        return self._creations.judge(command, context)
+
+    def _fits_msetex(self, command: Command, found: list[Bounds]) -> bool:
+        pairs, odd = divmod(len(command.argv) - 1, 2)
+        return (
+            self._can_send("MSETEX")
+            and self._msetex is not None
+            and command.streamed is None
+            and not odd
+            and len(found) == pairs
+            and all(bounds == found[0] for bounds in found)
+        )
+
+    # The plan
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A bare SET gets its EX from the plan; the others are rare, or need their reply edited: judged."""
-        if spec.id != self._set:
+        """A bare SET gets its EX from the plan; the others are rarer, or need more than bytes to be added: judged."""
+        bounds = self._bounds
+        if self._set is None or spec.id != self._set.id or self._settings.keys or bounds.required or not bounds.gives:
             lowering.judge()
             return
-        chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if self._settings.jitter else [0.5]
+        chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if bounds.jitter else [0.5]
         Random(self._seed).shuffle(chances)
-        suffixes = [_encode_expiry(self._settings.seconds(chance)) for chance in chances]
-        lowering.append(Append(_FIRST_OPTION, 2, suffixes, _TTL_OPTIONS))
+        suffixes = [_encode_expiry(bounds.seconds(chance)) for chance in chances]
+        lowering.append(Append(_FIRST_OPTION_OF_SET, 2, suffixes, () if bounds.bounded else OPTIONS))
+
+
+def _expiry(bounds: Bounds, context: Context) -> tuple[bytes, bytes]:
+    return b"EX", b"%d" % bounds.seconds(context.random())
 
 
 def _encode_expiry(seconds: int) -> bytes:
@@ -130,3 +272,7 @@ def _reply_of_setnx(frame: bytes) -> bytes:
     if frame in (b"$-1\r\n", b"_\r\n"):
         return b":0\r\n"
     return frame
+
+
+def _reply_of_mset(frame: bytes) -> bytes:
+    return b"+OK\r\n" if frame == b":1\r\n" else frame

@@ -75,7 +75,31 @@ class Procedure:
     otherwise: Callable[[str], Pass | Refuse]
 
 
-Verdict: TypeAlias = End | Procedure
+Conclusion: TypeAlias = Callable[[bytes, Sequence[bytes]], Sequence[Sequence[bytes]]]
+"""From the first line of the reply to a client's command, and of each reply to the hidden commands that ran with it:
+the commands that are to follow. Pure; lines have their CRLF. Not asked after a command that ended in an error."""
+
+
+@dataclass(slots=True)
+class Follow:
+    """The command goes on as it is, and what its reply proves decides on hidden commands that follow it.
+
+    `before` and `after` are hidden commands that run right before and behind it, as one with it: where its own reply is
+    no proof. What `conclude` returns is sent on the same connection as soon as the reply is there. The client sees
+    none of their replies. Where no hidden command may go with it (no reply will come, the connection is between WATCH
+    and EXEC, the client tracks keys, the command may block), it gets `otherwise`, or goes alone and is counted as
+    skipped. Only for commands that any connection can run, and for those that block. `about` says for people what is
+    to follow.
+    """
+
+    conclude: Conclusion
+    about: str
+    before: Sequence[Sequence[bytes]] = ()
+    after: Sequence[Sequence[bytes]] = ()
+    otherwise: Refuse | None = None
+
+
+Verdict: TypeAlias = End | Procedure | Follow
 
 PASS = Pass()
 

@@ -13,5 +13,6 @@ pinned.py         what needs an upstream of its own: blocking commands, WAIT, MO
 procedure.py      rules that ask Redis before they decide, while their client waits
 streaming.py      a request too large to collect
 silence.py        CLIENT REPLY: which commands are answered at all
+company.py        hidden commands that go with a client's own
 poison.py         the command that makes Redis abort a transaction
 """

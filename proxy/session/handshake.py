@@ -230,6 +230,8 @@ def _start_over(session: "Session") -> None:
     session.subscriptions = None
     session.watching = False
     session.slot = NO_SLOT
+    session.deferred.clear()
+    session.unaccompanied = ""
     session.permanent = False
     session.lingering = False
     session.replies = silence.ON

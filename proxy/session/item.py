@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
+from proxy.policy.compile import Following
 from proxy.rules.verdict import ReplyEdit
 
 
 @dataclass(slots=True)
 class Item:
-    """A command that has been judged: what it is now, its bytes, and what is to be done to its reply."""
+    """A command that has been judged: what it is now, its bytes, what is to be done to its reply, what goes with it."""
 
     command: Command
     raw: bytes
     edit: ReplyEdit | None = None
+    followings: tuple[Following, ...] = ()

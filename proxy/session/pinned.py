@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, PEEK
-from proxy.session import own, silence, switching
+from proxy.session import company, own, silence, switching
 from proxy.session.item import Item
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
@@ -34,9 +34,13 @@ def _blocking(session: "Session", item: Item) -> int:
         return session.forward(item)
     if switching.to_private(session) is None:
         return WAIT
-    session.blocked = True
     session.attentive = True
-    session.submit(item.raw, item.edit)
+    if not item.followings:
+        session.submit(item.raw, item.edit)
+    elif not company.send(session, item):
+        switching.settle_pin(session)
+        return TAKEN
+    session.blocked = True
     return TAKEN
 
 
@@ -75,6 +79,7 @@ def _pin(session: "Session", item: Item) -> int:
     if switching.to_private(session) is None:
         return WAIT
     session.permanent = True
+    company.note_state(session, item.command)
     session.submit(item.raw, item.edit)
     return TAKEN
 

@@ -16,6 +16,7 @@ from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.standing import Standing
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, Verdict, closes
 from proxy.session import (
+    company,
     handshake,
     names,
     own,
@@ -36,6 +37,7 @@ from proxy.wire.request import Limits, Request
 _DEFAULT_USER = "default"
 
 if TYPE_CHECKING:
+    from proxy.session.company import Deferred
     from proxy.session.subscription import Subscriptions
     from proxy.session.transaction import Transaction
 
@@ -48,6 +50,7 @@ class Session(Intake):
         "blocked",
         "certificate",
         "covered",
+        "deferred",
         "gate",
         "held",
         "home",
@@ -70,6 +73,7 @@ class Session(Intake):
         "standing",
         "subscriptions",
         "transaction",
+        "unaccompanied",
         "unpinning",
         "watching",
     )
@@ -91,6 +95,8 @@ class Session(Intake):
         self.subscriptions: Subscriptions | None = None
         self.watching = False
         self.slot = NO_SLOT
+        self.deferred: list[Deferred] = []
+        self.unaccompanied = ""
         self.blocked = False
         self.permanent = False
         self.lingering = False
@@ -174,14 +180,15 @@ class Session(Intake):
         if type(verdict) is Rewrite:
             rewritten = Command(self.regime.table, verdict.argv, verdict.spec)
             self.count_keys(rewritten)
-            return self._route(Item(rewritten, encode_command(verdict.argv), verdict.edit), data, end)
+            raw = encode_command(verdict.argv)
+            return self._route(Item(rewritten, raw, verdict.edit, decision.followings), data, end)
         if request is None:
             self.count_keys(command)
         elif self.regime.policy.policy.count_keys:
             terms = self.terms
             found = terms.keys.find(command.spec.id, request)
             terms.plan.count(request, data, terms.keys, found, terms.counters)
-        return self._route(Item(command, raw), data, end)
+        return self._route(Item(command, raw, None, decision.followings), data, end)
 
     def end_if_closed_by(self, verdict: Verdict) -> int:
         """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
@@ -257,8 +264,15 @@ class Session(Intake):
         ledger = switching.to_shared(self, item.command.spec.lane)
         if ledger is None:
             return WAIT
-        self.submit(item.raw, item.edit)
+        self.dispatch(item)
         return TAKEN
+
+    def dispatch(self, item: Item) -> None:
+        """Send a command to the current upstream, with all that goes with it."""
+        if item.followings:
+            company.send(self, item)
+        else:
+            self.submit(item.raw, item.edit)
 
     def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
         """Send one command to the current upstream and owe its reply, unless CLIENT REPLY has silenced it."""
@@ -346,7 +360,9 @@ class Session(Intake):
             self.subscriptions.asked = 0
             if self.subscriptions.empty():
                 self._stop_listening()
-        if self.pinned is not None and not self.lingering and not switching.keeps_pin(self):
+        if self.deferred and company.catch_up(self):
+            self.attentive = True
+        elif self.pinned is not None and not self.lingering and not switching.keeps_pin(self):
             self.unpin()
         self.arrived()
 
@@ -409,6 +425,8 @@ class Session(Intake):
         if self.inquiry is not None:
             self.inquiry.cancel()
             self.inquiry = None
+        if self.deferred:
+            company.give_up(self)
         if self.probe is not None:
             self.gate.end_probe(self.probe, False)
             self.probe = None

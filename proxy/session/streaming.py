@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.policy.compile import Following
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
-from proxy.session import switching, transaction
+from proxy.session import company, switching, transaction
+from proxy.session.item import Item
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
 
@@ -71,16 +73,20 @@ class _Stream:
         self.refusal: bytes | None = None
         self.verdict: Verdict = PASS
         self.edit: ReplyEdit | None = None
+        self.followings: tuple[Following, ...] = ()
         self.tail = b""
 
     def judge_first(self, head: bytes) -> None:
         """Everything but the last argument's bytes is known: judge, and send what goes before them."""
         command = self._command()
         self.judged = command
-        verdict = self.verdict = self.session.judge(command, _ON_ITS_WAY).verdict
+        decision = self.session.judge(command, _ON_ITS_WAY)
+        verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)
-        elif isinstance(verdict, Rewrite):
+        else:
+            self.refusal, self.followings = company.alongside(self.session, decision.followings, command)
+        if isinstance(verdict, Rewrite):
             head, self.tail = _around(verdict.argv, self.streamed, self.length)
             self.edit = verdict.edit
             self.judged = Command(self.session.regime.table, verdict.argv)
@@ -156,7 +162,7 @@ class _Stream:
         if self.refusal is None:
             assert self.judged is not None
             session.count_keys(self.judged)
-            _submit(session, self.tail, self.edit)
+            _submit(session, Item(self.judged, self.tail, self.edit, self.followings))
         elif session.pinned is not None:
             session.refuse(self.refusal)
             switching.settle_pin(session)
@@ -172,10 +178,16 @@ class _Stream:
     def _judge_last(self) -> None:
         session = self.session
         command = self._command()
-        verdict = self.verdict = session.judge(command, _ON_ITS_WAY).verdict
-        if isinstance(verdict, Refuse | Rewrite | Answer):
+        decision = session.judge(command, _ON_ITS_WAY)
+        verdict = self.verdict = decision.verdict
+        if isinstance(verdict, Refuse | Answer):
+            self.refusal = _instead(verdict)
+        elif isinstance(verdict, Rewrite):
+            self.refusal = _CANNOT_REWRITE
+        else:
+            self.refusal, self.followings = company.alongside(session, decision.followings, command)
+        if self.refusal is not None:
             # Redis has all but the last byte: without that upstream, it has nothing.
-            self.refusal = _CANNOT_REWRITE if isinstance(verdict, Rewrite) else _instead(verdict)
             _cut(session, self.refusal)
             return
         self.judged = command
@@ -186,12 +198,14 @@ def _instead(verdict: Refuse | Answer) -> bytes:
     return verdict.error if isinstance(verdict, Refuse) else verdict.reply
 
 
-def _submit(session: "Session", tail: bytes, edit: ReplyEdit | None) -> None:
-    if session.transaction is not None:
-        transaction.queue_bytes(session, tail, edit)
-        return
-    session.attentive = True
-    session.submit(tail, edit)
+def _submit(session: "Session", item: Item) -> None:
+    if session.transaction is None:
+        session.attentive = True
+        session.dispatch(item)
+    elif item.followings:
+        company.queue(session, item)
+    else:
+        transaction.queue_bytes(session, item.raw, item.edit)
 
 
 def _cut(session: "Session", error: bytes) -> None:

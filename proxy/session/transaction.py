@@ -12,7 +12,7 @@ mapped back is mapped inside EXEC's array.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from proxy.commands import slots
 from proxy.commands.command import Command
@@ -21,7 +21,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, MEMBERS, PEEK
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import silence, switching
+from proxy.session import company, silence, switching
 from proxy.session.item import Item
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
@@ -35,15 +35,14 @@ ENDS_OR_LEAVES = frozenset({State.MULTI, State.EXEC, State.DISCARD, State.WATCH,
 _IMPOSSIBLE = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.REFUSED, State.OWN})
 _PLAIN = frozenset({State.POOL, State.BLOCKING, State.WAIT, State.IDLE, State.UNWATCH})
 
-_QUEUED = b"+QUEUED\r\n"
-
 
 @dataclass(slots=True)
 class Transaction:
-    """What has been queued: ``first`` is the client's command count at MULTI; edits by position."""
+    """What has been queued: ``first`` is the client's command count at MULTI; the fates of single members of EXEC's
+    array, by position, as the ledger takes them."""
 
     first: int
-    edits: dict[int, tuple[int, ReplyEdit]] = field(default_factory=dict)
+    fates: dict[int, tuple[int, Any]] = field(default_factory=dict)
 
 
 def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
@@ -128,7 +127,11 @@ def queue(session: "Session", item: Item) -> int:
     if state not in _PLAIN:
         # It acts at EXEC and changes the connection in a way that only Redis knows by then.
         session.permanent = True
-    queue_bytes(session, item.raw, item.edit)
+        company.note_state(session, item.command)
+    if item.followings:
+        company.queue(session, item)
+    else:
+        queue_bytes(session, item.raw, item.edit)
     return TAKEN
 
 
@@ -139,13 +142,8 @@ def queue_bytes(session: "Session", raw: bytes, edit: ReplyEdit | None) -> None:
     if edit is None:
         session.submit(raw)
         return
-    running.edits[session.forwarded - running.first] = (EDIT, edit)
-    session.submit(raw, _unless_queued(edit))
-
-
-def _unless_queued(edit: ReplyEdit) -> ReplyEdit:
-    # Where Redis refused the MULTI itself, the command runs at once and its own reply comes here.
-    return lambda frame: frame if frame == _QUEUED else edit(frame)
+    running.fates[session.forwarded - running.first] = (EDIT, edit)
+    session.submit(raw, company.unless_queued(edit))
 
 
 def _end(session: "Session", item: Item) -> int:
@@ -155,10 +153,9 @@ def _end(session: "Session", item: Item) -> int:
         return session.forward(item)
     if item.command.spec.state is State.DISCARD:
         return _discard(session, item)
-    edits = running.edits
-    if edits and session.replies == silence.ON:
+    if running.fates and session.replies == silence.ON:
         session.forwarded += 1
-        session.owe(item.raw, MEMBERS, edits)
+        session.owe(item.raw, MEMBERS, running.fates)
     else:
         session.submit(item.raw)
     _ended(session)
@@ -169,6 +166,8 @@ def _ended(session: "Session") -> None:
     session.transaction = None
     session.watching = False
     _forget_keys(session)
+    if session.deferred:
+        company.catch_up(session)
     switching.settle_pin(session)
     if session.stale:
         session.adopt()
@@ -213,6 +212,8 @@ def _unwatch(session: "Session", item: Item) -> int:
     _forget(session, item)
     session.watching = False
     session.slot = NO_SLOT
+    if session.deferred:
+        company.catch_up(session)
     session.attentive = True
     return TAKEN
 

@@ -6,6 +6,7 @@ import pytest
 from proxy.policy.errors import PolicyError
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.model import Mode, OnError
+from proxy.rules.bounds import Bounds
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import NamesSettings
 from proxy.rules.refuse import RefuseSettings
@@ -56,7 +57,7 @@ def test_every_guardrail_is_read() -> None:
             empty_segments=False,
             reads=False,
         ),
-        LifetimeSettings(5400, 0.125),
+        LifetimeSettings(Bounds(5400, jitter=0.125)),
     ]
     assert (loaded.rules[0].wording.because, loaded.rules[0].wording.instead) == ("it wipes", "x")
 

@@ -1,27 +1,68 @@
-"""A string that is written without a TTL gets one inside the command that writes it, and the application sees the
-reply that it expects. What says something about its TTL is left alone; what is not understood is left alone and
-counted."""
+"""What is created without a TTL gets one, inside the command or behind it; what states one is held to the bounds; and
+the application sees the reply that it expects. What is not understood is left alone and counted."""
 
-import pytest
+from collections.abc import Sequence
 
-from proxy.rules.lifetime import Lifetime, LifetimeSettings
+from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
+from proxy.commands.table import STANDARD
+from proxy.rules.bounds import Bounds, Conduct, Existing, Outside, Persist, Unproven
+from proxy.rules.lifetime import USUAL_CONDUCT, USUAL_TYPES, Lifetime, LifetimeSettings
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Pass, Refuse, Rewrite, Verdict
+from proxy.rules.verdict import PASS, Follow, Pass, Refuse, Rewrite, Verdict
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec, streamed
 
+FIVE_MINUTES = Bounds(300)
+BOUNDED = Bounds(300, least=10, most=3600)
+ALL = frozenset(TYPES)
 
-def lifetime(jitter: float = 0.0, available: frozenset[str] | None = None, wording: Wording = NO_WORDS) -> Lifetime:
+
+def lifetime(
+    bounds: Bounds = FIVE_MINUTES,
+    conduct: Conduct = USUAL_CONDUCT,
+    *,
+    keys: tuple[str, ...] = (),
+    types: frozenset[str] = USUAL_TYPES,
+    available: frozenset[str] | None = None,
+    wording: Wording = NO_WORDS,
+) -> Lifetime:
     binding = Binding(BINDING.table, available)
-    return Lifetime("lifetimes", LifetimeSettings(300, jitter), wording, binding)
+    return Lifetime("lifetimes", LifetimeSettings(bounds, conduct, keys, types), wording, binding)
 
 
-def judged(text: str) -> Verdict:
-    return lifetime().judge(command(text), context())
+def judged(text: str, rule: Lifetime | None = None) -> Verdict:
+    given = command(text)
+    rule = rule or lifetime()
+    return rule.judge(given, context()) if rule.touches(given.spec) else PASS
 
 
-@pytest.mark.parametrize(
-    ("text", "becomes"),
-    [
+def followed_by(text: str, reply: bytes, *lines: bytes, rule: Lifetime | None = None) -> list[str]:
+    """What follows a command after this reply, and these of the hidden commands with it."""
+    verdict = judged(text, rule)
+    assert isinstance(verdict, Follow), verdict
+    assert len(lines) == len(verdict.before) + len(verdict.after)
+    return said(verdict.conclude(reply, lines))
+
+
+def said(commands: Sequence[Sequence[bytes]]) -> list[str]:
+    return [b" ".join(argv).decode() for argv in commands]
+
+
+def skipped(verdict: Verdict) -> str:
+    assert isinstance(verdict, Pass), verdict
+    assert verdict.skipped
+    return verdict.skipped
+
+
+def refused(verdict: Verdict) -> str:
+    assert isinstance(verdict, Refuse), verdict
+    return verdict.error.decode()
+
+
+# Inside the command
+
+
+def test_a_write_without_a_ttl_gets_one() -> None:
+    for text, becomes in (
         ("SET k v", "SET k v EX 300"),
         ("set k v", "set k v EX 300"),
         ("SET k v NX", "SET k v NX EX 300"),
@@ -30,60 +71,59 @@ def judged(text: str) -> Verdict:
         ("SET EX KEEPTTL", "SET EX KEEPTTL EX 300"),
         ("SET k v IFEQ EX", "SET k v IFEQ EX EX 300"),
         ("GETSET k v", "SET k v EX 300 GET"),
-    ],
-)
-def test_a_write_without_a_ttl_gets_one(text: str, becomes: str) -> None:
-    assert judged(text) == Rewrite(becomes.encode().split(), None)
+        ("MSETEX 2 a 1 b 2", "MSETEX 2 a 1 b 2 EX 300"),
+        ("MSETNX a 1 b 2", "MSETEX 2 a 1 b 2 NX EX 300"),
+    ):
+        assert judged(text) == Rewrite(becomes.encode().split(), None)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_write_that_states_its_ttl_is_left_alone() -> None:
+    for text in (
         "SET k v EX 5",
         "SET k v px 5",
         "SET k v NX eXaT 5",
         "SET k v GET PXAT 5",
-        "SET k v KEEPTTL",
         "SET k v IFEQ x EX 5",
         "SET k v EX",
-    ],
-)
-def test_a_write_that_speaks_of_its_ttl_is_left_alone(text: str) -> None:
-    assert judged(text) == PASS
+    ):
+        assert judged(text) == PASS
 
 
-@pytest.mark.parametrize("text", ["SET", "SET k", "SETNX k", "SETNX k v x", "GETSET k", "GETSET k v x"])
-def test_what_redis_will_refuse_is_left_to_redis(text: str) -> None:
-    assert judged(text) == PASS
+def test_what_redis_will_refuse_is_left_to_redis() -> None:
+    for text in ("SET", "SET k", "SETNX k", "SETNX k v x", "GETSET k", "GETSET k v x", "INCR", "HSET k"):
+        assert judged(text) == PASS
 
 
-@pytest.mark.parametrize("text", ["SET k v FROB", "SET k v NX FROB EX 5", "SET k v GET 12"])
-def test_an_unknown_option_is_skipped(text: str) -> None:
-    verdict = judged(text)
-    assert isinstance(verdict, Pass)
-    assert verdict.skipped
+def test_what_is_not_known_is_skipped() -> None:
+    for text in ("SET k v FROB", "SET k v NX FROB EX 5", "SET k v GET 12", "MOVE k 1", "NO.SUCH k"):
+        skipped(judged(text))
 
 
-def test_setnx_answers_as_setnx_does() -> None:
-    verdict = judged("setnx k v")
-    assert isinstance(verdict, Rewrite)
-    assert verdict.argv == [b"SET", b"k", b"v", b"NX", b"EX", b"300"]
-    assert verdict.edit is not None
-    assert verdict.edit(b"+OK\r\n") == b":1\r\n"
-    assert verdict.edit(b"$-1\r\n") == b":0\r\n"
-    assert verdict.edit(b"_\r\n") == b":0\r\n"
-    for other in (b"-OOM command not allowed\r\n", b"+QUEUED\r\n"):
-        assert verdict.edit(other) == other
+def test_a_reply_is_what_the_client_expects() -> None:
+    for text, edits in (
+        ("setnx k v", {b"+OK\r\n": b":1\r\n", b"$-1\r\n": b":0\r\n", b"_\r\n": b":0\r\n"}),
+        ("mset k v", {b":1\r\n": b"+OK\r\n"}),
+    ):
+        verdict = judged(text)
+        assert isinstance(verdict, Rewrite)
+        assert verdict.edit is not None
+        for other in (b"-OOM command not allowed\r\n", b"+QUEUED\r\n"):
+            assert verdict.edit(other) == other
+        assert {frame: verdict.edit(frame) for frame in edits} == edits
 
 
-def test_what_set_replaces_needs_set() -> None:
-    assert lifetime().needs == {"SET"}
-    rule = lifetime(available=frozenset())
-    for text in ("SETNX k v", "GETSET k v"):
-        verdict = rule.judge(command(text), context())
-        assert isinstance(verdict, Pass)
-        assert "SET" in verdict.skipped
-    assert isinstance(rule.judge(command("SET k v"), context()), Rewrite)
+def test_a_dump_tells_its_type() -> None:
+    restore = command("RESTORE k 0", b"\x00\x01v")
+    verdict = lifetime().judge(restore, context())
+    assert verdict == Rewrite([b"RESTORE", b"k", b"300000", b"\x00\x01v"])
+    absolute = command("RESTORE k 0", b"\x04", b"REPLACE", b"absttl")
+    verdict = lifetime().judge(absolute, context())
+    assert verdict == Rewrite([b"RESTORE", b"k", b"300000", b"\x04", b"REPLACE", b"absttl"])  # it is 1970 in tests
+    assert lifetime().judge(command("RESTORE k 0", b"\x12list"), context()) == PASS
+    skipped(lifetime().judge(command("RESTORE k 0", b"\xf0new"), context()))
+
+
+# Streamed
 
 
 def test_a_streamed_value_keeps_its_place() -> None:
@@ -92,6 +132,7 @@ def test_a_streamed_value_keeps_its_place() -> None:
     verdict = lifetime().judge(streamed([b"SETNX", b"k", b""], 2, 2**28), context())
     assert isinstance(verdict, Rewrite)
     assert verdict.argv[2] == b""
+    assert isinstance(lifetime().judge(streamed([b"MSET", b"a", b"1", b"k", b""], 4, 2**28), context()), Follow)
 
 
 def test_behind_a_streamed_value_nothing_can_be_added() -> None:
@@ -103,24 +144,227 @@ def test_behind_a_streamed_value_nothing_can_be_added() -> None:
     assert lifetime().judge(streamed([b"SET", b"k", b"", b"EX", b"5"], 2, 2**28), context()) == PASS
     worded = lifetime(wording=Wording("all of it expires", "send PX"))
     verdict = worded.judge(streamed([b"SET", b"k", b"", b"NX"], 2, 2**28), context())
-    assert isinstance(verdict, Refuse)
-    assert verdict.error.endswith(b"options, and all of it expires; send PX\r\n")
+    assert refused(verdict).endswith("options, and all of it expires; send PX\r\n")
 
 
-@pytest.mark.parametrize(("chance", "seconds"), [(0.0, 270), (0.5, 300), (0.9999999, 330)])
-def test_jitter_is_even_around_the_default(chance: float, seconds: int) -> None:
-    verdict = lifetime(0.1).judge(command("SET k v"), context(chance))
-    assert isinstance(verdict, Rewrite)
-    assert verdict.argv[-1] == b"%d" % seconds
+# Behind the command
 
 
-def test_a_lifetime_is_never_less_than_a_second() -> None:
-    assert LifetimeSettings(1, 0.9).seconds(0.0) == 1
+def test_a_key_is_proved_new_before_it_gets_a_ttl() -> None:
+    for text, keys in (
+        ("INCR k", "k"),
+        ("APPEND k v", "k"),
+        ("HSET k f v", "k"),
+        ("SADD k m", "k"),
+        ("ZADD k 1 m", "k"),
+        ("PFADD k e", "k"),
+        ("GEOADD k 1 1 m", "k"),
+        ("BITFIELD k SET u8 0 1", "k"),
+        ("SET k v KEEPTTL", "k"),
+        ("SMOVE s k m", "k"),
+        ("PFMERGE k a b", "k"),
+        ("JSON.SET k $ 1", "k"),
+        ("JSON.MSET k $ 1 l $ 2", ""),
+    ):
+        verdict = judged(text)
+        assert isinstance(verdict, Follow)
+        if keys:
+            assert said(verdict.before) == [f"EXISTS {key}" for key in keys.split()]
+            assert said(verdict.conclude(b":1\r\n", [b":0\r\n"])) == [f"EXPIRE {key} 300 NX" for key in keys.split()]
+            assert verdict.conclude(b":1\r\n", [b":1\r\n"]) == []
+            assert verdict.conclude(b":1\r\n", [b"-NOPERM\r\n"]) == []
 
 
-def test_it_touches_what_writes_strings_without_a_ttl() -> None:
-    assert [name for name in ("SET", "SETNX", "GETSET", "SETEX", "GET", "INCR") if lifetime().touches(spec(name))] == [
-        "SET",
-        "SETNX",
-        "GETSET",
+def test_a_whole_new_value_is_a_new_key() -> None:
+    for text, reply, follows in (
+        ("SUNIONSTORE k a b", b":2\r\n", ["EXPIRE k 300 NX"]),
+        ("SUNIONSTORE k a b", b":0\r\n", []),
+        ("BITOP AND k a b", b":9\r\n", ["EXPIRE k 300 NX"]),
+        ("GEORADIUS g 1 1 9 km STORE k", b":1\r\n", ["EXPIRE k 300 NX"]),
+        ("ZRANGESTORE k a 0 -1", b":0\r\n", []),
+    ):
+        assert followed_by(text, reply) == follows
+
+
+def test_a_new_list_is_as_long_as_what_was_pushed() -> None:
+    assert judged("LPUSH k a b") == PASS  # lists only where they are named
+    rule = lifetime(types=ALL)
+    assert followed_by("LPUSH k a b", b":2\r\n", rule=rule) == ["EXPIRE k 300 NX"]
+    assert followed_by("LPUSH k a b", b":3\r\n", rule=rule) == []
+    assert followed_by("SORT a STORE k", b":3\r\n", rule=rule) == ["EXPIRE k 300 NX"]
+    assert followed_by("LMOVE a k LEFT LEFT", b"$1\r\n", b":0\r\n", rule=rule) == ["EXPIRE k 300 NX"]
+    assert followed_by("LMOVE a k LEFT LEFT", b"$-1\r\n", b":0\r\n", rule=rule) == []
+
+
+def test_of_some_keys_only_the_key_tells_its_type() -> None:
+    assert followed_by("RENAME a k", b"+OK\r\n", b"+hash\r\n") == ["EXPIRE k 300 NX"]
+    assert followed_by("RENAME a k", b"+OK\r\n", b"+list\r\n") == []
+    assert followed_by("RENAME a k", b"+OK\r\n", b"+MBbloom--\r\n") == ["EXPIRE k 300 NX"]
+    assert followed_by("RENAMENX a k", b":0\r\n", b"+hash\r\n") == []
+    assert followed_by("COPY a k", b":1\r\n", rule=lifetime(types=ALL)) == ["EXPIRE k 300 NX"]
+    keys = b":0\r\n", b":1\r\n", b"+set\r\n", b"+set\r\n"
+    assert followed_by("EVAL return(1) 2 a b x", b"$-1\r\n", *keys) == ["EXPIRE a 300 NX"]
+    assert followed_by("EVAL return(1) 2 a b x", b":0\r\n", *keys[1:2], *keys[:1], b"+x\r\n", b"+none\r\n") == []
+    assert judged("RENAME k k") == PASS
+    assert skipped(judged("COPY a k DB 1"))
+
+
+def test_what_creates_nothing_that_is_meant_passes() -> None:
+    for text in ("BITFIELD k GET u8 0", "SORT a", "GEORADIUS g 1 1 9 km", "EVAL return(1) 0", "XADD k * a b"):
+        assert judged(text) == PASS
+
+
+def test_several_keys_at_once() -> None:
+    rule = lifetime(keys=("a*",))
+    assert followed_by("MSET a 1 b 2 ab 3", b"+OK\r\n", rule=rule) == ["EXPIRE a 300 NX", "EXPIRE ab 300 NX"]
+    assert followed_by("MSETNX a 1 b 2", b":0\r\n", rule=rule) == []
+    assert judged("MSET b 1", rule) == PASS
+    many = " ".join(f"a{i} 1" for i in range(200))
+    assert "more than 128" in skipped(judged(f"MSET {many} b 1", rule))
+
+
+def test_without_the_options_of_expire_a_script_says_the_same() -> None:
+    rule = lifetime(available=frozenset({"SET", "EVAL", "EXEC", "EXISTS", "TYPE"}))
+    (follows,) = followed_by("INCR k", b":1\r\n", b":0\r\n", rule=rule)
+    assert follows.startswith("EVAL if redis.call('TTL',KEYS[1])==-1 ")
+    assert follows.endswith(" 1 k 300")
+
+
+def test_what_is_sent_along_must_be_allowed() -> None:
+    assert lifetime().needs == {"SET", "MSETEX", "EVAL", "EXEC", "EXISTS", "EXPIRE", "TYPE"}
+    rule = lifetime(available=frozenset())
+    for text in ("SETNX k v", "GETSET k v", "INCR k", "MSET k v", "SUNIONSTORE k a"):
+        assert "EXPIRE" in skipped(judged(text, rule)) or "EXEC" in skipped(judged(text, rule))
+    assert isinstance(judged("SET k v", rule), Rewrite)
+    partly = lifetime(available=frozenset({"EXPIRE"}))
+    assert skipped(judged("INCR k", partly))
+    assert followed_by("SETNX k v", b":1\r\n", rule=partly) == ["EXPIRE k 300 NX"]
+
+
+# Conduct
+
+
+def test_existing_keys_may_be_stamped() -> None:
+    rule = lifetime(conduct=Conduct(existing_keys=Existing.STAMP), types=ALL)
+    assert followed_by("INCR k", b":7\r\n", rule=rule) == ["EXPIRE k 300 NX"]
+    assert followed_by("LPUSH k v", b":7\r\n", rule=rule) == ["EXPIRE k 300 NX"]
+
+
+def test_without_proof_it_may_be_refused() -> None:
+    rule = lifetime(conduct=Conduct(without_proof=Unproven.REFUSE), available=frozenset())
+    assert "INCR may create a key without a TTL" in refused(judged("INCR k", rule))
+    rule = lifetime(conduct=Conduct(without_proof=Unproven.REFUSE))
+    verdict = judged("INCR k", rule)
+    assert isinstance(verdict, Follow)
+    assert verdict.otherwise is not None
+    assert refused(judged("COPY a k DB 1", rule))
+
+
+def test_a_required_ttl_has_to_be_stated_where_it_can_be() -> None:
+    rule = lifetime(Bounds(300, required=True))
+    for text in ("SET k v", "SETNX k v", "GETSET k v", "MSET k v", "MSETEX 1 k v"):
+        assert "states no TTL" in refused(judged(text, rule))
+    assert judged("SET k v EX 1", rule) == PASS
+    assert isinstance(judged("INCR k", rule), Follow)
+    assert skipped(judged("INCR k", lifetime(Bounds(required=True))))
+
+
+def test_a_ttl_is_held_within_the_bounds() -> None:
+    for text, becomes in (
+        ("SET k v EX 5", "SET k v EX 10"),
+        ("SET k v NX PX 9999 GET", "SET k v NX PX 10000 GET"),
+        ("SETEX k 99999 v", "SETEX k 3600 v"),
+        ("PSETEX k 1 v", "PSETEX k 10000 v"),
+        ("EXPIRE k 99999 NX", "EXPIRE k 3600 NX"),
+        ("PEXPIRE k 99999999", "PEXPIRE k 3600000"),
+        ("EXPIREAT k 99999 GT", "EXPIREAT k 3600 GT"),
+        ("PEXPIREAT k 2000", "PEXPIREAT k 10000"),
+        ("GETEX k EX 1", "GETEX k EX 10"),
+        ("MSETEX 1 k v EX 1", "MSETEX 1 k v EX 10"),
+        ("RESTORE k 1 x REPLACE", "RESTORE k 10000 x REPLACE"),
+        ("EXPIRE k 9223372036854775", "EXPIRE k 3600"),
+    ):
+        assert judged(text, lifetime(BOUNDED)) == Rewrite(becomes.encode().split(), None)
+        assert judged(text) == PASS
+        strict = lifetime(BOUNDED, Conduct(Outside.REFUSE), wording=Wording("so says our standard"))
+        assert "a TTL of " in refused(judged(text, strict))
+        assert ", and so says our standard; " in refused(judged(text, strict))
+
+
+def test_what_is_within_or_is_no_lifetime_goes_on() -> None:
+    for text in (
+        "SET k v EX 10",
+        "SETEX k 3600 v",
+        "EXPIRE k 0",
+        "EXPIRE k -1",
+        "EXPIREAT k 0",
+        "SETEX k 0 v",
+        "SETEX k 05 v",
+        "EXPIRE k x",
+        "SET k v EX 9223372036854775807",
+        "PEXPIRE k 9223372036854775808",
+        "HEXPIRE k 1 FIELDS 1 f",
+    ):
+        assert judged(text, lifetime(BOUNDED)) == PASS
+
+
+def test_refusals_name_the_bound() -> None:
+    strict = lifetime(BOUNDED, Conduct(Outside.REFUSE))
+    assert "EXPIRE states a TTL of less than 10s; " in refused(judged("EXPIRE k 1", strict))
+    assert "SETEX states a TTL of more than 1h; " in refused(judged("SETEX k 9999 v", strict))
+
+
+def test_a_ttl_may_not_be_taken_away() -> None:
+    assert judged("PERSIST k") == PASS
+    refuse = lifetime(conduct=Conduct(persist=Persist.REFUSE))
+    assert "PERSIST takes the TTL of a key away" in refused(judged("PERSIST k", refuse))
+    assert refused(judged("GETEX k persist", refuse))
+    assert judged("GETEX k", refuse) == PASS
+    clamp = lifetime(BOUNDED, Conduct(persist=Persist.CLAMP))
+    assert judged("PERSIST k", clamp) == Rewrite([b"EXPIRE", b"k", b"3600", b"XX"])
+    assert judged("GETEX k PERSIST", clamp) == Rewrite([b"GETEX", b"k"])
+
+
+def test_lifetimes_slide_with_each_use() -> None:
+    rule = lifetime(Bounds(300, sliding=True))
+    assert followed_by("GET k", b"$1\r\n", rule=rule) == ["EXPIRE k 300 GT"]
+    assert followed_by("GET k", b"$-1\r\n", rule=rule) == []
+    assert followed_by("MGET a b", b"*2\r\n", rule=rule) == ["EXPIRE a 300 GT", "EXPIRE b 300 GT"]
+    assert followed_by("HGETALL k", b"%1\r\n", rule=rule) == ["EXPIRE k 300 GT"]
+    assert followed_by("GETEX k", b"$1\r\n", rule=rule) == ["EXPIRE k 300 GT"]
+    assert followed_by("HSET k f v", b":1\r\n", b":1\r\n", rule=rule) == ["EXPIRE k 300 GT"]
+    assert followed_by("HSET k f v", b":1\r\n", b":0\r\n", rule=rule) == ["EXPIRE k 300 NX"]
+    for text in ("TTL k", "EXISTS k", "TYPE k", "DEL k", "PING", "KEYS *", "PUBLISH k m"):
+        assert judged(text, rule) == PASS
+    assert judged("GET k") == PASS
+
+
+def test_keys_by_pattern() -> None:
+    rule = lifetime(keys=("cache:*", "s[ae]ssion:?"))
+    for text in ("SET cache: v", "SET session:1 v", "SET sassion:1 v"):
+        assert isinstance(judged(text, rule), Rewrite)
+    for text in ("SET Cache:1 v", "SET session:12 v", "INCR other", "SET cach v"):
+        assert judged(text, rule) == PASS
+    assert isinstance(rule.judge(command("SET", b"cache:\xff\n", b"v"), context()), Rewrite)
+
+
+def test_jitter_is_even_around_the_default() -> None:
+    for chance, seconds in ((0.0, 270), (0.5, 300), (0.9999999, 330)):
+        verdict = lifetime(Bounds(300, jitter=0.1)).judge(command("SET k v"), context(chance))
+        assert isinstance(verdict, Rewrite)
+        assert verdict.argv[-1] == b"%d" % seconds
+
+
+def test_a_lifetime_is_never_out_of_bounds() -> None:
+    assert Bounds(1, jitter=0.9).seconds(0.0) == 1
+    assert Bounds(20, least=15, most=22, jitter=0.5).seconds(0.0) == 15
+    assert Bounds(20, least=15, most=22, jitter=0.5).seconds(0.99) == 22
+
+
+def test_each_command_that_creates_is_decided() -> None:
+    undecided = [each.name for each in STANDARD.specs if each.creates and each.id and creation_of(each) is None]
+    assert set(undecided) == set(ELSEWHERE)
+    touched = [
+        name for name in ("SET", "SETNX", "SETEX", "GET", "INCR", "LPUSH", "PERSIST") if lifetime().touches(spec(name))
     ]
+    assert touched == ["SET", "SETNX", "INCR"]

@@ -17,6 +17,9 @@ QUEUED = b"+QUEUED\r\n"
 DENIED = (b"FLUSHALL", b"APPEND")
 """Refused by the policy under which the model is played."""
 
+FOLLOWS = (b"EXPIRE",)
+"""What only Keyrail itself sends, when a reply has come."""
+
 ALONE = {b"MULTI": 1, b"EXEC": 1, b"DISCARD": 1, b"UNWATCH": 1}
 ALLOWED_TO_SUBSCRIBERS = (b"SUBSCRIBE", b"UNSUBSCRIBE", b"PING", b"RESET")
 
@@ -77,6 +80,11 @@ class Connection:
         if word == b"NOSUCH":
             self.dirty = True
             return b"-ERR unknown command\r\n"
+        if word in FOLLOWS:
+            assert not self.direct, "nobody asks for it"
+            assert self.queue is None, "what follows is never queued"
+            assert not self.watching, "what follows would break the transaction that is to come"
+            return b":1\r\n"
         if self.queue is not None and word not in (b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"RESET"):
             self.queue.append(argv)
             return QUEUED
@@ -139,15 +147,18 @@ class Connection:
         return self._say(word, argv)
 
     def _say(self, word: bytes, argv: list[bytes]) -> bytes:
-        if word in (b"ECHO", b"EVAL", b"BLPOP", b"MY.OWN"):
+        if word in (b"ECHO", b"EVAL", b"BLPOP", b"MY.OWN", b"INCR"):
             return bulk(b"%b %d %d %b" % ((self.user or "-").encode(), self.database, self.protocol, argv[1]))
         if word == b"PING":
             return b"*2\r\n$4\r\npong\r\n$0\r\n\r\n" if self.channels and self.protocol == 2 else b"+PONG\r\n"
-        if word == b"SETNX":
+        if word in (b"EXISTS", b"TYPE"):
+            assert not self.direct, "nobody asks for it"
+            return b":0\r\n" if word == b"EXISTS" else b"+hash\r\n"
+        if word in (b"SETNX", b"LPUSH", b"MSETEX"):
             return b":1\r\n"
         if word == b"LRANGE":
             return b"*0\r\n"
-        assert word in (b"SET", b"MSET", b"PUBLISH"), word
+        assert word in (b"SET", b"MSET", b"RENAME", b"PUBLISH"), word
         return OK
 
     def _subscribe(self, word: bytes, names: list[bytes]) -> bytes:

@@ -20,7 +20,7 @@ POLICY = policy(
     defaults: {mode: enforce}
     rules:
       no-flush: {refuse: [FLUSHALL, APPEND]}
-      lifetime: {lifetime: {default: 5m}}
+      lifetime: {lifetime: {default: 5m, types: [string, hash, list]}}
     """
 )
 BIG = "x" * (LARGE + 20)
@@ -39,6 +39,9 @@ NO_SUBSCRIBER = (
     "FLUSHALL",
     "APPEND",
     "SET",
+    "RENAME",
+    "LPUSH",
+    "INCR",
 )
 
 COMMANDS = [
@@ -51,7 +54,12 @@ COMMANDS = [
     "SET k {n}",
     "SET k " + BIG,
     "MSET a " + BIG + " b {n}",
+    "MSET a 1 b {n}",
     "SETNX k {n}",
+    "SET k {n} KEEPTTL",
+    "INCR {n}",
+    "LPUSH k x",
+    "RENAME k l",
     "LRANGE {n} 0 -1",
     "GET",
     "PING",
@@ -87,7 +95,7 @@ COMMANDS = [
     "CLIENT REPLY OFF",
     "CLIENT REPLY SKIP",
 ]
-LIKELY = ["ECHO {n}", "EVAL {n} 0", "MULTI", "EXEC", "SETNX k {n}", "PING"]
+LIKELY = ["ECHO {n}", "EVAL {n} 0", "MULTI", "EXEC", "SETNX k {n}", "INCR {n}", "LPUSH k x", "PING"]
 
 reads = st.tuples(
     st.integers(0, 2), st.lists(st.sampled_from(COMMANDS) | st.sampled_from(LIKELY), min_size=1, max_size=6)

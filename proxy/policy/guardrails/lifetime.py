@@ -1,8 +1,12 @@
-"""``lifetime: {default: 5m, jitter: 10%}``."""
+"""``lifetime: {default: 5m, min: 10s, max: 1d, jitter: 10%}``."""
 
-from proxy.policy.fields import Fields, read_duration, read_fields, read_percent
-from proxy.policy.yaml_source import Value
-from proxy.rules.lifetime import LifetimeSettings
+from proxy.commands.creation import TYPES
+from proxy.policy.fields import Fields, choice, read_duration, read_fields, read_list, read_percent
+from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.rules.bounds import Bounds, Conduct, Existing, Outside, Persist, Unproven
+from proxy.rules.lifetime import USUAL_TYPES, LifetimeSettings
+
+_YES = {"true": True, "false": False}
 
 
 def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
@@ -10,11 +14,73 @@ def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None
-    if fields.take("default") is None:
-        rule.problems.add(fields.where, fields.path_of("default"), "nothing", "a time such as 5m")
-    settings = LifetimeSettings(
-        default=fields.read("default", read_duration, 1),
-        jitter=fields.read("jitter", read_percent, 0.0),
-    )
+    bounds = read_bounds(fields)
+    conduct = read_conduct(fields)
+    everywhere: tuple[str, ...] = ()
+    keys = fields.read("keys", _read_keys, everywhere)
+    types = fields.read("types", _read_types, USUAL_TYPES)
     fields.finish()
-    return settings
+    if bounds == Bounds() and conduct.persist is Persist.ALLOW:
+        rule.problems.add(fields.where, fields.path_of("default"), "nothing", "a time such as 5m")
+    if conduct.persist is Persist.CLAMP and bounds.longest is None:
+        expected = "refuse, or a max (or a default) to give to the key"
+        rule.problems.add(fields.line_of("persist"), fields.path_of("persist"), "'clamp'", expected)
+    return LifetimeSettings(bounds, conduct, keys, types)
+
+
+def read_bounds(fields: Fields) -> Bounds:
+    """``default``, ``min``, ``max``, ``jitter``, ``required`` and ``sliding`` of these fields."""
+    bounds = Bounds(
+        default=_read_seconds(fields, "default"),
+        least=_read_seconds(fields, "min"),
+        most=_read_seconds(fields, "max"),
+        jitter=fields.read("jitter", read_percent, 0.0),
+        required=fields.read("required", choice(_YES), False),
+        sliding=fields.read("sliding", choice(_YES), False),
+    )
+    _check(bounds, fields)
+    return bounds
+
+
+def read_conduct(fields: Fields) -> Conduct:
+    """``outside``, ``persist``, ``existing_keys`` and ``without_proof`` of these fields."""
+    return Conduct(
+        outside=fields.read("outside", choice({each.value: each for each in Outside}), Outside.CLAMP),
+        persist=fields.read("persist", choice({each.value: each for each in Persist}), Persist.ALLOW),
+        existing_keys=fields.read("existing_keys", choice({each.value: each for each in Existing}), Existing.LEAVE),
+        without_proof=fields.read(
+            "without_proof", choice({each.value: each for each in Unproven}), Unproven.LET_THROUGH
+        ),
+    )
+
+
+def _read_seconds(fields: Fields, key: str) -> int | None:
+    value = fields.take(key)
+    return None if value is None else read_duration(value, fields.problems)
+
+
+def _check(bounds: Bounds, fields: Fields) -> None:
+    """Bounds that nothing fits into."""
+    problems, default = fields.problems, bounds.default
+    if bounds.least is not None and bounds.most is not None and bounds.least > bounds.most:
+        problems.add(fields.line_of("min"), fields.path_of("min"), f"{bounds.least}s", f"at most max, {bounds.most}s")
+    elif default is not None and bounds.nearest(default * 1000) != default * 1000:
+        problems.add(fields.line_of("default"), fields.path_of("default"), f"{default}s", "a time from min to max")
+    for key, needless in (("jitter", bounds.jitter > 0), ("sliding", bounds.sliding)):
+        if needless and default is None:
+            problems.add(fields.line_of(key), fields.path_of(key), "no default", "a default that it is about")
+
+
+def _read_keys(value: Value, problems: Problems) -> tuple[str, ...] | None:
+    if isinstance(value, Scalar) and value.text:
+        return (value.text,)
+    found = read_list(value, problems)
+    return None if found is None else tuple(scalar.text for scalar in found)
+
+
+def _read_types(value: Value, problems: Problems) -> frozenset[str] | None:
+    if isinstance(value, Scalar) and value.text == "all":
+        return frozenset(TYPES)
+    read = choice({each: each for each in TYPES})
+    found = [read(scalar, problems) for scalar in read_list(value, problems) or ()]
+    return frozenset(each for each in found if each is not None) or None

@@ -1,0 +1,138 @@
+"""How commands state the lifetime of a key: in which argument, in which unit, from now or as a moment.
+
+    SETEX k 60 v            SET k v EX 60          GETEX k PXAT 1767225600000      EXPIRE k 60 NX
+    RESTORE k 60000 data    MSETEX 1 k v EX 60
+
+Numbers are read as Redis reads them: no sign but a minus, no leading zero, 64 bits. A number that Redis will refuse, or
+that makes it delete the key, states no lifetime.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from proxy.commands.command import Command
+from proxy.commands.spec import Spec
+
+
+class Unstated(Enum):
+    """What a command says of the lifetime when it states none."""
+
+    NOTHING = auto()
+    KEEPS = auto()
+    """KEEPTTL: what the key has, if it has any."""
+    PERSISTS = auto()
+    """PERSIST: none any more."""
+    UNREADABLE = auto()
+    """An option that is not known here."""
+
+
+_LONGEST = 2**63 - 1
+_DIGITS = 20
+_AFTER_NAME = {
+    "SETEX": (2, 1000, False),
+    "PSETEX": (2, 1, False),
+    "EXPIRE": (2, 1000, False),
+    "PEXPIRE": (2, 1, False),
+    "EXPIREAT": (2, 1000, True),
+    "PEXPIREAT": (2, 1, True),
+}
+_OPTIONS = {
+    b"EX": (1000, False),
+    b"PX": (1, False),
+    b"EXAT": (1000, True),
+    b"PXAT": (1, True),
+}
+OPTIONS = tuple(_OPTIONS)
+"""The options that state a lifetime, in capitals."""
+_UNSTATED = {b"KEEPTTL": Unstated.KEEPS, b"PERSIST": Unstated.PERSISTS}
+_OTHER_OPTIONS = {b"NX": 0, b"XX": 0, b"GET": 0, b"IFEQ": 1, b"IFNE": 1, b"IFDEQ": 1, b"IFDNE": 1}
+"""The options of SET and MSETEX that say nothing about the lifetime, and how many arguments each takes."""
+_FIRST_OPTION = {"SET": 3, "GETEX": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """Argument `index` states a lifetime, in units of `scale` milliseconds; `moment` says that it is a time of day."""
+
+    index: int
+    scale: int
+    moment: bool
+
+    def milliseconds(self, argv: Sequence[bytes], now: float) -> int | None:
+        """The lifetime from `now` (seconds since the epoch) on; None if Redis refuses it, or deletes the key."""
+        text = argv[self.index] if self.index < len(argv) else b""
+        if not text.isdigit() or len(text) > _DIGITS or (text[:1] == b"0" and len(text) > 1):
+            return None
+        end = int(text) * self.scale
+        today = round(now * 1000)
+        if end == 0 or end > _LONGEST or (not self.moment and end + today > _LONGEST):
+            return None
+        left = end - today if self.moment else end
+        return left if left > 0 else None
+
+    def number(self, milliseconds: int, now: float, *, up: bool) -> bytes:
+        """A lifetime as this argument writes it, rounded up or down to its unit."""
+        end = milliseconds + round(now * 1000) if self.moment else milliseconds
+        return b"%d" % (-(-end // self.scale) if up else end // self.scale)
+
+
+def states_expiry(spec: Spec) -> bool:
+    """Whether the command can state a lifetime."""
+    return spec.name in _AFTER_NAME or spec.name in _FIRST_OPTION or spec.name in ("MSETEX", "RESTORE", "PERSIST")
+
+
+def read_expiry(command: Command) -> Stated | Unstated:
+    """What a command that can state a lifetime says of it. Its number of arguments is one that Redis accepts."""
+    name, argv = command.spec.name, command.argv
+    if name in _AFTER_NAME:
+        return Stated(*_AFTER_NAME[name])
+    if name == "RESTORE":
+        return _read_restore(argv)
+    if name == "PERSIST":
+        return Unstated.PERSISTS
+    if name == "MSETEX":
+        count = argv[1]
+        if not count.isdigit() or len(count) > _DIGITS or 2 + 2 * int(count) > len(argv):
+            return Unstated.UNREADABLE
+        return _read_options(argv, 2 + 2 * int(count))
+    return _read_options(argv, _FIRST_OPTION[name])
+
+
+def _read_options(argv: Sequence[bytes], first: int) -> Stated | Unstated:
+    # Redis takes one option about the lifetime: the first one found is what the command says.
+    i = first
+    while i < len(argv):
+        option = argv[i].upper()
+        if option in _OPTIONS:
+            return Stated(i + 1, *_OPTIONS[option])
+        if option in _UNSTATED:
+            return _UNSTATED[option]
+        if option not in _OTHER_OPTIONS:
+            return Unstated.UNREADABLE
+        i += 1 + _OTHER_OPTIONS[option]
+    return Unstated.NOTHING
+
+
+def _read_restore(argv: Sequence[bytes]) -> Stated | Unstated:
+    if argv[2] == b"0":
+        return Unstated.NOTHING
+    options = [argument.upper() for argument in argv[4:]]
+    return Stated(2, 1, b"ABSTTL" in options)
+
+
+_TYPES_OF_DUMPS = {
+    "string": (0,),
+    "list": (1, 10, 14, 18),
+    "set": (2, 11, 20),
+    "zset": (3, 5, 12, 17),
+    "hash": (4, 9, 13, 16, 22, 23, 24, 25),
+    "stream": (15, 19, 21),
+    "other": (6, 7),
+}
+_TYPE_OF_DUMP = {number: name for name, numbers in _TYPES_OF_DUMPS.items() for number in numbers}
+
+
+def dumped_type(payload: bytes) -> str | None:
+    """The type of the value in a payload of DUMP, which its first byte tells; None for one that is not known here."""
+    return _TYPE_OF_DUMP.get(payload[0]) if payload else None

@@ -1,0 +1,144 @@
+"""Commands that create a key and can't carry its lifetime: a hidden command behind them gives it.
+
+It needs proof that the key is this command's own. An existing key without a lifetime may have been meant to last:
+
+    SUNIONSTORE, RENAME, MSET …   a whole new value, and so a new key: the reply says that it was written
+    LPUSH, RPUSH                  a new list is as long as what was pushed
+    INCR, HSET, SADD, XADD …      EXISTS runs right before, as one with the command
+
+Of RENAME, COPY and scripts only the key itself can tell what type it is: where not all types are meant, TYPE runs right
+behind them. An error proves nothing, and nothing follows it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.creation import TYPES, UNKNOWN_TYPE, Creation, created_keys, creation_of
+from proxy.rules.bounds import BoundsOf, Conduct, Existing, Unproven
+from proxy.rules.context import Context
+from proxy.rules.lifetime_wording import LifetimeWording
+from proxy.rules.stamps import Stamps
+from proxy.rules.verdict import PASS, Follow, Pass, Verdict
+
+_MOST_KEYS = 128
+"""Keys of one command that are looked after; what creates more at once is counted as skipped, or refused."""
+_KEPT = Creation("string")
+_ABOUT = ("EXPIRE for a new key", "EXISTS before it, and EXPIRE for a new key,")
+
+
+class Creations:
+    """Judges the commands that create keys without being able to state a lifetime."""
+
+    def __init__(
+        self,
+        bounds_of: BoundsOf,
+        conduct: Conduct,
+        types: frozenset[str],
+        stamps: Stamps,
+        words: LifetimeWording,
+    ) -> None:
+        self._bounds_of = bounds_of
+        self._types = types
+        self._stamps = stamps
+        self._words = words
+        self._stamps_existing = conduct.existing_keys is Existing.STAMP
+        self._refuses = conduct.without_proof is Unproven.REFUSE
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Follow a command that may create keys; PASS where none of them is to have a lifetime."""
+        creation = creation_of(command.spec)
+        assert creation is not None, "asked only about commands that create"
+        return self._judge(command, creation, context)
+
+    def judge_kept(self, command: Command, context: Context) -> Verdict:
+        """The same for SET with KEEPTTL, which leaves a key's lifetime alone like any write into it."""
+        return self._judge(command, _KEPT, context)
+
+    def _judge(self, command: Command, creation: Creation, context: Context) -> Verdict:
+        argv = command.argv
+        takes_over = creation.fresh and creation.last_key_only
+        if takes_over and argv[1] == argv[2]:
+            return PASS  # RENAME k k leaves k as it is
+        keys = []
+        for name in created_keys(command, creation):
+            bounds = self._bounds_of(name)
+            if bounds is not None and bounds.gives:
+                keys.append((name, bounds))
+        if not keys:
+            return PASS
+        if any(bounds.default is None for _, bounds in keys):
+            return self._unproven(command, "the command can't state a TTL")
+        if takes_over and any(option.upper() == b"DB" for option in argv[3:]):
+            return self._unproven(command, "the key appears in another database")
+        if len(keys) > _MOST_KEYS:
+            return self._unproven(command, f"the command writes more than {_MOST_KEYS} keys")
+        stamped = [_Stamped(name, bounds.seconds(context.random()), bounds.sliding) for name, bounds in keys]
+        return self._follow(command, creation, stamped)
+
+    def _follow(self, command: Command, creation: Creation, keys: "Sequence[_Stamped]") -> Verdict:
+        asks_type = creation.type == UNKNOWN_TYPE and not self._types.issuperset(TYPES)
+        looks = not (creation.fresh or creation.counts_from or self._stamps_existing)
+        obstacle = self._stamps.proof_obstacle if looks or asks_type else self._stamps.obstacle
+        if obstacle:
+            return self._unproven(command, obstacle)
+        counted = len(command.argv) - creation.counts_from
+        new_list = b":%d\r\n" % counted if creation.counts_from and not self._stamps_existing else b""
+        conclude = _Conclusion(creation, keys, looks, self._types if asks_type else frozenset(), new_list, self._stamps)
+        return Follow(
+            conclude,
+            _ABOUT[looks],
+            before=[(b"EXISTS", key.name) for key in keys] if looks else (),
+            after=[(b"TYPE", key.name) for key in keys] if asks_type else (),
+            otherwise=self._words.refuse_unproven(command) if self._refuses else None,
+        )
+
+    def _unproven(self, command: Command, why: str) -> Verdict:
+        return self._words.refuse_unproven(command) if self._refuses else Pass(skipped=why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamped:
+    """A key, the seconds that it is to live, and whether its uses renew them."""
+
+    name: bytes
+    seconds: int
+    sliding: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Conclusion:
+    """What the replies prove, and the commands that follow from it.
+
+    `looked` says that the lines begin with EXISTS's. `types`, unless empty, are those that are meant, and TYPE's lines
+    come last. `new_list` is the reply that only a new list gets.
+    """
+
+    creation: Creation
+    keys: Sequence[_Stamped]
+    looked: bool
+    types: frozenset[str]
+    new_list: bytes
+    stamps: Stamps
+
+    def __call__(self, reply: bytes, lines: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+        written = self.creation.may_have_written(reply)
+        found = []
+        for i, key in enumerate(self.keys):
+            created = written and self._created(reply, lines[i] if self.looked else b"")
+            if created and self._meant(lines, i - len(self.keys)):
+                found.append(self.stamps.give(key.name, key.seconds))
+            elif key.sliding:
+                found.append(self.stamps.renew(key.name, key.seconds))
+        return found
+
+    def _created(self, reply: bytes, existed: bytes) -> bool:
+        if self.looked:
+            return existed == b":0\r\n"
+        return not self.new_list or reply == self.new_list
+
+    def _meant(self, lines: Sequence[bytes], place: int) -> bool:
+        if not self.types:
+            return True
+        kind = lines[place][1:-2].decode("ascii", "replace")
+        return (kind if kind in TYPES else "other") in self.types and kind != "none"

@@ -1,0 +1,54 @@
+"""The hidden commands that give a key a lifetime, or renew it, and those that prove that it may be given one.
+
+    give     EXPIRE k n NX     only where the key has none: what the application has given it meanwhile stays
+    renew    EXPIRE k n GT     only where the key has one, and a shorter one: a key without any counts as the longest
+    change   EXPIRE k n XX     only where the key has one
+
+Redis before 7.0 has none of these options; a script of one line says and answers the same there.
+"""
+
+from proxy.rules.rule import Binding
+
+NEEDS = frozenset({"EVAL", "EXEC", "EXISTS", "EXPIRE", "TYPE"})
+"""What the hidden commands are. EXPIRE stands for EXPIRE with its options."""
+
+_GIVE = b"if redis.call('TTL',KEYS[1])==-1 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
+_RENEW = (
+    b"local t=redis.call('TTL',KEYS[1]) if t>=0 and t<tonumber(ARGV[1]) "
+    b"then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
+)
+_CHANGE = b"if redis.call('PTTL',KEYS[1])>=0 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
+
+
+class Stamps:
+    """The hidden commands that this engine runs for this user.
+
+    `obstacle` says why nothing can be given or renewed, and `proof_obstacle` why nothing can be proved beforehand;
+    both are empty where there is none.
+    """
+
+    def __init__(self, binding: Binding) -> None:
+        self._has_options = binding.can_send("EXPIRE")
+        self.obstacle = "" if self._has_options or binding.can_send("EVAL") else _unknown("EXPIRE with NX")
+        missing = [name for name in ("EXEC", "EXISTS", "TYPE") if not binding.can_send(name)]
+        self.proof_obstacle = _unknown(missing[0]) if missing else self.obstacle
+
+    def give(self, key: bytes, seconds: int) -> list[bytes]:
+        """Give the key a lifetime if it has none."""
+        return self._expire(key, seconds, b"NX", _GIVE)
+
+    def renew(self, key: bytes, seconds: int) -> list[bytes]:
+        """Lengthen the lifetime that the key has."""
+        return self._expire(key, seconds, b"GT", _RENEW)
+
+    def change(self, key: bytes, seconds: int) -> list[bytes]:
+        """Give the key another lifetime if it has one."""
+        return self._expire(key, seconds, b"XX", _CHANGE)
+
+    def _expire(self, key: bytes, seconds: int, option: bytes, script: bytes) -> list[bytes]:
+        number = b"%d" % seconds
+        return [b"EXPIRE", key, number, option] if self._has_options else [b"EVAL", script, b"1", key, number]
+
+
+def _unknown(name: str) -> str:
+    return f"the engine is not known to run {name} for this user"

@@ -1,0 +1,300 @@
+"""Hidden commands that go with a client's own, on its connection: the client hears nothing of them.
+
+Some run as one with the client's command, in a unit that only Redis sees:
+
+    MULTI                 +OK                      hidden
+    EXISTS k              +QUEUED                  hidden
+    INCR k                +QUEUED, or its error    kept
+    EXEC                  *2 :0 :1                 :0 noted, :1 to the client; or the error kept before
+
+Inside a transaction of the client's own they are queued around its command, and their members of EXEC's array are left
+out of it. What the replies prove then decides on commands that follow. Those are sent when the reply has come, so the
+connection may be inside a MULTI or between WATCH and EXEC by then: they wait until that is over.
+
+Nothing goes along where it could do harm or could not be told apart: without replies (CLIENT REPLY), under CLIENT
+TRACKING, behind ASKING, while subscribed under RESP2; and no unit between WATCH and EXEC, or around what may block.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from proxy.commands.command import Command
+from proxy.commands.table import State
+from proxy.hotpath.ledger import EDIT, HIDE, NOTE, PEEK, UNWRAP, Creditor, Ledger
+from proxy.policy.compile import Following, What
+from proxy.rules.verdict import ReplyEdit
+from proxy.session import silence
+from proxy.session.item import Item
+from proxy.wire.encode import encode_command, encode_error
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_MULTI = encode_command([b"MULTI"])
+_EXEC = encode_command([b"EXEC"])
+_QUEUED = b"+QUEUED\r\n"
+_ABORTED = b"-EXECABORT"
+_REASON = b"-EXECABORT Transaction discarded because of: "
+
+_NOBODY = Creditor()
+"""Who is owed the replies that nobody waits for."""
+
+
+class Deferred(NamedTuple):
+    """A command that follows when the connection is free for it."""
+
+    argv: Sequence[bytes]
+    following: Following
+    command: Command
+
+
+def note_state(session: "Session", command: Command) -> None:
+    """Take note of a command after which nothing may go along: the client tracks keys, or speaks for a slot."""
+    if command.spec.name == "CLIENT|TRACKING":
+        ends = len(command.argv) == 3 and command.argv[2].upper() == b"OFF"
+        session.unaccompanied = "" if ends else "the client tracks keys"
+    elif command.spec.name == "ASKING":
+        session.unaccompanied = "the client follows the slots of a cluster"
+
+
+def send(session: "Session", item: Item) -> bool:
+    """Send a command with all that goes with it, on the upstream chosen for it; False if it was refused instead."""
+    obstacle = _obstacle(session)
+    units = _needs_unit(item.followings)
+    if not obstacle and units and session.watching:
+        obstacle = "the connection is between WATCH and EXEC"
+    if not obstacle and units and item.command.spec.state is State.BLOCKING:
+        obstacle = "the command may block"
+    if obstacle:
+        return _go_alone(session, item, obstacle)
+    company = _Company(session, item)
+    if units:
+        company.send_unit()
+    else:
+        fate, payload = company.fate()
+        session.forwarded += 1
+        session.owe(item.raw, fate, payload)
+    return True
+
+
+def queue(session: "Session", item: Item) -> None:
+    """Queue a command with all that goes with it, inside the client's own transaction."""
+    obstacle = _obstacle(session)
+    if obstacle:
+        _go_alone(session, item, obstacle)
+    else:
+        _Company(session, item).queue()
+
+
+def alongside(
+    session: "Session", followings: tuple[Following, ...], command: Command
+) -> tuple[bytes | None, tuple[Following, ...]]:
+    """What may go with a command that is on its way already, or the error that the client gets in its place."""
+    obstacle = "the value is too large to be held back" if _needs_unit(followings) else _obstacle(session)
+    if not obstacle:
+        return None, followings
+    return _forgo(session, followings, command, obstacle), ()
+
+
+def unless_queued(edit: ReplyEdit) -> ReplyEdit:
+    """The edit for the place where a command is queued: where Redis refused the MULTI itself, it runs at once."""
+    return lambda frame: frame if frame == _QUEUED else edit(frame)
+
+
+def catch_up(session: "Session") -> bool:
+    """Send what had to wait, if the connection is free for it now; whether anything was sent."""
+    if session.transaction is not None or session.watching:
+        return False
+    deferred, session.deferred = session.deferred, []
+    for each in deferred:
+        _follow(session, session.ledger, each)
+    return session.owed > 0
+
+
+def give_up(session: "Session") -> None:
+    """The client has left: what waited is not sent."""
+    for each in session.deferred:
+        session.gate.report([each.following.hit("skipped", "the client has left")], each.command, session)
+    session.deferred.clear()
+
+
+def _obstacle(session: "Session") -> str:
+    if session.replies != silence.ON:
+        return "no reply will come"
+    if session.subscriptions is not None and session.key.protocol == 2:
+        return "the client is subscribed"
+    return session.unaccompanied
+
+
+def _needs_unit(followings: tuple[Following, ...]) -> bool:
+    return any(each.follow.before or each.follow.after for each in followings)
+
+
+def _forgo(session: "Session", followings: tuple[Following, ...], command: Command, why: str) -> bytes | None:
+    # Nothing can go along: the error of the first rule that then wants none of it, or None.
+    for each in followings:
+        if each.follow.otherwise is not None:
+            session.gate.report([each.hit("refused", why)], command, session)
+            return each.follow.otherwise.error
+    session.gate.report([each.hit("skipped", why) for each in followings], command, session)
+    return None
+
+
+def _go_alone(session: "Session", item: Item, why: str) -> bool:
+    error = _forgo(session, item.followings, item.command, why)
+    running = session.transaction
+    if error is not None:
+        session.refuse(error)
+        return False
+    if item.edit is None or running is None:
+        session.submit(item.raw, item.edit)
+    else:
+        running.fates[session.forwarded - running.first] = (EDIT, item.edit)
+        session.submit(item.raw, unless_queued(item.edit))
+    return True
+
+
+def _follow(session: "Session", ledger: Ledger | None, deferred: Deferred) -> None:
+    # Send one command that follows, now or when the connection is free for it.
+    following, command = deferred.following, deferred.command
+
+    def report(what: What, detail: str = "") -> None:
+        session.gate.report([following.hit(what, detail)], command, session)
+
+    def answered(frame: bytes) -> None:
+        if frame.startswith(b"-"):
+            report("error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace"))
+        elif frame == b":1\r\n":
+            report("followed")
+
+    obstacle = _obstacle(session) if ledger is session.pinned else ""
+    if ledger is None or ledger.closed or obstacle:
+        report("skipped", obstacle or "the connection was lost")
+    elif ledger is session.pinned and (session.transaction is not None or session.watching):
+        session.deferred.append(deferred)
+    else:
+        ledger.send(encode_command(list(deferred.argv)))
+        ledger.owe(session, 1, NOTE, answered)
+
+
+class _Company:
+    """The hidden commands of one command: what has been said so far, and what follows from it."""
+
+    def __init__(self, session: "Session", item: Item) -> None:
+        assert session.ledger is not None
+        self._session = session
+        self._ledger = session.ledger
+        self._item = item
+        self._before = [argv for each in item.followings for argv in each.follow.before]
+        self._after = [argv for each in item.followings for argv in each.follow.after]
+        self._said: dict[int, bytes] = {}
+        self._early: bytes | None = None
+
+    def fate(self) -> tuple[int, Any]:
+        """What becomes of the reply to the client's own command: it is listened to, and edited where asked for."""
+        place = len(self._before)
+        edit = self._item.edit
+        if edit is None:
+            return PEEK, self._listen(place)
+        listen = self._listen(place)
+
+        def answered(frame: bytes) -> bytes:
+            listen(frame[: frame.index(b"\n") + 1])
+            return edit(frame)
+
+        return EDIT, answered
+
+    def _listen(self, place: int) -> Callable[[bytes], None]:
+        # What hears the reply at this place among the hidden commands and the client's own.
+        def heard(line: bytes) -> None:
+            self._said[place] = line[: line.index(b"\n") + 1]
+            if len(self._said) == len(self._before) + 1 + len(self._after):
+                self._conclude()
+
+        return heard
+
+    def send_unit(self) -> None:
+        """Send MULTI, what goes before, the client's command, what goes behind, EXEC."""
+        session, ledger = self._session, self._ledger
+        before = b"".join(map(encode_command, self._before))
+        after = b"".join(map(encode_command, self._after))
+        ledger.send(_MULTI + before + self._item.raw + after + _EXEC)
+        ledger.commands += 1
+        session.forwarded += 1
+        ledger.owe(_NOBODY, 1 + len(self._before), HIDE, None)
+        ledger.owe(_NOBODY, 1, NOTE, self._note_early)
+        if self._after:
+            ledger.owe(_NOBODY, len(self._after), HIDE, None)
+        place = len(self._before)
+        members = {i: (NOTE, self._listen(i)) for i in range(place + 1 + len(self._after))}
+        ledger.owe(session, 1, UNWRAP, ({**members, place: self.fate()}, self._instead))
+
+    def queue(self) -> None:
+        """Queue them one by one; EXEC's array has a place for each."""
+        session = self._session
+        for i, argv in enumerate(self._before):
+            self._queue_hidden(i, argv)
+        running = session.transaction
+        assert running is not None
+        running.fates[session.forwarded - running.first] = self.fate()
+        edit = self._item.edit
+        session.submit(self._item.raw, None if edit is None else unless_queued(edit))
+        for i, argv in enumerate(self._after, len(self._before) + 1):
+            self._queue_hidden(i, argv)
+
+    def _queue_hidden(self, place: int, argv: Sequence[bytes]) -> None:
+        session = self._session
+        running = session.transaction
+        assert running is not None
+        running.fates[session.forwarded - running.first] = (NOTE, self._listen(place))
+        session.forwarded += 1
+        self._ledger.send(encode_command(list(argv)))
+        self._ledger.owe(_NOBODY, 1, HIDE, None)
+
+    def _note_early(self, frame: bytes) -> None:
+        # Redis refused to queue the command; or it refused the MULTI, and ran the command at once.
+        if frame != _QUEUED:
+            self._early = frame
+
+    def _instead(self, frame: bytes) -> bytes:
+        # EXEC has run nothing. What the client is to hear is why its own command did not run.
+        if self._early is not None:
+            reply = self._early
+        elif frame.startswith(_REASON):
+            reply = b"-" + frame[len(_REASON) :]
+        else:
+            if not frame.startswith(_ABORTED):
+                # Whether the transaction has ended, nobody knows: what follows could be queued in it.
+                self._session.gate.discard(self._ledger)
+            return self._refuse()
+        return reply if self._item.edit is None else self._item.edit(reply)
+
+    def _refuse(self) -> bytes:
+        first = self._item.followings[0]
+        self._report(first, "error", "Redis refused a hidden command")
+        self._session.unaccompanied = "Redis refused a hidden command"
+        return encode_error(
+            f"DENIED keyrail/{first.rule}: Redis refused a hidden command that goes with this one, so nothing was run; "
+            "send it again"
+        )
+
+    def _conclude(self) -> None:
+        line = self._said[len(self._before)]
+        if line.startswith(b"-"):
+            return
+        first, second = 0, len(self._before) + 1
+        for following in self._item.followings:
+            places = [*range(first, first + len(following.follow.before))]
+            places += range(second, second + len(following.follow.after))
+            first += len(following.follow.before)
+            second += len(following.follow.after)
+            try:
+                found = following.follow.conclude(line, [self._said[place] for place in places])
+            except Exception as error:  # noqa: BLE001 - a rule's bug must not take the connection down
+                self._report(following, "error", type(error).__name__)
+                continue
+            for argv in found:
+                _follow(self._session, self._ledger, Deferred(argv, following, self._item.command))
+
+    def _report(self, following: Following, what: What, detail: str) -> None:
+        self._session.gate.report([following.hit(what, detail)], self._item.command, self._session)

@@ -1,0 +1,481 @@
+"""Lifetimes on real engines: each command is answered as the engine alone answers it, and its keys live as long as the
+policy says, whoever has created them and however the commands arrive.
+
+The cases are tables that run over one connection each; a case is one line:
+
+    what is there before | the command | what each key's TTL is afterwards
+
+where ``new`` is the policy's five minutes, ``none`` no TTL, ``gone`` no key, and a number that many seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Fleet
+from tests.engines import Engine
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import Wire, pack, words
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
+
+POLICY = """
+keyrail: 1
+defaults: {mode: enforce}
+rules:
+  given: {lifetime: {default: 5m, types: all, keys: "g:*"}}
+  usual: {lifetime: {default: 5m, keys: "u:*"}}
+  stamped: {lifetime: {default: 5m, types: all, existing_keys: stamp, keys: "e:*"}}
+  sliding: {lifetime: {default: 5m, sliding: true, keys: "s:*"}}
+  bounded: {lifetime: {min: 10s, max: 1h, persist: clamp, keys: "b:*"}}
+  strict:
+    lifetime:
+      {default: 5m, max: 1h, required: true, outside: refuse, persist: refuse, without_proof: refuse, types: all,
+       keys: "r:*"}
+"""
+
+CREATED = """
+                    | SET g:k v                             | g:k new
+                    | SET g:k v KEEPTTL                     | g:k new
+SET g:k v           | SET g:k v KEEPTTL                     | g:k none
+SET g:k v EX 9999   | SET g:k v KEEPTTL                     | g:k 9999
+                    | SETNX g:k v                           | g:k new
+SET g:k v           | SETNX g:k w                           | g:k none
+                    | GETSET g:k v                          | g:k new
+SET g:k v           | GETSET g:k w                          | g:k new
+                    | MSET g:k 1 g:l 2                      | g:k new, g:l new
+SET g:k v           | MSET g:k 1 x 2 g:l 3                  | g:k new, x none, g:l new
+                    | MSETNX g:k 1 g:l 2                    | g:k new, g:l new
+SET g:k v           | MSETNX g:k 1 g:l 2                    | g:k none, g:l gone
+                    | MSET g:k 1 g:l                        | g:k gone
+                    | INCR g:k                              | g:k new
+SET g:k 5           | INCR g:k                              | g:k none
+SET g:k 5 EX 9999   | INCR g:k                              | g:k 9999
+SET g:k v           | INCR g:k                              | g:k none
+RPUSH g:k v         | INCR g:k                              | g:k none
+                    | DECRBY g:k 5                          | g:k new
+                    | INCRBY g:k 0                          | g:k new
+                    | INCRBY g:k x                          | g:k gone
+                    | INCRBYFLOAT g:k 1.5                   | g:k new
+                    | APPEND g:k v                          | g:k new
+SET g:k ""          | APPEND g:k v                          | g:k none
+                    | SETRANGE g:k 2 v                      | g:k new
+                    | SETRANGE g:k 2 ""                     | g:k gone
+                    | SETBIT g:k 7 1                        | g:k new
+                    | BITFIELD g:k SET u8 0 255             | g:k new
+                    | BITFIELD g:k GET u8 0                 | g:k gone
+                    | PFADD g:k a b                         | g:k new
+                    | PFADD g:k                             | g:k new
+PFADD x a           | PFMERGE g:k x                         | g:k new, x none
+                    | HSET g:k f v g w                      | g:k new
+HSET g:k f v        | HSET g:k f v                          | g:k none
+RPUSH g:k v         | HSET g:k f v                          | g:k none
+                    | HSET g:k f                            | g:k gone
+                    | HMSET g:k f v                         | g:k new
+                    | HSETNX g:k f v                        | g:k new
+                    | HINCRBY g:k f 1                       | g:k new
+                    | HINCRBYFLOAT g:k f 1.5                | g:k new
+                    | LPUSH g:k a b                         | g:k new
+RPUSH g:k a         | LPUSH g:k b                           | g:k none
+SET g:k v           | LPUSH g:k a                           | g:k none
+                    | RPUSH g:k a                           | g:k new
+                    | RPUSHX g:k a                          | g:k gone
+RPUSH x a           | LMOVE x g:k LEFT LEFT                 | g:k new
+                    | LMOVE x g:k LEFT LEFT                 | g:k gone
+RPUSH x a b         | RPOPLPUSH x g:k                       | g:k new, x none
+RPUSH g:k a b       | RPOPLPUSH g:k g:k                     | g:k none
+RPUSH x 2 1         | SORT x STORE g:k                      | g:k new
+                    | SORT x STORE g:k                      | g:k gone
+                    | SADD g:k m                            | g:k new
+SADD x m            | SMOVE x g:k m                         | g:k new
+SADD x m            | SMOVE x g:k n                         | g:k gone
+SADD g:l m; SET g:k o | SUNIONSTORE g:k g:l x               | g:k new, g:l none
+SADD x m            | SINTERSTORE g:k x y                   | g:k gone
+SADD x m            | SDIFFSTORE g:k x y                    | g:k new
+HSET x f v          | SUNIONSTORE g:k x                     | g:k gone
+SET g:k v           | SUNIONSTORE g:k x                     | g:k gone
+                    | ZADD g:k 1 m                          | g:k new
+                    | ZADD g:k XX 1 m                       | g:k gone
+                    | ZADD g:k INCR 1 m                     | g:k new
+                    | ZINCRBY g:k 1 m                       | g:k new
+ZADD x 1 m          | ZUNIONSTORE g:k 1 x                   | g:k new
+ZADD x 1 m          | ZINTERSTORE g:k 2 x y                 | g:k gone
+ZADD x 1 m          | ZDIFFSTORE g:k 2 x y                  | g:k new
+ZADD x 1 m          | ZRANGESTORE g:k x 0 -1                | g:k new
+                    | GEOADD g:k 13 38 m                    | g:k new
+GEOADD x 13 38 m    | GEOSEARCHSTORE g:k x FROMLONLAT 13 38 BYRADIUS 9 km ASC | g:k new
+GEOADD x 13 38 m    | GEORADIUS x 13 38 9 km STORE g:k      | g:k new
+GEOADD x 13 38 m    | GEORADIUSBYMEMBER x m 9 km STOREDIST g:k | g:k new
+SET x v             | BITOP NOT g:k x                       | g:k new
+                    | BITOP NOT g:k x                       | g:k gone
+                    | XADD g:k 1-1 f v                      | g:k new
+                    | XADD g:k NOMKSTREAM 1-1 f v           | g:k gone
+                    | XADD g:k 0-0 f v                      | g:k gone
+                    | XGROUP CREATE g:k group $ MKSTREAM    | g:k new
+                    | XGROUP CREATE g:k group $             | g:k gone
+SET x v             | COPY x g:k                            | g:k new, x none
+SET x v EX 9999     | COPY x g:k                            | g:k 9999
+SET x v; SET g:k w  | COPY x g:k                            | g:k none
+SET x v             | RENAME x g:k                          | g:k new
+SET x v EX 9999     | RENAME x g:k                          | g:k 9999
+SET g:k v           | RENAME g:k g:k                        | g:k none
+                    | RENAME x g:k                          | g:k gone
+SET x v; SET g:k w  | RENAMENX x g:k                        | g:k none
+SET x v             | RENAMENX x g:k                        | g:k new
+                    | EVAL "return redis.call('SET',KEYS[1],1)" 2 g:k g:l | g:k new, g:l gone
+SET g:k v           | EVAL "return redis.call('INCR',KEYS[2])" 2 g:k g:l  | g:k none, g:l new
+                    | EVAL "redis.call('SET',KEYS[1],1) return redis.call('INCR',KEYS[1],2)" 1 g:k | g:k none
+                    | EVALSHA nosuch 1 g:k                  | g:k gone
+                    | MSET u:k 1 g:k 2                      | u:k new, g:k new
+                    | LPUSH u:k a                           | u:k none
+                    | XADD u:k 1-1 f v                      | u:k none
+RPUSH x a           | RENAME x u:k                          | u:k none
+SET x a             | RENAME x u:k                          | u:k new
+SADD x a            | COPY x u:k                            | u:k new
+                    | EVAL "return redis.call('LPUSH',KEYS[1],1)" 1 u:k | u:k none
+                    | EVAL "return redis.call('SADD',KEYS[1],1)" 1 u:k  | u:k new
+SET e:k 1           | INCR e:k                              | e:k new
+RPUSH e:k a         | RPUSH e:k b                           | e:k new
+SET e:k v           | GET e:k                               | e:k none
+SET e:k 1 EX 9999   | INCR e:k                              | e:k 9999
+"""
+
+HELD = """
+SET b:k v           | EXPIRE b:k 5                          | b:k 10
+SET b:k v           | EXPIRE b:k 99999                      | b:k 3600
+SET b:k v           | EXPIRE b:k 60                         | b:k 60
+SET b:k v           | EXPIRE b:k 0                          | b:k gone
+SET b:k v           | EXPIRE b:k -1                         | b:k gone
+SET b:k v           | EXPIREAT b:k 1                        | b:k gone
+SET b:k v           | EXPIREAT b:k 99999999999              | b:k 3600
+SET b:k v           | PEXPIREAT b:k 99999999999000          | b:k 3600
+SET b:k v           | PEXPIRE b:k 5                         | b:k 10
+SET b:k v           | EXPIRE b:k 9223372036854775807        | b:k none
+SET b:k v           | EXPIRE b:k x                          | b:k none
+                    | EXPIRE b:k 5                          | b:k gone
+                    | SET b:k v                             | b:k none
+                    | SET b:k v EX 99999                    | b:k 3600
+                    | SET b:k v PXAT 99999999999000 GET     | b:k 3600
+                    | SET b:k v EX 0                        | b:k gone
+                    | SETEX b:k 99999 v                     | b:k 3600
+                    | SETEX b:k -5 v                        | b:k gone
+                    | SETEX b:k 05 v                        | b:k gone
+                    | PSETEX b:k 5 v                        | b:k 10
+SET b:k v           | GETEX b:k EX 99999                    | b:k 3600
+SET b:k v EX 60     | GETEX b:k PERSIST                     | b:k 60
+SET b:k v           | GETEX b:k PERSIST                     | b:k none
+SET b:k v           | PERSIST b:k                           | b:k none
+                    | PERSIST b:k                           | b:k gone
+"""
+
+USED = """
+SET s:k v EX 60     | GET s:k                               | s:k new
+SET s:k v EX 9999   | GET s:k                               | s:k 9999
+SET s:k v           | GET s:k                               | s:k none
+                    | GET s:k                               | s:k gone
+SET s:k v EX 60     | MGET s:k s:l                          | s:k new, s:l gone
+HSET s:k f v; EXPIRE s:k 60 | HGETALL s:k                   | s:k new
+HSET s:k f v; EXPIRE s:k 60 | HSET s:k f w                  | s:k new
+HSET s:k f v; EXPIRE s:k 60 | GET s:k                       | s:k 60
+                    | HSET s:k f w                          | s:k new
+SET s:k v EX 60     | TTL s:k                               | s:k 60
+SET s:k v EX 60     | EXISTS s:k                            | s:k 60
+"""
+
+
+EMPTY = pack("DEL", "x", "y", *(f"{prefix}:{key}" for prefix in "guebsr" for key in "klm"))
+
+
+class Case:
+    """One line of a table."""
+
+    def __init__(self, line: str) -> None:
+        before, command, after = (part.strip() for part in line.split(" | "))
+        self.line = line
+        self.before = [words(each) for each in before.split(";") if each.strip()]
+        self.command = words(command)
+        self.after = dict(each.split() for each in after.split(", "))
+
+    def prepare(self, direct: Wire) -> None:
+        """The keys are as they are to be before."""
+        direct.send(EMPTY + b"".join(pack(*argv) for argv in self.before))
+        direct.frames(1 + len(self.before))
+
+    def check(self, direct: Wire) -> None:
+        """The keys are as the line says."""
+        direct.send(b"".join(pack("TTL", key) for key in self.after))
+        for key, expected in self.after.items():
+            ttl = int(direct.frame()[1:])
+            wanted = {"new": 300, "none": -1, "gone": -2}.get(expected) or int(expected)
+            assert wanted - 20 * (wanted > 0) <= ttl <= wanted, (self.line, key, ttl)
+
+
+def cases(table: str) -> list[Case]:
+    return [Case(" " + line) for line in table.strip("\n").splitlines()]
+
+
+ALL_CASES = cases(CREATED) + cases(HELD) + cases(USED)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("lifetimes") / "policy.yaml"
+    file.write_text(POLICY, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def engine(fleet: Fleet, engine_name: str) -> Engine:
+    return fleet.engine(engine_name)
+
+
+@pytest.fixture
+def keyrail(fleet: Fleet, engine: Engine, pooling: bool, policy: Path) -> Keyrail:
+    return fleet.keyrail(engine.name, policy=policy, pooling=pooling)
+
+
+@pytest.fixture
+def protocol(pooling: bool) -> int:
+    """Both are asked for, but not everything in both."""
+    return 2 if pooling else 3
+
+
+@pytest.fixture
+def wire(keyrail: Keyrail, protocol: int) -> Iterator[Wire]:
+    with keyrail.wire(protocol) as wire:
+        yield wire
+
+
+@pytest.fixture
+def direct(engine: Engine, protocol: int) -> Iterator[Wire]:
+    engine.do("FLUSHALL")
+    with engine.wire(protocol) as wire:
+        yield wire
+
+
+def test_every_command_answers_as_before_and_its_keys_expire(wire: Wire, direct: Wire) -> None:
+    for case in ALL_CASES:
+        case.prepare(direct)
+        expected = direct.ask(*case.command)
+        case.prepare(direct)
+        # What follows a command runs before the client's next one.
+        assert wire.ask(*case.command) == expected, case.line
+        assert wire.ask("ECHO", "next") == b"$4\r\nnext\r\n"
+        case.check(direct)
+
+
+def test_every_command_inside_a_transaction(wire: Wire, direct: Wire) -> None:
+    for case in ALL_CASES:
+        case.prepare(direct)
+        lines = pack("MULTI") + pack("ECHO", "a") + pack(*case.command) + pack("ECHO", "b") + pack("EXEC")
+        direct.send(lines)
+        expected = direct.frames(5)
+        case.prepare(direct)
+        wire.send(lines)
+        assert wire.frames(5) == expected, case.line
+        assert wire.ask("ECHO", "next") == b"$4\r\nnext\r\n"
+        if expected[2] == b"+QUEUED\r\n":
+            case.check(direct)
+
+
+def settled(wire: Wire) -> None:
+    """Everything that was to follow has run."""
+    assert wire.ask("ECHO", "x") == b"$1\r\nx\r\n"
+
+
+def ttl(direct: Wire, key: str) -> int:
+    return int(direct.ask("TTL", key)[1:])
+
+
+def test_in_pipelines_cut_anywhere(wire: Wire, direct: Wire) -> None:
+    """Each reply in its place, whatever goes along with its neighbours, inline and trickled too."""
+    direct.send(EMPTY)
+    direct.frame()
+    lines = [f"HINCRBY g:k f{i % 7} {i}" if i % 3 else f"ECHO {i}" if i % 2 else "LPUSH g:k x" for i in range(200)]
+    direct.send(b"".join(pack(*line.split()) for line in lines))
+    expected = direct.frames(200)
+    direct.send(EMPTY)
+    direct.frame()
+    wire.send(b"".join(pack(*line.split()) for line in lines))
+    assert wire.frames(200) == expected
+    settled(wire)
+    assert ttl(direct, "g:k") > 0
+    for byte in pack("INCR", "g:l") + b"INCR g:l\r\n" + pack("PFADD", "g:m", "e"):
+        wire.send(bytes([byte]))
+    assert wire.frames(3) == [b":1\r\n", b":2\r\n", b":1\r\n"]
+    settled(wire)
+    assert ttl(direct, "g:l") > 0
+    assert ttl(direct, "g:m") > 0
+
+
+def test_what_the_application_does_next_has_the_last_word(wire: Wire, direct: Wire) -> None:
+    direct.send(EMPTY)
+    direct.frame()
+    wire.send(pack("INCR", "g:k") + pack("EXPIRE", "g:k", 9999) + pack("INCR", "g:l") + pack("DEL", "g:l"))
+    assert wire.frames(4) == [b":1\r\n"] * 4
+    settled(wire)
+    assert ttl(direct, "g:k") > 9000
+    assert ttl(direct, "g:l") == -2
+
+
+def test_between_watch_and_exec_nothing_follows(wire: Wire, direct: Wire) -> None:
+    """Neither EXEC of the proxy's own nor an EXPIRE may end or break what is being watched."""
+    direct.send(EMPTY + pack("SET", "s:k", "v", "EX", "60"))
+    direct.frames(2)
+    assert wire.ask("WATCH", "g:k", "s:k", "g:l") == b"+OK\r\n"
+    assert wire.ask("GET", "s:k") == b"$1\r\nv\r\n"
+    settled(wire)
+    assert ttl(direct, "s:k") <= 60
+    wire.send(pack("MULTI") + pack("HSET", "g:k", "f", "v") + pack("EXEC"))
+    assert wire.frames(3) == [b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n:1\r\n"]
+    settled(wire)
+    assert ttl(direct, "g:k") > 0
+    assert ttl(direct, "s:k") > 60  # after EXEC what waited is sent
+    wire.ask("WATCH", "g:m")
+    assert wire.ask("INCR", "g:l") == b":1\r\n"
+    direct.ask("SET", "g:m", "by another")
+    wire.send(pack("MULTI") + pack("INCR", "g:l") + pack("EXEC"))
+    assert wire.frames(3)[2] in (b"*-1\r\n", b"_\r\n")
+    settled(wire)
+    assert ttl(direct, "g:l") == -1
+
+
+def test_where_no_reply_comes_nothing_follows(keyrail: Keyrail, direct: Wire) -> None:
+    direct.send(EMPTY)
+    direct.frame()
+    with keyrail.wire() as wire:
+        wire.send(pack("CLIENT", "REPLY", "SKIP") + pack("INCR", "g:k") + pack("ECHO", "a"))
+        assert wire.frame() == b"$1\r\na\r\n"
+        wire.send(pack("CLIENT", "REPLY", "OFF") + pack("INCR", "g:k") * 3 + pack("INCR", "r:k"))
+        wire.send(pack("CLIENT", "REPLY", "ON"))
+        assert wire.frame() == b"+OK\r\n"
+        assert wire.ask("INCR", "g:l") == b":1\r\n"
+        settled(wire)
+    assert (ttl(direct, "g:k"), ttl(direct, "r:k")) == (-1, -2)
+    assert ttl(direct, "g:l") > 0
+
+
+def test_under_tracking_nothing_follows(keyrail: Keyrail, direct: Wire) -> None:
+    """An EXPIRE would invalidate what the client has only just read."""
+    direct.send(EMPTY + pack("SET", "s:k", "v", "EX", 60))
+    direct.frames(2)
+    with keyrail.wire(3) as wire:
+        assert wire.ask("CLIENT", "TRACKING", "ON") == b"+OK\r\n"
+        assert wire.ask("GET", "s:k") == b"$1\r\nv\r\n"
+        assert wire.ask("INCR", "g:k") == b":1\r\n"
+        settled(wire)
+        assert (ttl(direct, "s:k") <= 60, ttl(direct, "g:k")) == (True, -1)
+        assert wire.ask("CLIENT", "TRACKING", "OFF") == b"+OK\r\n"
+        assert wire.ask("GET", "s:k") == b"$1\r\nv\r\n"
+        settled(wire)
+    assert ttl(direct, "s:k") > 60
+
+
+def test_what_blocks_goes_alone(wire: Wire, direct: Wire) -> None:
+    direct.send(EMPTY)
+    direct.frame()
+    wire.send(pack("BLMOVE", "x", "g:k", "LEFT", "LEFT", 0) + pack("ECHO", "end"))
+    assert wire.silent(0.05)
+    direct.ask("RPUSH", "x", "a")
+    assert wire.frames(2) == [b"$1\r\na\r\n", b"$3\r\nend\r\n"]
+    assert ttl(direct, "g:k") == -1
+    direct.send(pack("RPUSH", "x", "a") + EMPTY.replace(b"$1\r\nx\r\n", b"$1\r\nz\r\n"))
+    direct.frames(2)
+
+
+def test_errors_of_redis_stay_its_own(wire: Wire, direct: Wire) -> None:
+    """Out of memory, a read-only replica: found at the queue or at EXEC, the client reads what it would read alone."""
+    direct.send(EMPTY)
+    direct.frame()
+    for setting in (("maxmemory", "1", "0"), ("min-replicas-to-write", "3", "0")):
+        direct.ask("CONFIG", "SET", *setting[:2])
+        try:
+            for line in (
+                "INCR g:k",
+                "HSET g:k f v",
+                "LPUSH g:k v",
+                "MSET g:k 1 g:l 2",
+                "INCR g:k x",
+                "SUNIONSTORE g:k a",
+            ):
+                assert wire.ask(*line.split()) == direct.ask(*line.split()), line
+            wire.send(pack("MULTI") + pack("INCR", "g:k") + pack("EXEC"))
+            expected = (pack("MULTI"), pack("INCR", "g:k"), pack("EXEC"))
+            direct.send(b"".join(expected))
+            assert wire.frames(3) == direct.frames(3)
+        finally:
+            direct.ask("CONFIG", "SET", setting[0], setting[2])
+    settled(wire)
+    assert ttl(direct, "g:k") == -2
+
+
+def test_large_values(wire: Wire, direct: Wire) -> None:
+    """What is streamed can't be surrounded any more; where its reply is proof enough, it is followed all the same."""
+    value = b"v" * 1_500_000
+    direct.send(EMPTY)
+    direct.frame()
+    assert wire.ask("LPUSH", "g:k", value) == b":1\r\n"
+    assert wire.ask("MSET", "g:l", "1", "x", value) == b"+OK\r\n"
+    assert wire.ask("HSET", "g:m", "f", value) == b":1\r\n"
+    assert wire.ask("APPEND", "r:k", value).startswith(b"-DENIED keyrail/strict: APPEND may create a key")
+    settled(wire)
+    assert ttl(direct, "g:k") > 0
+    assert ttl(direct, "g:l") > 0
+    assert (ttl(direct, "g:m"), ttl(direct, "r:k")) == (-1, -2)
+    wire.send(pack("MULTI") + pack("LPUSH", "e:k", value) + pack("LPUSH", "e:k", "small") + pack("EXEC"))
+    assert wire.frames(4)[3] == b"*2\r\n:1\r\n:2\r\n"
+    settled(wire)
+    assert ttl(direct, "e:k") > 0
+
+
+def test_what_is_restored(wire: Wire, direct: Wire) -> None:
+    direct.send(EMPTY + pack("SET", "x", "v") + pack("DUMP", "x") + pack("RPUSH", "y", "v") + pack("DUMP", "y"))
+    frames = direct.frames(5)
+    string, queue = (frame.split(b"\r\n", 1)[1][:-2] for frame in (frames[2], frames[4]))
+    assert wire.ask("RESTORE", "u:k", 0, string) == b"+OK\r\n"
+    assert wire.ask("RESTORE", "u:l", 0, queue) == b"+OK\r\n"
+    assert wire.ask("RESTORE", "u:k", 0, string, "ABSTTL", "REPLACE") == b"+OK\r\n"
+    assert wire.ask("RESTORE", "u:k", 0, string).startswith(b"-BUSYKEY")
+    assert wire.ask("RESTORE", "u:m", 0, b"what?").startswith(b"-ERR")
+    assert 280 < ttl(direct, "u:k") <= 300
+    assert (ttl(direct, "u:l"), ttl(direct, "u:m")) == (-1, -2)
+
+
+def test_a_strict_rule(wire: Wire, direct: Wire) -> None:
+    direct.send(EMPTY)
+    direct.frame()
+    for line in (
+        "SET r:k v",
+        "MSET r:k v",
+        "SET r:k v EX 9999",
+        "PERSIST r:k",
+        "COPY x r:k DB 1",
+        "BLMOVE x r:k LEFT LEFT 0",
+    ):
+        assert wire.ask(*line.split()).startswith(b"-DENIED keyrail/strict: "), line
+    assert wire.ask("SET", "r:k", "v", "EX", 60) == b"+OK\r\n"
+    assert wire.ask("INCR", "r:l") == b":1\r\n"
+    wire.send(pack("MULTI") + pack("SET", "r:k", "w") + pack("INCR", "r:l") + pack("EXEC"))
+    assert wire.frames(4)[3].startswith(b"-EXECABORT")
+    settled(wire)
+    assert ttl(direct, "r:l") > 0
+
+
+def test_a_user_without_the_hidden_commands(engine: Engine, keyrail: Keyrail, direct: Wire) -> None:
+    """The command goes alone and is answered as ever; a rule that wants proof refuses it."""
+    direct.send(
+        EMPTY
+        + pack("ACL", "SETUSER", "writer", "reset", "on", ">secret", "~g:*", "~r:*", "+@all", "-exists")
+    )
+    assert direct.frames(2)[1] == b"+OK\r\n"
+    with keyrail.wire() as wire:
+        assert wire.ask("AUTH", "writer", "secret") == b"+OK\r\n"
+        assert wire.ask("INCR", "g:k") == b":1\r\n"
+        assert wire.ask("LPUSH", "g:l", "v") == b":1\r\n"
+        assert wire.ask("INCR", "x").startswith(b"-NOPERM")
+        assert wire.ask("INCR", "r:k").startswith(b"-DENIED keyrail/strict: ")
+        settled(wire)
+    assert ttl(direct, "g:k") == -1
