@@ -39,7 +39,8 @@ def decided(text: str, line: str) -> Decision:
         ("SETNX a:1 v", [("lifetimes", "rewritten")]),
         ("GET a:1", []),
         ("PING", []),
-        ("NOSUCH x", []),
+        ("NOSUCH x", [("lifetimes", "skipped")]),
+        ("CLIENT NOSUCH x", []),
     ],
 )
 def test_all_modes_judge_alike_and_only_enforce_acts(line: str, hits: list[tuple[str, str]]) -> None:
