@@ -1,6 +1,7 @@
 cimport cython
 
 from proxy.commands.keys cimport KeyFinder
+from proxy.hotpath.appending cimport Appending
 from proxy.hotpath.automaton cimport Automaton
 from proxy.hotpath.counters cimport Counters
 from proxy.hotpath.entries cimport EntryProgram
@@ -27,21 +28,6 @@ cdef class NameProgram:
                    byte=cython.uchar)
     cdef bint _walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
                     const unsigned char *allowed) except -1
-
-
-cdef class Appending:
-    cdef public Py_ssize_t argc
-    cdef public list suffixes
-    cdef public list satisfied_by
-    cdef public Py_ssize_t turn
-    cdef public bytes header
-
-    cpdef bytes next_suffix(self)
-    @cython.locals(word=bytes)
-    cpdef bint satisfied(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(i=cython.Py_ssize_t)
-    cdef bint _same(self, const unsigned char *p, Py_ssize_t start, const unsigned char *word,
-                    Py_ssize_t size) except -1
 
 
 cdef class Plan:
@@ -78,7 +64,6 @@ cdef class Plan:
     @cython.locals(program=EntryProgram, appendings=list, appending=Appending)
     cdef int _append_by_entry(self, int command_id, Request request, const unsigned char *data,
                               Py_ssize_t found) except -1
-    @cython.locals(argc=cython.Py_ssize_t)
     cdef int _append(self, Appending appending, Request request, const unsigned char *data) except -1
     @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,

@@ -13,8 +13,8 @@ costs one look-up. ``decide`` answers for one scanned request:
 
 Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments)
 that joins all naming rules for the command. Where the policy has a schema, one more pass finds the entry that owns the
-key, for all rules about the schema (``proxy.hotpath.entries``); what is appended may depend on that entry. Keys are
-counted here too, once the request is known to go on.
+key, for all rules about the schema (``proxy.hotpath.entries``); what is appended (``proxy.hotpath.appending``) may
+depend on that entry. Keys are counted here too, once the request is known to go on.
 
 Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
 """
@@ -23,6 +23,7 @@ from array import array
 from collections.abc import Sequence
 
 from proxy.commands.keys import KeyFinder
+from proxy.hotpath.appending import Appending
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.entries import EntryProgram
@@ -109,39 +110,6 @@ class NameProgram:
         return self.min_segments <= segments <= self.max_segments
 
 
-class Appending:
-    """Arguments to put behind a command that has exactly ``argc`` of its own."""
-
-    def __init__(self, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]) -> None:
-        self.argc = argc
-        self.suffixes = list(suffixes)
-        self.satisfied_by = [word.upper() for word in satisfied_by]
-        self.turn = 0
-        self.header = b"*%d\r\n" % (argc + added)
-
-    def next_suffix(self) -> bytes:
-        """The suffixes in turn: the jitter was drawn when the plan was made."""
-        self.turn += 1
-        if self.turn >= len(self.suffixes):
-            self.turn = 0
-        return self.suffixes[self.turn]
-
-    def satisfied(self, p: bytes, start: int, end: int) -> bool:
-        """Whether the first option is one that makes the addition needless."""
-        for word in self.satisfied_by:
-            if len(word) == end - start and self._same(p, start, word, len(word)):
-                return True
-        return False
-
-    def _same(self, p: bytes, start: int, word: bytes, size: int) -> bool:
-        i = 0
-        while i < size:
-            if (p[start + i] & 0xDF) != word[i]:
-                return False
-            i += 1
-        return True
-
-
 class Plan:
     """The operations of every command id below ``commands``; built by a policy's rules, then only read.
 
@@ -223,7 +191,7 @@ class Plan:
         self.operations[command_id] |= _OP_ENTRIES
         self.entry_programs[command_id] = self.known_entry_programs[program]
 
-    def append_by_entry(self, command_id: int, appendings: Sequence["Appending | None"]) -> None:
+    def append_by_entry(self, command_id: int, appendings: Sequence[Appending | None]) -> None:
         """Append what the owner of the only key has in its place (0: no owner), as ``append`` does; None: nothing.
 
         The command must have a program of ``check_entries``, which finds the owner. Without exactly one key it is
@@ -232,12 +200,10 @@ class Plan:
         self.operations[command_id] |= _OP_APPEND_BY_ENTRY
         self.entry_appendings[command_id] = list(appendings)
 
-    def append(
-        self, command_id: int, argc: int, added: int, suffixes: Sequence[bytes], satisfied_by: Sequence[bytes]
-    ) -> None:
-        """Append a suffix to ``argc`` arguments; more pass where the next is in ``satisfied_by``, else are judged."""
+    def append(self, command_id: int, appending: Appending) -> None:
+        """Append what a request lacks; what neither lacks it nor says it itself is judged."""
         self.operations[command_id] |= _OP_APPEND
-        self.appendings[command_id] = Appending(argc, added, suffixes, satisfied_by)
+        self.appendings[command_id] = appending
 
     def swap_name(self, command_id: int, name: bytes) -> None:
         """Send the same arguments under another name; without any, the command goes on to Redis's error about it."""
@@ -322,16 +288,13 @@ class Plan:
         appending = appendings[program.owner + 1]
         return _PASS if appending is None else self._append(appending, request, data)
 
-    def _append(self, appending: "Appending | None", request: Request, data: bytes) -> int:
+    def _append(self, appending: Appending | None, request: Request, data: bytes) -> int:
         assert appending is not None
-        argc = appending.argc
-        if request.argc == argc:
+        if request.argc == appending.argc:
             self.suffix = appending.next_suffix()
             self.header = appending.header
             return _APPEND
-        if request.argc > argc and appending.satisfied(data, request.starts[argc], request.ends[argc]):
-            return _PASS
-        return _JUDGE
+        return _PASS if appending.settled(request, data) else _JUDGE
 
     def count(self, request: Request, data: bytes, keys: KeyFinder, found: int, counters: Counters) -> None:
         """Count the ``found`` keys that ``keys`` holds."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from proxy.commands.table import Spec
+from proxy.hotpath.appending import Appending, StatedNumber
 from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.plan import Appending, Plan
+from proxy.hotpath.plan import Plan
 from proxy.schema.entries import Owner, Schema
 
 UNLIMITED = 2**31 - 1
@@ -118,16 +119,39 @@ Programs: TypeAlias = dict[NameCheck | EntryCheck, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """Arguments added to a command of exactly `argc` arguments; `suffixes` are encoded, and taken in turn.
+class Stated:
+    """A request of `argc` arguments that states a number from `least` to `most` in argument `number_at`.
 
-    A longer command passes unchanged if its argument `argc` is one of `satisfied_by`, in any letter case.
+    `word` must stand before it, in argument `word_at` and in any letter case; with `word_at` 0 none has to.
     """
 
     argc: int
-    added: int
-    suffixes: Sequence[bytes]
-    satisfied_by: Sequence[bytes]
+    number_at: int
+    least: int
+    most: int
+    word: bytes = b""
+    word_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Arguments added to a command of exactly `argc` arguments; `suffixes` are encoded, and taken in turn.
+
+    A longer command passes unchanged if its argument `argc` is one of `satisfied_by`, in any letter case. So does a
+    command that states a number as one of `stated` has it. Without `suffixes` nothing is added, and what states no
+    such number is judged.
+    """
+
+    argc: int = 0
+    added: int = 0
+    suffixes: Sequence[bytes] = ()
+    satisfied_by: Sequence[bytes] = ()
+    stated: Sequence[Stated] = ()
+
+    @property
+    def adds(self) -> bool:
+        """Whether there is anything to add."""
+        return bool(self.suffixes)
 
 
 class Lowering:
@@ -185,7 +209,7 @@ class Lowering:
 
     def refuse(self, error: bytes) -> None:
         """Answer every such command with this error, which depends on nothing but the command's name."""
-        if not self.enforced or self._checked() or self._changed():
+        if not self.enforced or self._checked() or self._takes_part():
             self._judged = True
         else:
             self._error = error
@@ -221,14 +245,16 @@ class Lowering:
 
         None adds nothing. A rule that is not enforced has the command judged where there was something to add.
         """
+        adding = tuple(append is not None and append.adds for append in appends)
         self.check_entries(check)
-        if not self.enforced:
-            adding = tuple(0 if append is not None else UNLIMITED for append in appends)
-            self.check_entries(EntryCheck(check.automaton, check.reads, adding, check.arguments))
-        elif self._changed():
+        if self._takes_part():
             self._judged = True
-        else:
+        elif self.enforced:
             self._appends = tuple(appends)
+        else:
+            bytes_passing = tuple(0 if adds else UNLIMITED for adds in adding)
+            self.check_entries(EntryCheck(check.automaton, check.reads, bytes_passing, check.arguments))
+            self._appends = tuple(None if adds else each for adds, each in zip(adding, appends, strict=True))
 
     def spend(self) -> None:
         """Judge the command if the client's purse for this rule cannot pay for it, else pay."""
@@ -236,14 +262,14 @@ class Lowering:
 
     def append(self, append: Append) -> None:
         """Add arguments at its end."""
-        if not self.enforced or self._changed():
+        if (append.adds and not self.enforced) or self._takes_part():
             self._judged = True
         else:
             self._append = append
 
     def swap(self, target: Spec) -> None:
         """Run it under another command's name."""
-        if not self.enforced or self._changed():
+        if not self.enforced or self._takes_part():
             self._judged = True
         else:
             self._swap = self.spec = target
@@ -253,7 +279,12 @@ class Lowering:
         return limited or bool(self._purses) or self._names is not None or self._entries is not None
 
     def _changed(self) -> bool:
-        return self._append is not None or self._swap is not None or any(self._appends)
+        adding = (each for each in (self._append, *self._appends) if each is not None and each.adds)
+        return self._swap is not None or any(adding)
+
+    def _takes_part(self) -> bool:
+        """Whether a rule has had its say in how the command goes out: there is one place for that in a plan."""
+        return self._swap is not None or self._append is not None or any(self._appends)
 
     def apply(self, command_id: int, plan: Plan, programs: Programs) -> None:
         """Write the operations into the plan. `programs` holds the checks that are in it already."""
@@ -277,11 +308,14 @@ class Lowering:
         if self._purses:
             plan.spend(command_id, bytes(self._purses))
         if self._append is not None:
-            append = self._append
-            plan.append(command_id, append.argc, append.added, append.suffixes, append.satisfied_by)
+            plan.append(command_id, _appending(self._append))
         if self._swap is not None:
             plan.swap_name(command_id, self._swap.name.encode())
 
 
 def _appending(append: Append) -> Appending:
-    return Appending(append.argc, append.added, append.suffixes, append.satisfied_by)
+    stated = [
+        StatedNumber(each.argc, each.word, each.word_at, each.number_at, each.least, each.most)
+        for each in append.stated
+    ]
+    return Appending(append.argc, append.added, append.suffixes, append.satisfied_by, stated)

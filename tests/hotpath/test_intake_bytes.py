@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.table import STANDARD
+from proxy.hotpath.appending import Appending
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.plan import READS, WRITES, Plan
 from proxy.wire.request import Request
@@ -22,7 +23,7 @@ DENIED = b"-DENIED keyrail/rule: no\r\n"
 
 def rewriting() -> Plan:
     plan = Plan(len(STANDARD.specs))
-    plan.append(command_id("SET"), 3, 2, [ANY_TTL], [b"EX", b"KEEPTTL"])
+    plan.append(command_id("SET"), Appending(3, 2, [ANY_TTL], [b"EX", b"KEEPTTL"]))
     plan.swap_name(command_id("DEL"), b"UNLINK")
     plan.judge_always(command_id("INCR"))
     plan.refuse(command_id("KEYS"), DENIED)

@@ -6,10 +6,11 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
+from proxy.hotpath.appending import StatedNumber
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.entries import EntryProgram
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, SWAP, Plan
-from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering
+from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering, Stated
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request
@@ -115,3 +116,71 @@ def test_a_command_is_changed_once_and_checked_before() -> None:
 def test_every_entry_has_its_place() -> None:
     with pytest.raises(ValueError, match="its place"):
         EntryProgram(SCHEMA.automaton, [0], [0], [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("SET k v", APPEND),
+        ("SET k v EX 10", PASS),
+        ("SET k v ex 99", PASS),
+        ("SET k v PX 10000", PASS),
+        ("SET k v KEEPTTL", PASS),
+        ("SET k v EX 9", JUDGE),
+        ("SET k v EX 100", JUDGE),
+        ("SET k v PX 99", JUDGE),
+        ("SET k v EX 010", JUDGE),
+        ("SET k v EX +10", JUDGE),
+        ("SET k v EX 1x", JUDGE),
+        ("SET k v EX 1000000000000000", JUDGE),
+        ("SET k v EX 10 NX", JUDGE),
+        ("SET k v NX EX 10", JUDGE),
+        ("SET k v EX", JUDGE),
+    ],
+)
+def test_a_number_within_bounds_spares_the_addition(text: str, outcome: int) -> None:
+    stated = (Stated(5, 4, 10, 99, b"EX", 3), Stated(5, 4, 10_000, 99_000, b"px", 3))
+    each = Append(3, 2, [b"x"], (b"KEEPTTL",), stated)
+    for lowered in (
+        Lowered("SET", lambda lowering: lowering.append(each)),
+        Lowered("SET", lambda lowering: lowering.append_by_entry(CHECK, (each, None, None))),
+    ):
+        assert lowered.decide(text) == outcome
+
+
+def test_where_nothing_is_added_a_number_can_still_be_held_to_bounds() -> None:
+    bounds = Append(stated=(Stated(4, 2, 10, 99),))
+    for enforced in (True, False):
+        plain = Lowered("SETEX", lambda lowering: lowering.append(bounds), enforced=enforced)
+        assert plain.lowering.does is None
+        assert [plain.decide(f"SETEX k {seconds} v") for seconds in (9, 10, 99, 100)] == [JUDGE, PASS, PASS, JUDGE]
+        assert plain.decide("SETEX k 10") == JUDGE
+        owned = Lowered("SETEX", lambda each: each.append_by_entry(CHECK, (None, bounds, None)), enforced=enforced)
+        assert [owned.decide(f"SETEX {key} 9 v") for key in ("a:1", "b:1", "c:1")] == [JUDGE, PASS, PASS]
+        assert owned.decide("SETEX a:1 10 v") == PASS
+
+
+def test_one_rule_has_its_say_in_how_a_command_goes_out() -> None:
+    bounds = Append(stated=(Stated(2, 1, 1, 9),))
+
+    def swap_behind(lowering: Lowering) -> None:
+        lowering.append(bounds)
+        lowering.swap(spec("UNLINK"))
+
+    def refuse_behind(lowering: Lowering) -> None:
+        lowering.append(bounds)
+        lowering.refuse(b"-NO\r\n")
+
+    def append_twice(lowering: Lowering) -> None:
+        lowering.append(bounds)
+        lowering.append_by_entry(CHECK, (bounds, None, None))
+
+    for lower in (swap_behind, refuse_behind, append_twice):
+        assert Lowered("DEL", lower).decide("DEL 5") == JUDGE
+    assert Lowered("DEL", lambda lowering: lowering.append(bounds)).decide("DEL 5") == PASS
+
+
+def test_a_number_stands_in_the_request() -> None:
+    for word_at, number_at in ((0, 0), (0, 3), (3, 1)):
+        with pytest.raises(ValueError, match="asked of it"):
+            StatedNumber(3, b"", word_at, number_at, 1, 2)

@@ -1,0 +1,38 @@
+cimport cython
+
+from proxy.wire.request cimport Request
+
+
+cdef Py_ssize_t _MOST_DIGITS
+
+
+@cython.final
+cdef class StatedNumber:
+    cdef readonly Py_ssize_t argc
+    cdef readonly bytes word
+    cdef readonly Py_ssize_t word_at
+    cdef readonly Py_ssize_t number_at
+    cdef readonly long long least
+    cdef readonly long long most
+
+    @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t, value=cython.longlong)
+    cpdef bint passes(self, Request request, const unsigned char *data) except -1
+
+
+@cython.final
+cdef class Appending:
+    cdef readonly Py_ssize_t argc
+    cdef readonly list suffixes
+    cdef readonly list satisfied_by
+    cdef readonly list stated
+    cdef readonly Py_ssize_t turn
+    cdef readonly bytes header
+
+    cpdef bytes next_suffix(self)
+    @cython.locals(argc=cython.Py_ssize_t, word=bytes, stated=StatedNumber)
+    cpdef bint settled(self, Request request, const unsigned char *data) except -1
+
+
+cpdef bint is_word(const unsigned char *p, Py_ssize_t start, Py_ssize_t end, bytes word) except -1
+@cython.locals(i=cython.Py_ssize_t)
+cdef bint _same(const unsigned char *p, Py_ssize_t start, const unsigned char *word, Py_ssize_t size) except -1

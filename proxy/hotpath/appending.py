@@ -1,0 +1,100 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
+"""What a command has to say, and is given if it does not: a lifetime, in most cases.
+
+A request of exactly so many arguments lacks it, and gets it put behind. A longer one passes if it says so itself: by a
+word that settles the matter (``KEEPTTL``), or by a number within bounds (``EX 300``). Anything else is judged.
+"""
+
+from collections.abc import Sequence
+
+from proxy.wire.request import Request
+
+_MOST_DIGITS = 15
+
+
+class StatedNumber:
+    """A request of ``argc`` arguments that states a number: argument ``number_at``, behind the word ``word_at``.
+
+    It passes if the number is from ``least`` to ``most``. Without a word (SETEX has none) ``word_at`` is 0.
+    """
+
+    def __init__(self, argc: int, word: bytes, word_at: int, number_at: int, least: int, most: int) -> None:
+        if not 0 <= word_at < argc or not 0 < number_at < argc:
+            raise ValueError("a request has the arguments that are asked of it")
+        self.argc = argc
+        self.word = word.upper()
+        self.word_at = word_at
+        self.number_at = number_at
+        self.least = least
+        self.most = most
+
+    def passes(self, request: Request, data: bytes) -> bool:
+        """Whether the request states such a number; one that Redis may read in another way is none."""
+        if request.argc != self.argc:
+            return False
+        if self.word_at and not is_word(data, request.starts[self.word_at], request.ends[self.word_at], self.word):
+            return False
+        i = request.starts[self.number_at]
+        end = request.ends[self.number_at]
+        if i == end or end - i > _MOST_DIGITS or data[i] == 0x30:
+            return False
+        value = 0
+        while i < end:
+            if data[i] < 0x30 or data[i] > 0x39:
+                return False
+            value = value * 10 + data[i] - 0x30
+            i += 1
+        return self.least <= value <= self.most
+
+
+class Appending:
+    """Arguments to put behind a command that has exactly ``argc`` of its own; 0 if there is nothing to put there."""
+
+    def __init__(
+        self,
+        argc: int,
+        added: int,
+        suffixes: Sequence[bytes],
+        satisfied_by: Sequence[bytes],
+        stated: Sequence[StatedNumber] = (),
+    ) -> None:
+        self.argc = argc
+        self.suffixes = list(suffixes)
+        self.satisfied_by = [word.upper() for word in satisfied_by]
+        self.stated = list(stated)
+        self.turn = 0
+        self.header = b"*%d\r\n" % (argc + added)
+
+    def next_suffix(self) -> bytes:
+        """The suffixes in turn: the jitter was drawn when the plan was made."""
+        self.turn += 1
+        if self.turn >= len(self.suffixes):
+            self.turn = 0
+        return self.suffixes[self.turn]
+
+    def settled(self, request: Request, data: bytes) -> bool:
+        """Whether the request says itself what would be put behind it."""
+        argc = self.argc
+        if request.argc > argc > 0:
+            for word in self.satisfied_by:
+                if is_word(data, request.starts[argc], request.ends[argc], word):
+                    return True
+        for stated in self.stated:
+            if stated.passes(request, data):
+                return True
+        return False
+
+
+def is_word(p: bytes, start: int, end: int, word: bytes) -> bool:
+    """Whether the argument is the word, which is in capitals, in any letter case."""
+    return len(word) == end - start and _same(p, start, word, len(word))
+
+
+def _same(p: bytes, start: int, word: bytes, size: int) -> bool:
+    i = 0
+    while i < size:
+        if (p[start + i] & 0xDF) != word[i]:
+            return False
+        i += 1
+    return True
