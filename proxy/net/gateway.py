@@ -91,6 +91,7 @@ class Gateway:
         self.pooling = self.settings.pooling
         self.query_limit = self.settings.client_query_limit
         self.regime = self._policies.regime
+        self.rehearsal = self._policies.rehearsal
         self.report = self._verdicts.report
         self.looks = self._verdicts.looks
         self.witness = self._verdicts.witness

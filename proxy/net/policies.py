@@ -19,7 +19,7 @@ from proxy.net.knowledge import NAMES, Knowledge
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import compile_policy, needs_of
+from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
 from proxy.policy.model import Policy
 from proxy.rules.memory import Memory
 from proxy.session.gate import PoolKey, Regime
@@ -54,6 +54,7 @@ class Policies:
         self._prepared: tuple[Policy, int] | None = None
         self._request = Request()
         self._regimes: dict[tuple[frozenset[str], App | None], Regime] = {}
+        self._rehearsals: dict[tuple[frozenset[str], App | None], CompiledPolicy] = {}
         self._former: list[tuple[Regime, ...]] = []
 
     def prepare(self, policy: Policy, generation: int) -> None:
@@ -94,6 +95,7 @@ class Policies:
         """Let all clients adopt what is in force now; those inside MULTI finish under what they began with."""
         self._former = [*self._former, tuple(self._regimes.values())][-_FORMER_KEPT:]
         self._regimes = {}
+        self._rehearsals.clear()
         for client in list(self._clients):
             client.adopt()
 
@@ -113,6 +115,16 @@ class Policies:
             terms = Terms(policy.plan, table.lookup, table.keys, self._counters, self._request, pooled, pinned)
             regime = self._regimes[able, app] = Regime(terms, policy, table, self.generation)
         return regime
+
+    def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
+        """The same policy once more, to try commands on: it knows nothing of what clients do, and spends nothing."""
+        able = self._known.able.get(key.user, frozenset())
+        app = identify(self._policy.apps, caller)
+        found = self._rehearsals.get((able, app))
+        if found is None:
+            found = compile_policy(self._policy, self._known.table(), able, app=app, paused=self._paused)
+            self._rehearsals[able, app] = found
+        return found
 
     # Learning
 

@@ -65,6 +65,9 @@ class Gate(Protocol):
     def regime(self, key: PoolKey, caller: Caller) -> Regime:
         """The policy in force for a client of this pool."""
 
+    def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
+        """The policy in force for a client of this pool, to try commands on: nothing comes of it."""
+
     def limits(self, authenticated: bool) -> Limits:
         """What a client may announce; a stranger less, where the engine asks for a password."""
 

@@ -1,7 +1,8 @@
 """KEYRAIL …: questions to the proxy itself, answered here in their place among the replies.
 
-What spans workers comes from the supervisor, and says how old it is. Inside MULTI they are refused (EXEC's array is
-Redis's own), before a login they are not answered, and a policy can refuse them like any other command.
+EXPLAIN judges a command as it would be judged now, but for limits: it sees them with nothing used up, and uses up
+nothing. What spans workers comes from the supervisor, and says how old it is. Inside MULTI they are refused (EXEC's
+array is Redis's own), before a login they are not answered, and a policy can refuse them like any other command.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from proxy.commands.own import CONTAINER
 from proxy.commands.table import Spec, State
 from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.policy.explain import explain
 from proxy.rules.rule import takes
 from proxy.session.item import Item
 from proxy.wire.encode import encode_error, encode_lines, encode_value
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 _HELP = (
     f"{CONTAINER} <subcommand> [<arg> ...]. Subcommands are:",
+    "EXPLAIN <command> [<arg> ...]",
+    "    What the policy would do with a command of yours, rule by rule, and why. Nothing is sent to Redis.",
     "INFO",
     "    What this Keyrail is, and how it does.",
     "POLICY",
@@ -66,6 +70,11 @@ def _subscribed(session: "Session") -> bool:
 
 def _tell(session: "Session", spec: Spec, arguments: list[bytes]) -> int:
     subject = spec.name.partition("|")[2]
+    if subject == "EXPLAIN":
+        compiled = session.gate.rehearsal(session.key, session.caller())
+        explained = str(explain(compiled, arguments, session.context())).split("\n")
+        session.answer(encode_value(explained, session.key.protocol))
+        return TAKEN
     if subject == "HELP" or len(arguments) > 1:
         session.answer(_wrong_number(spec) if arguments else encode_lines(_HELP))
         return TAKEN

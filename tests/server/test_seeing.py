@@ -180,6 +180,8 @@ def test_in_band(upstream: str, tmp_path: Path, pooling: str, protocol: int) -> 
             assert (info["workers"], info["policy_generation"], info["ready"]) == (2, 1, 1)
             with pytest.raises(redis.ResponseError, match="DENIED keyrail/closed"):
                 client.execute_command("KEYRAIL", "POLICY")
+            explained = client.execute_command("KEYRAIL", "EXPLAIN", "DEL", "a")
+            assert any("lazy" in line and "rewrites it to UNLINK a" in line for line in explained)
             with pytest.raises(redis.ResponseError, match="unknown subcommand 'NONE'"):
                 client.execute_command("KEYRAIL", "NONE")
             pipeline = client.pipeline()

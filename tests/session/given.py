@@ -156,6 +156,9 @@ class Route(Gate):
     def regime(self, key: PoolKey, caller: Caller) -> Regime:
         return self._regime
 
+    def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
+        return self._regime.policy
+
     def limits(self, authenticated: bool) -> Limits:
         return Limits(1 << 31, 1 << 29, LARGE, True)
 

@@ -87,6 +87,24 @@ def test_mistakes_get_redis_own_words(words: list[str], error: bytes) -> None:
     assert route.all_upstreams() == []
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_explain(protocol: int) -> None:
+    rules = "rules:\n  walks: {refuse: [KEYS]}\n  lazy: {replace: {DEL: UNLINK}}\n"
+    route = route_with(f"defaults: {{mode: enforce}}\n{rules}")
+    client = Client(route, HOME._replace(protocol=protocol))
+    client.say("KEYRAIL", "EXPLAIN", "DEL", "a\r\nb")
+    heard = client.heard()
+    assert heard.startswith(b"*6\r\n")
+    assert b"rewrites it to UNLINK" in heard
+    assert b"a\r\nb" not in heard
+    client.say("KEYRAIL", "EXPLAIN", "KEYS", "*")
+    assert b"to the client: -DENIED keyrail/walks" in client.heard()
+    client.say("KEYRAIL", "EXPLAIN")
+    assert client.heard() == b"-ERR wrong number of arguments for 'keyrail|explain' command\r\n"
+    assert route.all_upstreams() == []
+    assert not route.hits, "nothing is counted"
+
+
 def test_before_a_login_nothing_is_told() -> None:
     route = Route()
     route.strangers = True
