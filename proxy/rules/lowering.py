@@ -7,7 +7,7 @@ enforced; in any other mode the command is judged, to be counted.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from proxy.commands.table import Spec
@@ -86,6 +86,7 @@ class EntryCheck:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     arguments: tuple[int, ...]
+    _combinations: dict["EntryCheck", "EntryCheck"] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def judging(
@@ -101,13 +102,15 @@ class EntryCheck:
         )
 
     def combined(self, other: "EntryCheck") -> "EntryCheck":
-        """A check that passes only what both pass."""
-        return EntryCheck(
-            self.automaton,
-            tuple(map(min, self.reads, other.reads)),
-            tuple(map(min, self.writes, other.writes)),
-            tuple(map(min, self.arguments, other.arguments)),
-        )
+        """A check that passes only what both pass. Many commands ask for the same two, so it is remembered."""
+        if other not in self._combinations:
+            self._combinations[other] = EntryCheck(
+                self.automaton,
+                tuple(map(min, self.reads, other.reads)),
+                tuple(map(min, self.writes, other.writes)),
+                tuple(map(min, self.arguments, other.arguments)),
+            )
+        return self._combinations[other]
 
     def add_to(self, plan: Plan) -> int:
         """Add it to the plan, and return the number that it has there."""
