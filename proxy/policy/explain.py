@@ -2,6 +2,7 @@
 
     SET user:1 x, of app checkout
 
+    argument 1        checkout.yaml:3   is a key of checkout/user, user:{id:int}
     no-flush          platform.yaml:8   not about SET
     printable-names   platform.yaml:15  passes it
     lifetimes         platform.yaml:18  rewrites it to SET user:1 x EX 300  [enforce: rollout, platform.yaml:23]
@@ -20,9 +21,11 @@ from proxy.policy.precedence import voice
 from proxy.rules.context import Context
 from proxy.rules.order import ORDER
 from proxy.rules.verdict import Answer, End, Follow, Pass, Procedure, Refuse, Rewrite, Verdict
+from proxy.schema.entries import NO_SCHEMA, Schema
 from proxy.wire.encode import encode_command
 
 _LONGEST_SHOWN = 200
+_MOST_KEYS = 5
 _VERBS = ("refuse", "rewrite", "answer", "ask", "send")
 
 
@@ -38,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All rules in the order in which they are asked, and what comes of it."""
+    """The owners of the keys, all rules in the order in which they are asked, and what comes of it."""
 
     command: str
     app: str
@@ -75,7 +78,23 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
             lines.append(Line(rule.name, str(rule.where), *said[rule.name]))
         else:
             lines.append(Line(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
-    return Explanation(shown_command(argv), compiled.app, tuple(lines), _outcome(decision.verdict, argv))
+    owned = _owners(compiled.policy.schema, command)
+    return Explanation(shown_command(argv), compiled.app, (*owned, *lines), _outcome(decision.verdict, argv))
+
+
+def _owners(schema: Schema, command: Command) -> list[Line]:
+    """Whose the keys are; of a command with many keys, the first few."""
+    if schema is NO_SCHEMA:
+        return []
+    found = list(zip(command.keys, schema.owners_of(command.keys), strict=True))
+    lines = [
+        Line(f"argument {key.index}", "", "is a key of no entry of the schema")
+        if owner is None
+        else Line(f"argument {key.index}", owner.place, f"is a key of {owner.title}, {owner.pattern.text}")
+        for key, owner in found[:_MOST_KEYS]
+    ]
+    left = len(found) - len(lines)
+    return [*lines, Line("", "", f"and {left} more keys")] if left else lines
 
 
 def _unasked(

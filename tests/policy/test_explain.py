@@ -148,3 +148,18 @@ def test_check_and_explain_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     assert main(["explain", "--policy", str(good), "--app", "x", "--", "KEYS", "*"]) == 2
     assert main(["explain", "--policy", str(broken), "--", "KEYS", "*"]) == 2
     assert capsys.readouterr().err.splitlines()[0].startswith("keyrail: --app x: expected an app of ")
+
+
+def test_whose_the_keys_are_is_told_first() -> None:
+    loaded = policy("""
+        schema: {cart: {key: "cart:{user:int}", type: hash}}
+        rules: {known: {names: {in_schema: true}}}
+        """)
+    text = str(explain(compile_policy(loaded, STANDARD), b"MGET cart:1 x".split(), context()))
+    owners = [" ".join(line.replace(loaded.source, "p.yaml").split()) for line in text.splitlines()[2:4]]
+    assert owners == [
+        "argument 1 p.yaml:3 is a key of cart, cart:{user:int}",
+        "argument 2 is a key of no entry of the schema",
+    ]
+    many = str(explain(compile_policy(loaded, STANDARD), b"MGET 1 2 3 4 5 6 7".split(), context()))
+    assert many.splitlines()[7].strip() == "and 2 more keys"
