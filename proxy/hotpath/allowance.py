@@ -17,17 +17,19 @@ class Allowance:
 
 
 class Purse:
-    """One command costs one token of ``commands``, and of ``volume`` as many as the request is long."""
+    """One command costs one token of ``commands``, one of ``places``, and as many of ``volume`` as it has bytes."""
 
-    def __init__(self, commands: Allowance, volume: Allowance) -> None:
+    def __init__(self, commands: Allowance, volume: Allowance, places: Allowance) -> None:
         self.commands = commands
         self.volume = volume
+        self.places = places
 
     def affords(self, size: int) -> bool:
         """Whether a command of ``size`` bytes can be paid for."""
-        return self.commands.left > 0 and self.volume.left >= size
+        return self.commands.left > 0 and self.places.left > 0 and self.volume.left >= size
 
     def spend(self, size: int) -> None:
         """Pay for a command of ``size`` bytes."""
         self.commands.left -= 1
+        self.places.left -= 1
         self.volume.left -= size

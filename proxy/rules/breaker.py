@@ -71,7 +71,7 @@ class Circuit:
         self.until = 0.0
         self._settings = settings
         self._commands = Allowance(UNLIMITED)
-        self.purse = Purse(self._commands, Allowance(UNLIMITED))
+        self.purse = Purse(self._commands, Allowance(UNLIMITED), Allowance(UNLIMITED))
         self._failing_since: float | None = None
         self._since = 0.0
         self._observed: deque[tuple[float, float]] = deque()

@@ -1,12 +1,13 @@
-"""How much each application, user, address or client name may ask for: commands and bytes by time, and connections.
+"""How much each application, user, address or client name may ask for: by time, at once, and on how many connections.
 
-    limits: {per: app, rate: 5000/s, bytes: 10MB/s, connections: 200}
+    limits: {per: app, rate: 5000/s, bytes: 10MB/s, concurrency: 50, connections: 200}
     limits: {keys: "product:*", rate: 2000/s}
 
 A command is paid for when everything that is pure has let it pass. What it costs is one token of the rate, and its own
-size in bytes: what its reply will weigh is not known beforehand. Some commands are free, for without them a client
-could not introduce itself, stay alive, or leave a state that it is in: those about the connection or a transaction,
-and the UNSUBSCRIBE family.
+size in bytes: what its reply will weigh is not known beforehand. ``concurrency`` is how many replies the subject's
+clients may be owed. Some commands are free, for without them a client could not introduce itself, stay alive, or leave
+a state that it is in: those about the connection or a transaction, those that libraries send while they connect, the
+UNSUBSCRIBE family, and Keyrail's own.
 
 A client beyond the limit of ``connections`` is refused its next command and closed, as Redis does at ``maxclients``.
 Who a client is by user or name is known only once it has said so; until then the commands that say it still pass.
@@ -22,7 +23,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
-from proxy.rules.meter import Account, Meter, Rate
+from proxy.rules.meter import Meter, Quota, Rate, Shortage
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.standing import Presence, is_free
 from proxy.rules.verdict import PASS, Refuse, Verdict, refusal
@@ -54,9 +55,15 @@ class LimitsSettings:
     per: Per = Per.ALL
     rate: Rate | None = None
     bytes: Rate | None = None
+    concurrency: int | None = None
     connections: int | None = None
     commands: tuple[str, ...] = ()
     keys: str | None = None
+
+    @property
+    def quota(self) -> Quota:
+        """What each subject may have."""
+        return Quota(self.rate, self.bytes, self.concurrency)
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Limits":
         """The rule itself."""
@@ -74,9 +81,9 @@ class Limits:
         self._wording = wording
         self._connections = settings.connections
         self._meter = binding.memory.of(
-            name, settings, lambda: Meter(settings.rate, settings.bytes, binding.memory.workers)
+            name, settings, lambda: Meter(settings.quota, binding.memory.workers)
         )
-        self._metered = settings.rate is not None or settings.bytes is not None
+        self._metered = settings.quota != Quota()
         found = (binding.table.find(command) for command in settings.commands)
         self._listed = frozenset(spec.id for spec in found if spec is not None)
         self._keys = None if settings.keys is None else _glob(settings.keys.encode())
@@ -104,8 +111,8 @@ class Limits:
             return PASS
         size = encoded_size(command.argv) + command.streamed_length
         account = self._meter.account(self._subject(context), context.now)
-        wait = account.take(size, context.now)
-        return PASS if wait == 0.0 else self._too_much(account, wait)
+        shortage = account.take(size, context.now)
+        return PASS if shortage is None else self._too_much(shortage)
 
     def _names_counted_key(self, command: Command) -> bool:
         return self._keys is None or any(self._keys.fullmatch(key.name) for key in command.keys)
@@ -123,14 +130,17 @@ class Limits:
             case Per.CLIENT_NAME:
                 return context.client_name
 
-    def _too_much(self, account: Account, wait: float) -> Refuse:
-        rate, unit = self._settings.rate, "commands"
-        if rate is None or (account.commands is not None and account.commands.left > 0):
-            rate, unit = self._settings.bytes, "bytes"
-        assert rate is not None
-        why = f"more than {rate.tokens} {unit}/{_UNIT[rate.seconds]} {self._whose()}"
+    def _too_much(self, shortage: Shortage) -> Refuse:
+        if shortage.of == "places":
+            allowed = f"{self._settings.concurrency} commands under way"
+        else:
+            rate = self._settings.rate if shortage.of == "commands" else self._settings.bytes
+            assert rate is not None, "what has no limit is never short"
+            allowed = f"{rate.tokens} {shortage.of}/{_UNIT[rate.seconds]}"
+        why = f"more than {allowed} {self._whose()}"
         instead = f"{self._wording.instead}; " if self._wording.instead else ""
-        return refusal(self.name, self._because(why), f"{instead}retry after {max(1, round(wait * 1000))} ms")
+        wait = max(1, round(shortage.seconds * 1000))
+        return refusal(self.name, self._because(why), f"{instead}retry after {wait} ms")
 
     def _too_many_clients(self) -> Refuse:
         why = f"more than {self._connections} connections {self._whose()}"

@@ -6,6 +6,10 @@ the time that has passed, only when somebody asks it for what it does not have. 
 so a subject that has been silent for long enough is forgotten without being forgiven anything. Only so many subjects
 are kept; the others share one account.
 
+How many commands are on their way to Redis is not counted one by one either: a client knows how many replies it is
+owed. Places are given out until none is left, and only then the debts of the subject's clients are added up to see how
+many have come free. They are never more than the limit.
+
 Several workers share a limit by leases: each tells how much of the limit it could have used lately, the supervisor
 deals out shares of the whole (``deal``), and a worker's buckets hold and gain only its share. A subject that no lease
 is about, and every subject when leases stop coming, gets an equal part. So the sum is the limit, but for the time that
@@ -13,10 +17,12 @@ a lease takes, and for buckets so small that a part of one is less than one toke
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
+from proxy.hotpath.ledger import Creditor
 
 _MOST_SUBJECTS = 10_000
 _MOST_LEASED = 1_000
@@ -24,6 +30,9 @@ _OTHERS = "(others)"
 _LEAST_WANT = 0.02
 """What a worker is thought to want at least, so that its first command of a subject finds a token."""
 _NEGLIGIBLE = 0.001
+_RECOUNT = 0.001
+"""Seconds for which it is believed that no place is free."""
+_UNLIMITED = Allowance(UNLIMITED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,23 @@ class Rate:
     tokens: int
     seconds: int
     burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What each subject of a limit may have; None is no limit. `concurrency` is how many commands may be under way."""
+
+    commands: Rate | None = None
+    volume: Rate | None = None
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What is missing for a command, and for about how many seconds."""
+
+    of: Literal["commands", "bytes", "places"]
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,57 +143,103 @@ class Bucket(Allowance):
         return self._want
 
 
+class Places(Allowance):
+    """Commands that may be under way at once, from all members together."""
+
+    def __init__(self, most: int, share: float) -> None:
+        super().__init__(0)
+        self._whole = most
+        self._full = -math.inf
+        self._missed = 0
+        self.lease(share)
+
+    def lease(self, share: float) -> None:
+        """From now on give out this share of the places; those that are free are counted when they are asked for."""
+        self._most = max(1, round(self._whole * share))
+        self.left = 0
+
+    def free(self, members: Collection[Creditor], now: float) -> bool:
+        """Whether there is a place. Just after there was none nobody counts again: that takes longer than to refuse."""
+        if self.left <= 0 and not 0.0 <= now - self._full < _RECOUNT:
+            self.left = self._most - sum(member.owed for member in members)
+            if self.left <= 0:
+                self._full = now
+        self._missed += self.left <= 0
+        return self.left > 0
+
+    def want(self, members: Collection[Creditor]) -> float:
+        """The part of all places that is in use, or could have been since it was asked last."""
+        wanted = self._missed + sum(member.owed for member in members)
+        self._missed = 0
+        return wanted / self._whole
+
+
 class Account:
-    """What one subject has left, and its clients. `bytes_` may be without a limit, and so may `commands`."""
+    """What one subject has left, and its `members`: the clients that count."""
 
-    def __init__(self, commands: Rate | None, bytes_: Rate | None, share: float, now: float) -> None:
-        self.commands = None if commands is None else Bucket(commands, share, now)
-        self.bytes = None if bytes_ is None else Bucket(bytes_, share, now)
-        self.purse = Purse(
-            Allowance(UNLIMITED) if self.commands is None else self.commands,
-            Allowance(UNLIMITED) if self.bytes is None else self.bytes,
-        )
-        self.clients = 0
+    def __init__(self, quota: Quota, share: float, now: float) -> None:
+        self.members: set[Creditor] = set()
         self.elsewhere = 0
-        self._buckets = [bucket for bucket in (self.commands, self.bytes) if bucket is not None]
+        self._commands = None if quota.commands is None else Bucket(quota.commands, share, now)
+        self._volume = None if quota.volume is None else Bucket(quota.volume, share, now)
+        self._places = None if quota.concurrency is None else Places(quota.concurrency, share)
+        self.purse = Purse(self._commands or _UNLIMITED, self._volume or _UNLIMITED, self._places or _UNLIMITED)
+        self._buckets = [bucket for bucket in (self._commands, self._volume) if bucket is not None]
 
-    def take(self, size: int, now: float) -> float:
-        """Pay for a command of `size` bytes and return 0.0; or the seconds until it can be paid for."""
-        wait = 0.0
-        for bucket, cost in ((self.commands, 1), (self.bytes, size)):
-            if bucket is not None and bucket.left < cost:
+    @property
+    def clients(self) -> int:
+        """How many clients count here."""
+        return len(self.members)
+
+    def take(self, size: int, now: float) -> Shortage | None:
+        """Pay for a command of `size` bytes, or say what is missing."""
+        shortage: Shortage | None = None
+        for bucket, of, cost in self._costs(size):
+            if bucket.left < cost:
                 bucket.fill(now)
-                wait = max(wait, bucket.wait(cost))
-        if wait > 0.0:
-            for bucket, cost in ((self.commands, 1), (self.bytes, size)):
-                if bucket is not None:
-                    bucket.miss(cost)
-            return wait
-        self.purse.spend(size)
-        return 0.0
+                wait = bucket.wait(cost)
+                if wait > (0.0 if shortage is None else shortage.seconds):
+                    shortage = Shortage(of, wait)
+        if shortage is None and self._places is not None and not self._places.free(self.members, now):
+            return Shortage("places", _RECOUNT)
+        if shortage is None:
+            self.purse.spend(size)
+        else:
+            for bucket, _, cost in self._costs(size):
+                bucket.miss(cost)
+        return shortage
+
+    def _costs(self, size: int) -> Iterator[tuple[Bucket, Literal["commands", "bytes"], int]]:
+        if self._commands is not None:
+            yield self._commands, "commands", 1
+        if self._volume is not None:
+            yield self._volume, "bytes", size
 
     def lease(self, lease: Lease, now: float) -> None:
         """Take over a share of the limit."""
         self.elsewhere = lease.elsewhere
         for bucket in self._buckets:
             bucket.lease(lease.share, now)
+        if self._places is not None:
+            self._places.lease(lease.share)
 
     def idle(self, now: float) -> bool:
         """Whether forgetting it changes nothing."""
-        return self.clients == 0 and all(bucket.full(now) for bucket in self._buckets)
+        return not self.members and all(bucket.full(now) for bucket in self._buckets)
 
     def demand(self, seconds: float) -> Demand:
         """What it could have used in the last `seconds`, and its clients."""
-        return Demand(max((bucket.want(seconds) for bucket in self._buckets), default=0.0), self.clients)
+        wants = [bucket.want(seconds) for bucket in self._buckets]
+        if self._places is not None:
+            wants.append(self._places.want(self.members))
+        return Demand(max(wants, default=0.0), self.clients)
 
 
 class Meter:
     """The accounts of one limit, by subject, in one of `workers` workers."""
 
-    def __init__(
-        self, commands: Rate | None, bytes_: Rate | None, workers: int = 1, most_subjects: int = _MOST_SUBJECTS
-    ) -> None:
-        self._rates = commands, bytes_
+    def __init__(self, quota: Quota, workers: int = 1, most_subjects: int = _MOST_SUBJECTS) -> None:
+        self._quota = quota
         self._equal = 1.0 / workers
         self._most_subjects = most_subjects
         self._accounts: dict[str, Account] = {}
@@ -182,7 +254,7 @@ class Meter:
                 self._sweep(now)
             if len(self._accounts) >= self._most_subjects and subject != _OTHERS:
                 return self.account(_OTHERS, now)
-            account = self._accounts[subject] = Account(*self._rates, self._equal, now)
+            account = self._accounts[subject] = Account(self._quota, self._equal, now)
         return account
 
     def _sweep(self, now: float) -> None:

@@ -4,13 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from proxy.commands.overlay import HANDSHAKE
 from proxy.commands.table import Spec, State
 from proxy.hotpath.allowance import Allowance, Purse
+from proxy.hotpath.ledger import Creditor
 from proxy.rules.context import Context
 from proxy.rules.meter import Account
 
 _FREE = frozenset({"connection", "transaction"})
-_NONE = Purse(Allowance(0), Allowance(0))
+_FREE_STATES = frozenset({State.UNSUBSCRIBE, State.OWN})
+_NONE = Purse(Allowance(0), Allowance(0), Allowance(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,11 @@ class Presence:
 
 
 def is_free(spec: Spec) -> bool:
-    """Whether a command is one that a client needs to introduce itself, to stay alive, or to leave a state it is in."""
-    return not _FREE.isdisjoint(spec.categories) or spec.state is State.UNSUBSCRIBE
+    """Whether a client needs the command to introduce itself, to stay alive, or to leave a state that it is in.
+
+    Keyrail's own commands are free as well: they are what explains a refusal.
+    """
+    return not _FREE.isdisjoint(spec.categories) or spec.state in _FREE_STATES or spec.name in HANDSHAKE
 
 
 @runtime_checkable
@@ -42,12 +48,13 @@ class Limiting(Protocol):
 class Standing:
     """One client's place under each of a policy's limits, and its purses in the same order."""
 
-    def __init__(self, limits: Sequence[Limiting], context: Context) -> None:
+    def __init__(self, limits: Sequence[Limiting], context: Context, client: Creditor) -> None:
+        self._client = client
         self._names = [limit.name for limit in limits]
         self._presences = [limit.enter(context) for limit in limits]
         for presence in self._presences:
             if presence.account is not None:
-                presence.account.clients += 1
+                presence.account.members.add(client)
         self._spread(frozenset(limit for limit, each in self._named() if each.surplus))
 
     def _named(self) -> Iterable[tuple[str, Presence]]:
@@ -65,6 +72,6 @@ class Standing:
         """The client has gone, or is to be counted anew."""
         for presence in self._presences:
             if presence.account is not None:
-                presence.account.clients -= 1
+                presence.account.members.discard(self._client)
         self._presences = []
         self._names = []

@@ -229,7 +229,7 @@ class Session(Intake):
 
     def _stand(self, context: Context) -> None:
         if self.standing is None:
-            self.standing = Standing(self.regime.policy.limits, context)
+            self.standing = Standing(self.regime.policy.limits, context, self)
             self.purses = self.standing.purses
         context.surplus = self.standing.surplus
 

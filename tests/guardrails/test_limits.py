@@ -21,6 +21,7 @@ defaults: {mode: enforce}
 rules:
   fair: {limits: {rate: 40/d, commands: [GET]}}
   few: {limits: {per: client_name, connections: 4}}
+  busy: {limits: {per: user, concurrency: 6}}
 """
 
 
@@ -69,6 +70,20 @@ def test_connections_on_other_workers_count(keyrail: Keyrail) -> None:
     eventually(lambda: all(one_more_is_too_many() for _ in range(8)))
     for wire in held:
         wire.close()
+
+
+@pytest.mark.parametrize("keyrail", [1], indirect=True, ids=["one-worker"])
+def test_blocked_commands_are_under_way(keyrail: Keyrail) -> None:
+    blocked = [keyrail.wire() for _ in range(6)]
+    for number, wire in enumerate(blocked):
+        wire.ask("CLIENT", "SETNAME", f"blocked-{number}")
+        wire.say("BLPOP", "queue", "0")
+    with keyrail.wire() as other:
+        eventually(lambda: denied(other, "SET", "key", "v"))
+        assert b"keyrail/busy: more than 6 commands under way from this user; retry" in other.ask("SET", "key", "v")
+        for wire in blocked:
+            wire.close()
+        eventually(lambda: not denied(other, "SET", "key", "v"))
 
 
 @pytest.mark.parametrize("keyrail", [1], indirect=True, ids=["one-worker"])

@@ -180,10 +180,11 @@ def test_what_a_purse_affords_is_paid_for_and_the_rest_is_somebody_elses_to_deci
     data = get * 5 + pack("SET", "a", "1")
     for pieces in cuts(data):
         client = Client(plan)
-        two, bytes_ = Purse(Allowance(2), Allowance(UNLIMITED)), Purse(Allowance(9), Allowance(len(get) * 4))
-        client.purses = [two, bytes_]
+        plenty = Allowance(UNLIMITED)
+        two, four = Purse(Allowance(2), plenty, plenty), Purse(Allowance(9), Allowance(len(get) * 4), Allowance(3))
+        client.purses = [two, four]
         expected = [("run", get * 2, 2), *[("special", get)] * 3, ("run", pack("SET", "a", "1"), 1)]
         assert outcome(client, pieces) == expected
-        assert (two.commands.left, bytes_.commands.left, bytes_.volume.left) == (0, 7, len(get) * 2)
+        assert (two.commands.left, four.commands.left, four.volume.left, four.places.left) == (0, 7, len(get) * 2, 1)
     unknown = Client(plan)
     assert outcome(unknown, [get])[0] == ("special", get)

@@ -15,7 +15,8 @@ LIMITS = "rules: {a: {limits: {%s}}}"
     [
         ("rate: 1000/s", LimitsSettings(rate=Rate(1000, 1, 1000))),
         ("per: app, rate: 10/m, burst: 3", LimitsSettings(Per.APP, Rate(10, 60, 3))),
-        ("per: user, bytes: 1MB/s, connections: 5", LimitsSettings(Per.USER, None, Rate(1 << 20, 1, 1 << 20), 5)),
+        ("bytes: 1MB/s, concurrency: 5", LimitsSettings(bytes=Rate(1 << 20, 1, 1 << 20), concurrency=5)),
+        ("per: user, connections: 5", LimitsSettings(Per.USER, connections=5)),
         ("commands: [scan, keys], rate: 5/h", LimitsSettings(rate=Rate(5, 3600, 5), commands=("KEYS", "SCAN"))),
         ('keys: "product:*", rate: 7/d', LimitsSettings(rate=Rate(7, 86_400, 7), keys="product:*")),
     ],
@@ -27,7 +28,7 @@ def test_limits_are_read(text: str, settings: LimitsSettings) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "rules.a.limits: found no limit, expected at least one of rate, bytes, connections"),
+        ("", "rules.a.limits: found no limit, expected at least one of rate, bytes, concurrency, connections"),
         ("rate: 1000", "rules.a.limits.rate: found '1000', expected how many commands in what time, such as 1000/s"),
         ("rate: 10MB/s", "rules.a.limits.rate: found '10MB/s', expected how many commands"),
         ("rate: 0/s", "rules.a.limits.rate: found '0/s', expected a rate from 1"),
@@ -36,6 +37,7 @@ def test_limits_are_read(text: str, settings: LimitsSettings) -> None:
         ("rate: 1/s, per: key", "rules.a.limits.per: found 'key', expected one of all, app, user, address"),
         ("rate: 1/s, commands: [GETT]", "rules.a.limits.commands[0]: found 'GETT', expected a command; did you mean"),
         ("connections: 5, keys: a*", "rules.a.limits.keys: found keys, expected a rule of its own for connections"),
+        ("concurrency: 5, commands: [GET]", "rules.a.limits.commands: found commands, expected a rule of its own for"),
         ("rate: 1/s, each: app", "rules.a.limits.each: found an unknown key"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import STANDARD
+from proxy.hotpath.ledger import Creditor
 from proxy.hotpath.plan import Plan
 from proxy.rules.context import Context
 from proxy.rules.limits import Limits, LimitsSettings, Per
@@ -57,6 +58,18 @@ def test_bytes_are_those_of_the_request() -> None:
     assert error(refused).startswith("-DENIED keyrail/fair: more than 1000 bytes/s from this address; retry after 9")
 
 
+def test_commands_under_way() -> None:
+    rule = limits(LimitsSettings(per=Per.USER, concurrency=1))
+    presence = rule.enter(caller())
+    assert rule.judge(command("GET a"), caller()) == PASS
+    client = Creditor()
+    client.owed = 1
+    assert presence.account is not None
+    presence.account.members.add(client)
+    refused = rule.judge(command("GET a"), caller())
+    assert error(refused) == "-DENIED keyrail/fair: more than 1 commands under way from this user; retry after 1 ms\r\n"
+
+
 @pytest.mark.parametrize(
     ("per", "one", "other"),
     [
@@ -84,7 +97,7 @@ def test_only_the_commands_and_keys_that_it_names() -> None:
     assert isinstance(verdicts[2], Refuse)
 
 
-@pytest.mark.parametrize("name", ["HELLO", "AUTH", "CLIENT SETINFO", "PING", "MULTI", "EXEC", "UNSUBSCRIBE", "COMMAND"])
+@pytest.mark.parametrize("name", ["HELLO", "AUTH", "CLIENT SETINFO", "PING", "MULTI", "EXEC", "UNSUBSCRIBE", "INFO"])
 def test_what_a_client_cannot_do_without_is_free(name: str) -> None:
     assert not limits(TWO_A_SECOND).touches(spec(name))
 
@@ -100,7 +113,7 @@ def test_one_client_too_many(per: Per, may_still_log_in: bool) -> None:
     for _ in range(3):
         presences.append(rule.enter(caller()))
         if presences[-1].account is not None:
-            presences[-1].account.clients += 1
+            presences[-1].account.members.add(Creditor())
     assert [presence.surplus for presence in presences] == [False, False, True]
     surplus = replace(caller(), surplus=frozenset({"fair"}))
     assert rule.judge(command("GET a"), caller()) == PASS

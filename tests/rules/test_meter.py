@@ -5,18 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.rules.meter import Account, Demand, Lease, Meter, Rate, deal
+from proxy.hotpath.ledger import Creditor
+from proxy.rules.meter import Account, Demand, Lease, Meter, Quota, Rate, Shortage, deal
 
 TEN_A_SECOND = Rate(10, 1, 10)
 
 
 def account(commands: Rate | None = TEN_A_SECOND, bytes_: Rate | None = None, now: float = 0.0) -> Account:
-    return Account(commands, bytes_, 1.0, now)
+    return Account(Quota(commands, bytes_), 1.0, now)
+
+
+def wait(from_: Account, now: float, size: int = 1) -> float:
+    """Pay for a command, or say how long to wait until that is possible."""
+    shortage = from_.take(size, now)
+    return 0.0 if shortage is None else shortage.seconds
 
 
 def taken(from_: Account, now: float, tries: int = 100, size: int = 1) -> int:
     """How many of so many commands at one moment can be paid for."""
-    return sum(from_.take(size, now) == 0.0 for _ in range(tries))
+    return sum(wait(from_, now, size) == 0.0 for _ in range(tries))
 
 
 def test_a_burst_then_the_rate() -> None:
@@ -30,10 +37,10 @@ def test_a_burst_then_the_rate() -> None:
 def test_what_a_refused_client_is_told_to_wait_is_enough_and_not_too_much() -> None:
     one = account(Rate(6, 60, 2))
     assert taken(one, 0.0) == 2
-    wait = one.take(1, 3.0)
-    assert wait == pytest.approx(7.0)
-    assert one.take(1, 3.0 + wait - 0.1) > 0.0
-    assert one.take(1, 3.0 + wait + 0.001) == 0.0
+    told = wait(one, 3.0)
+    assert told == pytest.approx(7.0)
+    assert wait(one, 3.0 + told - 0.1) > 0.0
+    assert wait(one, 3.0 + told + 0.001) == 0.0
 
 
 @given(st.lists(st.floats(0.0, 0.3), max_size=60))
@@ -54,30 +61,33 @@ def test_a_clock_that_is_set_back_gives_nothing_and_takes_nothing() -> None:
 
 def test_both_kinds_of_tokens_are_paid_or_neither() -> None:
     one = account(bytes_=Rate(100, 1, 100))
-    assert one.take(60, 0.0) == 0.0
-    assert one.take(60, 0.0) == pytest.approx(0.2)
+    assert wait(one, 0.0, 60) == 0.0
+    shortage = one.take(60, 0.0)
+    assert shortage is not None
+    assert shortage.of == "bytes"
+    assert shortage.seconds == pytest.approx(0.2)
     assert one.purse.commands.left == 9
     assert one.purse.volume.left == 40
 
 
 def test_a_command_larger_than_the_burst_needs_a_full_bucket_and_leaves_a_debt() -> None:
     one = account(None, Rate(100, 1, 100))
-    assert one.take(250, 0.0) == 0.0
-    assert one.take(1, 1.5) == pytest.approx(0.01)
-    assert one.take(1, 1.6) == 0.0
+    assert wait(one, 0.0, 250) == 0.0
+    assert wait(one, 1.5) == pytest.approx(0.01)
+    assert wait(one, 1.6) == 0.0
 
 
 def test_what_the_hot_path_spends_is_spent() -> None:
     one = account()
     while one.purse.affords(1):
         one.purse.spend(1)
-    assert one.take(1, 0.0) == pytest.approx(0.1)
+    assert wait(one, 0.0) == pytest.approx(0.1)
 
 
 def test_silent_subjects_are_forgotten_and_too_many_share_one_account() -> None:
-    meter = Meter(TEN_A_SECOND, None, most_subjects=3)
+    meter = Meter(Quota(TEN_A_SECOND), most_subjects=3)
     first = meter.account("a", 0.0)
-    first.clients += 1
+    first.members.add(Creditor())
     for subject in "bc":
         assert taken(meter.account(subject, 0.0), 0.0) == 10
     others = meter.account("d", 0.0)
@@ -91,7 +101,7 @@ def test_silent_subjects_are_forgotten_and_too_many_share_one_account() -> None:
 
 
 def test_a_worker_alone_and_unheard_has_an_equal_part() -> None:
-    meter = Meter(Rate(100, 1, 100), None, workers=4)
+    meter = Meter(Quota(Rate(100, 1, 100)), workers=4)
     one = meter.account("a", 0.0)
     assert taken(one, 0.0) == 25
     meter.lease({"a": Lease(0.9, 0)}, 0.0)
@@ -118,7 +128,7 @@ def test_shares_are_one_whole(demands: list[Demand]) -> None:
 
 
 def test_demand_is_what_was_spent_and_what_was_refused() -> None:
-    meter = Meter(Rate(100, 1, 100), None)
+    meter = Meter(Quota(Rate(100, 1, 100)))
     busy, idle = meter.account("busy", 0.0), meter.account("idle", 0.0)
     demand = meter.demand(0.25)
     for step in range(40):
@@ -126,5 +136,37 @@ def test_demand_is_what_was_spent_and_what_was_refused() -> None:
         demand = meter.demand(0.25)
     assert list(demand) == ["busy"]
     assert demand["busy"].want == pytest.approx(2.0, rel=0.05)
-    idle.clients = 2
-    assert meter.demand(0.25)["idle"] == Demand(0.0, 2)
+    idle.members.add(Creditor())
+    assert meter.demand(0.25)["idle"] == Demand(0.0, 1)
+
+
+def sent(from_: Account, client: Creditor, now: float) -> int:
+    """How many of a hundred commands of a client go to Redis, none of which is answered."""
+    passed = 0
+    for _ in range(100):
+        if from_.take(1, now) is None:
+            client.owed += 1
+            passed += 1
+    return passed
+
+
+def test_places_are_free_when_debts_are_paid() -> None:
+    one, first, second = Account(Quota(concurrency=10), 1.0, 0.0), Creditor(), Creditor()
+    one.members.update((first, second))
+    second.owed = 3
+    assert sent(one, first, 1.0) == 7
+    assert one.take(1, 2.0) == Shortage("places", 0.001)
+    first.owed -= 2
+    # It is not counted again in the same millisecond.
+    assert sent(one, second, 2.0005) == 0
+    assert sent(one, second, 2.0015) == 2
+
+
+def test_places_are_shared_by_workers() -> None:
+    meter, client = Meter(Quota(concurrency=10), workers=2), Creditor()
+    one = meter.account("a", 0.0)
+    one.members.add(client)
+    assert sent(one, client, 1.0) == 5
+    assert meter.demand(0.25)["a"].want > 1.0
+    meter.lease({"a": Lease(0.8, 0)}, 2.0)
+    assert sent(one, client, 2.0) == 3

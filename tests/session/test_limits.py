@@ -110,3 +110,21 @@ def test_a_place_is_free_when_its_client_leaves_or_is_somebody_else(leaves: bool
         one.say("CLIENT", "SETNAME", "other")
     two.say("GET", "b")
     assert two.cause is None
+
+
+def test_commands_under_way_are_those_of_all_the_subjects_clients() -> None:
+    route = fresh("defaults: {mode: enforce}\nrules: {busy: {limits: {concurrency: 5}}}")
+    one, two = Client(route), Client(route)
+    one.send(call("GET", "a") * 3)
+    two.send(call("GET", "b") * 4)
+    assert route.upstream().taken() == call("GET", "a") * 3 + call("GET", "b") * 2
+    route.upstream().answer(OK * 3)
+    route.moment += 1.0
+    assert (one.owed, two.owed, refusals(route)) == (0, 4, 2)
+    one.send(call("GET", "c") * 2)
+    # Of the debts of the second two are refusals that have not left yet.
+    assert (route.upstream().taken(), refusals(route)) == (call("GET", "c"), 3)
+    route.upstream().answer(OK * 3)
+    route.moment += 1.0
+    one.send(call("GET", "d") * 5)
+    assert (route.upstream().taken(), refusals(route)) == (call("GET", "d") * 5, 3)

@@ -1,4 +1,4 @@
-"""``limits: {per: app, rate: 5000/s, burst: 10000, bytes: 10MB/s}``, ``connections: 200``, ``commands``, ``keys``."""
+"""``limits: {per: app, rate: 5000/s, burst: 10000, bytes: 10MB/s, concurrency: 50, connections: 200}``."""
 
 import re
 
@@ -6,7 +6,7 @@ from proxy.policy.fields import Fields, choice, integer, read_fields, read_list
 from proxy.policy.guardrails.commands import read_command
 from proxy.policy.yaml_source import Problems, Scalar, Value
 from proxy.rules.limits import LimitsSettings, Per
-from proxy.rules.meter import Rate
+from proxy.rules.meter import Quota, Rate
 
 _MOST = 10**12
 _RATE = re.compile(r"(\d{1,12})(B|KB|MB|GB)?/([smhd])")
@@ -29,6 +29,7 @@ def read_limits(value: Value, rule: Fields) -> LimitsSettings | None:
         per=fields.read("per", choice({each.value: each for each in Per}), Per.ALL),
         rate=Rate(rate.tokens, rate.seconds, burst) if rate is not None and burst else rate,
         bytes=bytes_,
+        concurrency=fields.read("concurrency", integer(1, 10**9 - 1), None),
         connections=fields.read("connections", integer(1, 10**9 - 1), None),
         commands=tuple(sorted(commands)),
         keys=fields.read("keys", _read_glob, None),
@@ -41,13 +42,13 @@ def read_limits(value: Value, rule: Fields) -> LimitsSettings | None:
 def _check_limits(settings: LimitsSettings, fields: Fields) -> None:
     """Limits of nothing, and what does not go together."""
     problems = fields.problems
-    if settings.rate is None and settings.bytes is None and settings.connections is None:
-        problems.add(fields.where, fields.path, "no limit", "at least one of rate, bytes, connections")
+    if settings.quota == Quota() and settings.connections is None:
+        problems.add(fields.where, fields.path, "no limit", "at least one of rate, bytes, concurrency, connections")
     if fields.take("burst") is not None and settings.rate is None:
         problems.add(fields.line_of("burst"), fields.path_of("burst"), "a burst", "a rate beside it")
     for key in ("commands", "keys"):
-        if fields.take(key) is not None and settings.connections is not None:
-            expected = "a rule of its own for connections, which are not about commands or keys"
+        if fields.take(key) is not None and (settings.connections or settings.concurrency):
+            expected = "a rule of its own for connections and concurrency, which are of a client as a whole"
             problems.add(fields.line_of(key), fields.path_of(key), key, expected)
 
 
