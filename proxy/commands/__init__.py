@@ -9,6 +9,7 @@ introspect  an engine's COMMAND reply, read
 values      which arguments are values to be stored, and how many members they make
 spans       how many elements a read asks for
 wholes      which reads are about whole collections, and who tells their sizes
+growth      which commands make a collection grow
 twins       commands that may stand for one another
 lookup      a request's command (compiled)
 key_types   which types of keys a command is for

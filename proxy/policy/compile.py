@@ -31,7 +31,20 @@ from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
 from proxy.rules.rule import Binding, Rule
 from proxy.rules.standing import Limiting
-from proxy.rules.verdict import PASS, Answer, End, Follow, Pass, Procedure, Refuse, ReplyEdit, Rewrite, Verdict, refusal
+from proxy.rules.verdict import (
+    PASS,
+    Answer,
+    End,
+    Follow,
+    Look,
+    Pass,
+    Procedure,
+    Refuse,
+    ReplyEdit,
+    Rewrite,
+    Verdict,
+    refusal,
+)
 
 What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "skipped", "error"]
 """`accompanied`: hidden commands may go with the command; `followed`: one did, and it had an effect."""
@@ -210,11 +223,9 @@ class CompiledPolicy:
         while i < len(steps):
             step = steps[i]
             i += 1
-            mode = step.mode
-            if step.varies:
-                mode = step.voice.mode_for(current, context)
-                if mode is Mode.OFF:
-                    continue
+            mode = step.voice.mode_for(current, context) if step.varies else step.mode
+            if mode is Mode.OFF:
+                continue
             if ended is None:
                 found = self._ask(step, current, context, mode, witness)
             else:
@@ -222,8 +233,11 @@ class CompiledPolicy:
             if found is PASS:
                 continue
             name = step.rule.name
+            if isinstance(found, Look):
+                edit = _chain(_shown_to(found.at), edit) if command.streamed is None else edit
+                continue
             if isinstance(found, Procedure):
-                if mode is Mode.ENFORCE:
+                if mode is Mode.ENFORCE and found.waits:
                     return Decision(found, hits, Pause(command, current, edit, followings, steps[i - 1 :]), asides)
                 asides += (Aside(found, name, mode),)
                 continue
@@ -245,7 +259,7 @@ class CompiledPolicy:
                     followings += (Following(verdict, step.rule.name, mode),)
                 case _:
                     assert_never(verdict)
-        if current is not command:
+        if current is not command or edit is not None:
             return Decision(Rewrite(current.argv, edit, current.spec), hits, None, asides, followings)
         return Decision(PASS, hits, None, asides, followings) if hits or asides else _NOTHING
 
@@ -254,7 +268,7 @@ class CompiledPolicy:
     ) -> Verdict | Exception:
         try:
             verdict: Verdict | Exception = step.rule.judge(command, context)
-            if isinstance(verdict, Procedure) and context.no_wait:
+            if isinstance(verdict, Procedure) and verdict.waits and context.no_wait:
                 verdict = verdict.otherwise(context.no_wait)
         except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
             verdict = error
@@ -332,6 +346,14 @@ def _chain(inner: ReplyEdit | None, outer: ReplyEdit | None) -> ReplyEdit | None
     if inner is None or outer is None:
         return inner or outer
     return lambda frame: outer(inner(frame))
+
+
+def _shown_to(look: Callable[[bytes], None]) -> ReplyEdit:
+    def shown(frame: bytes) -> bytes:
+        look(frame)
+        return frame
+
+    return shown
 
 
 def _locate(error: Exception) -> str:

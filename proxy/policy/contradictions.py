@@ -3,6 +3,7 @@
 - a command refused twice: the second rule can never be the one that acts;
 - a command refused, and allowed by name where nothing else is;
 - a command refused and replaced, or replaced by one that is refused;
+- KEYS refused, and answered by a walk;
 - a command replaced twice, or by one that is itself replaced;
 - prefixes for an application that there is not, or that anyone can claim to be;
 - two lifetimes for all keys: once the first has given a TTL, the second finds nothing to do (each with keys of its own,
@@ -15,6 +16,7 @@ from proxy.policy.errors import shown
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.yaml_source import Problems
 from proxy.rules.allow_only import AllowOnlySettings
+from proxy.rules.keys_by_scan import KeysByScanSettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.listing import covered, entry_of
 from proxy.rules.names import DEFAULT_PREFIXES, NamesSettings
@@ -35,6 +37,7 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     refused = _find_refused(rules, problems)
     _check_allowed(rules, refused, problems)
     _check_replaced(rules, refused, problems)
+    _check_walks(rules, refused, problems)
     _check_prefixes(policy, rules, problems)
     lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings) and not rule.settings.keys]
     for rule in lifetimes[1:]:
@@ -91,6 +94,13 @@ def _check_allowed(rules: list[PolicyRule], refused: dict[str, PolicyRule], prob
             if command in refused:
                 expected = f"a command that is not refused; {_placed(refused[command])} refuses it"
                 _note(rule, "allow_only", command, expected, problems)
+
+
+def _check_walks(rules: list[PolicyRule], refused: dict[str, PolicyRule], problems: Problems) -> None:
+    for rule in rules:
+        if isinstance(rule.settings, KeysByScanSettings) and "KEYS" in refused:
+            expected = f"KEYS not refused; {_placed(refused['KEYS'])} refuses it"
+            _note(rule, "keys_by_scan", "an answer to KEYS", expected, problems)
 
 
 def _check_prefixes(policy: Policy, rules: list[PolicyRule], problems: Problems) -> None:

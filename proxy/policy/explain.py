@@ -20,7 +20,7 @@ from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.rules.context import Context
 from proxy.rules.order import ORDER
-from proxy.rules.verdict import Answer, End, Follow, Pass, Procedure, Refuse, Rewrite, Verdict
+from proxy.rules.verdict import Answer, End, Follow, Look, Pass, Procedure, Refuse, Rewrite, Verdict
 from proxy.schema.entries import NO_SCHEMA, Schema
 from proxy.wire.encode import encode_command
 
@@ -138,8 +138,12 @@ def describe(verdict: Verdict | Exception, acts: bool) -> str:
             return f"{rewrites} it to {shown_command(argv)}{' and its reply back' if edit is not None else ''}"
         case Answer(reply=reply):
             return f"{answers} it: {_shown(reply)}"
-        case Procedure():
+        case Procedure(waits=True):
             return f"{asks} Redis before it decides"
+        case Procedure():
+            return "passes it, and asks Redis about it meanwhile"
+        case Look():
+            return "passes it, and looks at its reply"
         case Follow(about=about):
             return f"{sends} {about} behind it"
         case _:

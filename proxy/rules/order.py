@@ -15,13 +15,15 @@ whatever changes it:
 - ``breaker``: what Redis would not be asked need not be kept from it.
 - ``limits``: what is refused for a reason of its own costs nothing.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
-- ``whole_collections``, ``keys_by_scan``: they may ask Redis, which nobody waits for whose command is refused anyway.
+- ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, and for what is refused anyway nobody
+  has to wait.
 - ``replace``: before the lifetimes, which then see the command that will really run.
 - ``lifetime``: last, for it completes a write that every other rule has let through.
 """
 
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.breaker import BreakerSettings
+from proxy.rules.collections import CollectionsSettings
 from proxy.rules.databases import DatabasesSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.keys_by_scan import KeysByScanSettings
@@ -59,6 +61,7 @@ ORDER: tuple[type[Settings], ...] = (
     BreakerSettings,
     LimitsSettings,
     ScanCountsSettings,
+    CollectionsSettings,
     WholeCollectionsSettings,
     KeysByScanSettings,
     ReplaceSettings,

@@ -30,3 +30,7 @@ class KnownSizes:
         self._sizes[database, measure, key] = size, now + self._seconds
         if len(self._sizes) > _MOST:
             self._sizes.popitem(last=False)
+
+    def forget(self, database: int, measure: str, key: bytes) -> None:
+        """What is known of this one no longer holds."""
+        self._sizes.pop((database, measure, key), None)

@@ -67,12 +67,14 @@ class Procedure:
 
     `steps` begins the asking: on a connection of Keyrail's own, as the client's user, in its database, for at most
     `seconds`. `otherwise` is the end where that can't be, or takes too long; it is given the reason, in words for
-    people ("it is inside MULTI").
+    people ("it is inside MULTI"). Where it does not wait (`waits`), the command goes on meanwhile, and the end is only
+    counted.
     """
 
     steps: Callable[[], Steps]
     seconds: float
     otherwise: Callable[[str], Pass | Refuse]
+    waits: bool = True
 
 
 Conclusion: TypeAlias = Callable[[bytes, Sequence[bytes]], Sequence[Sequence[bytes]]]
@@ -99,7 +101,17 @@ class Follow:
     otherwise: Refuse | None = None
 
 
-Verdict: TypeAlias = End | Procedure | Follow
+@dataclass(slots=True)
+class Look:
+    """The command goes on as it is, and `at` is shown its reply, a whole frame; whatever the rule's mode is.
+
+    Not where a value is on its way already. The reply does not change.
+    """
+
+    at: Callable[[bytes], None]
+
+
+Verdict: TypeAlias = End | Procedure | Look | Follow
 
 PASS = Pass()
 

@@ -70,6 +70,14 @@ CASES = [
     Case("ranges", {"ranges": {"max": "2"}}, "LRANGE k:1 0 -1", ("RPUSH k:1 a b c",), "ZRANGE k:2 0 5"),
     Case("scan-counts", {"scan_counts": {"max": "10"}}, "SCAN 0 COUNT 999"),
     Case("whole", {"whole_collections": {"commands": ["HGETALL"]}}, "HGETALL k:1", ("HSET k:1 a 1",)),
+    Case(
+        "whole-max",
+        {"whole_collections": {"max": "2", "unknown": "refuse"}},
+        "HGETALL k:1",
+        ("HSET k:1 a 1 b 2 c 3", "SADD k:2 a b", "SADD k:3 c"),
+        "SUNION k:2 k:3",
+    ),
+    Case("keys", {"keys_by_scan": {"keys": "1"}}, "KEYS *", ("SET k:1 v", "SET k:2 v"), group="apart"),
     Case("replace", {"replace": {"DEL": "UNLINK"}}, "DEL k:1 k:2", ("SET k:1 v",), "DEL k:2 k:1", refused=False),
     Case("lifetime", {"lifetime": {"default": "5m"}}, "SET k:1 v", refused=False, ttl_of="k:1"),
 ]

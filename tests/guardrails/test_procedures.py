@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
-from tests.resp import decode, pack
+from tests.resp import decode, eventually, pack
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 
@@ -19,6 +19,7 @@ keyrail: 1
 defaults: {mode: enforce}
 rules:
   walk: {keys_by_scan: {keys: 2000, time: 30s, count: 100}}
+  caps: {collections: {members: 3000, streams: 50, sample: 99%, remember: 1s}}
   small: {whole_collections: {max: 100, remember: 1s, unknown: refuse}}
 """
 PATTERNS = (
@@ -47,6 +48,11 @@ def keyrail(fleet: Fleet, engine: Engine, policy: Path, pooling: bool) -> Keyrai
     return fleet.keyrail(engine.name, policy=policy, pooling=pooling)
 
 
+@pytest.fixture
+def pooled(fleet: Fleet, engine: Engine, policy: Path) -> Keyrail:
+    return fleet.keyrail(engine.name, policy=policy)
+
+
 def names_in(frame: bytes) -> list[bytes]:
     found = decode(frame)
     assert isinstance(found, list)
@@ -73,9 +79,9 @@ def test_keys_by_a_walk_is_what_keys_would_say(keyrail: Keyrail, engine: Engine,
             assert engine.calls("keys") == len(PATTERNS), "only those asked directly"
 
 
-def test_past_the_budget_keys_is_refused(keyrail: Keyrail, engine: Engine) -> None:
+def test_past_the_budget_keys_is_refused(pooled: Keyrail, engine: Engine) -> None:
     engine.do("MSET", *[word for i in range(2001) for word in (f"k:{i}", "v")])
-    with keyrail.wire() as wire:
+    with pooled.wire() as wire:
         assert wire.ask("KEYS", "*") == (
             b"-DENIED keyrail/walk: KEYS is not answered: more than 2000 keys match; use SCAN with MATCH and COUNT\r\n"
         )
@@ -86,14 +92,14 @@ def test_past_the_budget_keys_is_refused(keyrail: Keyrail, engine: Engine) -> No
         assert wire.frame().startswith(b"-EXECABORT")
 
 
-def test_large_collections_are_refused_and_small_ones_are_read(keyrail: Keyrail, engine: Engine) -> None:
+def test_large_collections_are_refused_and_small_ones_are_read(pooled: Keyrail, engine: Engine) -> None:
     members = [f"m{i}" for i in range(101)]
     engine.do("SADD", "set:large", *members)
     engine.do("SADD", "set:small", *members[:60])
     engine.do("RPUSH", "list:large", *members)
     engine.do("ZADD", "zset:large", *[word for i, name in enumerate(members) for word in (str(i), name)])
     engine.do("HSET", "hash:small", "f", "v")
-    with keyrail.wire() as wire:
+    with pooled.wire() as wire:
         assert wire.ask("HGETALL", "hash:small") == b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
         assert wire.ask("SMEMBERS", "set:small").startswith(b"*60\r\n")
         assert wire.ask("SINTER", "set:small", "set:large").startswith(b"*60\r\n")
@@ -108,6 +114,20 @@ def test_large_collections_are_refused_and_small_ones_are_read(keyrail: Keyrail,
             "ZRANGE zset:large -inf +inf BYSCORE",
         ):
             assert wire.ask(*line.split()).startswith(b"-DENIED keyrail/small: "), line
+
+
+def test_a_collection_grows_up_to_its_cap(pooled: Keyrail, engine: Engine) -> None:
+    with pooled.wire() as wire:
+        assert wire.ask("RPUSH", "list", *["x"] * 2999) == b":2999\r\n"
+        assert wire.ask("LPUSH", "list", "x", "y").startswith(b"-DENIED keyrail/caps: the list has 2999 elements")
+        assert engine.do("LLEN", "list") == 2999
+        engine.do("DEL", "list")
+        eventually(lambda: wire.ask("LPUSH", "list", "x", "y") == b":2\r\n")
+        replies = [wire.ask("XADD", "stream", "*", "f", "v") for _ in range(51)]
+        assert all(reply.startswith(b"$") for reply in replies)
+        eventually(lambda: wire.ask("XADD", "stream", "*", "f", "v").startswith(b"-DENIED keyrail/caps: the stream "))
+        assert wire.ask("XADD", "stream", "MAXLEN", "40", "*", "f", "v").startswith(b"$")
+        eventually(lambda: wire.ask("XADD", "stream", "*", "f", "v").startswith(b"$"))
 
 
 def test_it_asks_as_the_user_that_the_client_has_logged_in_as(

@@ -23,6 +23,7 @@ from tests.policy.given import policy
         ("refuse: [FLUSHALL SYNC]", "refuse: [flushall sync]", "rules.b.refuse: found FLUSHALL SYNC, expected each"),
         ("refuse: [MULTI]", "transactions: refuse", "rules.b.transactions: found MULTI, expected each command refused"),
         ("refuse: [KEYS]", "allow_only: [GET, KEYS]", "rules.b.allow_only: found KEYS, expected a command that is not"),
+        ("refuse: [KEYS]", "keys_by_scan: {}", "rules.b.keys_by_scan: found an answer to KEYS, expected KEYS not ref"),
         (
             "refuse: [DEL]",
             "replace: {DEL: UNLINK}",

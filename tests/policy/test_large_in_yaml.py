@@ -3,6 +3,7 @@
 import pytest
 
 from proxy.policy.errors import PolicyError
+from proxy.rules.collections import CollectionsSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.keys_by_scan import KeysByScanSettings
 from proxy.rules.ranges import RangesSettings
@@ -28,6 +29,8 @@ from tests.policy.given import policy
             "whole_collections: {max: 100, remember: 1m, unknown: refuse}",
             WholeCollectionsSettings(max=100, remember=60, unknown=False),
         ),
+        ("collections: {members: 5000}", CollectionsSettings(5000, None, 0.1, 5)),
+        ("collections: {members: 5, streams: 6, sample: 50%, remember: 1m}", CollectionsSettings(5, 6, 0.5, 60)),
         ("keys_by_scan: {}", KeysByScanSettings(10_000, 1 << 20, 2, 500)),
         ("keys_by_scan: {keys: 5, bytes: 1KB, time: 1s, count: 7}", KeysByScanSettings(5, 1024, 1, 7)),
         ("whole_collections: {commands: [hgetall, SMEMBERS]}", WholeCollectionsSettings(("HGETALL", "SMEMBERS"))),
@@ -47,6 +50,7 @@ def test_read(text: str, settings: Settings) -> None:
         ("ranges: {max: 1, endless: maybe}", "expected one of refuse, allow"),
         ("scan_counts: {over: lower}", "r.scan_counts.max: found nothing, expected the largest COUNT"),
         ("fan_out: {most: 5}", "r.fan_out.most: found an unknown key, expected one of max"),
+        ("collections: {sample: 10%}", "r.collections: found no cap, expected members, streams or both"),
         ("whole_collections: {remember: 5s}", "r.whole_collections.remember: found this, expected max beside it"),
         ("keys_by_scan: {time: 2m}", "r.keys_by_scan.time: found 120 s, expected at most 60s"),
         ("whole_collections: {commands: [GET]}", "found 'GET', expected a command that works on whole collections"),

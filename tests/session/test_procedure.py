@@ -237,3 +237,65 @@ def test_a_rule_that_fails_while_asking_refuses(route: Route) -> None:
         b"-DENIED keyrail/walk: the rule itself failed on this command; tell those who run this policy\r\n"
     )
     assert route.hits == [("walk", "enforce", "error")]
+
+
+CAPS = "rules: {caps: {collections: {members: 3, sample: 99%%}, mode: %s}}"
+
+
+def test_a_reply_is_looked_at_and_passed_on() -> None:
+    route = begun(CAPS % "enforce")
+    client = Client(route)
+    client.send(call("RPUSH", "list", "a", "b") + call("GET", "a"))
+    assert route.upstream().taken() == call("RPUSH", "list", "a", "b") + call("GET", "a")
+    route.upstream().answer(b":2\r\n", b"$-1\r\n")
+    assert client.heard() == b":2\r\n$-1\r\n"
+    client.say("RPUSH", "list", "c", "d")
+    assert client.heard().startswith(b"-DENIED keyrail/caps: the list has 2 elements, and 3 is the most; ")
+    assert route.hits == [("caps", "enforce", "refused")]
+    assert not route.asked
+
+
+def test_a_reply_is_looked_at_inside_execs_array() -> None:
+    route = begun(CAPS % "enforce")
+    client = Client(route)
+    client.send(call("MULTI") + call("GET", "a") + call("LPUSH", "queued", "a", "b") + call("EXEC"))
+    route.upstream().answer(b"+OK\r\n", b"+QUEUED\r\n" * 2, b"*2\r\n$-1\r\n:3\r\n")
+    assert client.heard() == b"+OK\r\n" + b"+QUEUED\r\n" * 2 + b"*2\r\n$-1\r\n:3\r\n"
+    client.say("LPUSH", "queued", "c")
+    assert client.heard().startswith(b"-DENIED keyrail/caps: the list has 3 elements")
+
+
+def test_a_push_on_its_way_is_not_looked_at() -> None:
+    route = begun(CAPS % "enforce")
+    client = Client(route)
+    command = call("RPUSH", "streamed", "a" * 100, "b")
+    client.send(command[:60])
+    client.send(command[60:])
+    assert client.own.taken() == command
+    client.own.answer(b":9\r\n")
+    assert client.heard() == b":9\r\n"
+    client.say("RPUSH", "streamed", "c")
+    assert client.heard() == b""
+
+
+def test_a_look_that_nobody_waits_for() -> None:
+    route = begun(CAPS % "enforce")
+    client = Client(route)
+    client.send(call("SADD", "set", "a") + call("GET", "a"))
+    assert route.upstream().taken() == call("SADD", "set", "a") + call("GET", "a")
+    assert asked(route) == [b"SCARD set"]
+    tell(route, b":4\r\n")
+    client.send(call("SADD", "set", "b") + call("GET", "a"))
+    route.upstream().answer(b":1\r\n", b"$-1\r\n")
+    assert client.heard().startswith(b":1\r\n$-1\r\n-DENIED keyrail/caps: the set has 4 members, and 3 is the most; ")
+    assert route.upstream().taken() == call("GET", "a")
+
+
+def test_what_grows_too_large_is_counted_where_it_is_audited() -> None:
+    route = begun(CAPS % "audit")
+    client = Client(route)
+    for _ in range(3):
+        client.say("RPUSH", "list", "a")
+        route.upstream().answer(b":4\r\n")
+    assert client.heard() == b":4\r\n" * 3
+    assert route.hits == [("caps", "audit", "refused")] * 2

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from proxy.policy.fields import Fields
 from proxy.policy.guardrails.allow_only import read_allow_only
 from proxy.policy.guardrails.breaker import read_breaker
+from proxy.policy.guardrails.collections import read_collections
 from proxy.policy.guardrails.databases import read_databases
 from proxy.policy.guardrails.fan_out import read_fan_out
 from proxy.policy.guardrails.keys_by_scan import read_keys_by_scan
@@ -45,6 +46,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "fan_out": read_fan_out,
     "ranges": read_ranges,
     "scan_counts": read_scan_counts,
+    "collections": read_collections,
     "whole_collections": read_whole_collections,
     "keys_by_scan": read_keys_by_scan,
     "schema": read_schema_rule,

@@ -6,7 +6,7 @@ from proxy.policy.guardrails.commands import read_command
 from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.whole_collections import WholeCollectionsSettings
 
-_MOST = 1_000_000_000
+_MOST = 999_999_999
 
 
 def read_whole_collections(value: Value, rule: Fields) -> WholeCollectionsSettings | None:

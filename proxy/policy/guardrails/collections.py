@@ -1,0 +1,25 @@
+"""``collections: {members: 5000, streams: 10000, sample: 10%, remember: 5s}``."""
+
+from proxy.policy.fields import Fields, integer, read_duration, read_fields, read_percent
+from proxy.policy.yaml_source import Value
+from proxy.rules.collections import CollectionsSettings
+
+_MOST = 999_999_999
+
+
+def read_collections(value: Value, rule: Fields) -> CollectionsSettings | None:
+    """What stands under ``collections``."""
+    fields = read_fields(value, rule.problems)
+    if fields is None:
+        return None
+    default = CollectionsSettings()
+    settings = CollectionsSettings(
+        members=fields.maybe("members", integer(1, _MOST)),
+        streams=fields.maybe("streams", integer(1, _MOST)),
+        sample=fields.read("sample", read_percent, default.sample),
+        remember=fields.read("remember", read_duration, default.remember),
+    )
+    fields.finish()
+    if "members" not in fields and "streams" not in fields:
+        rule.problems.add(fields.where, fields.path, "no cap", "members, streams or both")
+    return settings

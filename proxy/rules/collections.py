@@ -1,0 +1,162 @@
+"""How large a collection may grow: so many fields, elements or members, so many entries of a stream.
+
+No command says how large its collection is, but some replies do: LPUSH and RPUSH answer with the new length, and are
+listened to. For the others a share of the writes has the size looked up (HLEN, SCARD, ZCARD, XLEN), on a connection of
+Keyrail's own while the write goes on; nobody waits for it. So a collection may pass its cap by as much as is written
+before the next look. From then on writes to it are refused, for as long as that size is trusted; then the next write
+waits for a look at it, and goes on if the collection has become smaller.
+
+A push that is known to make a list too long is refused before it is made. An XADD that trims its stream to the cap by
+itself (MAXLEN) is let through. What a collection gets from SUNIONSTORE and its kin is noticed with the next write to
+it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from proxy.commands.command import Command
+from proxy.commands.growth import GROWING, TOLD, Growth, growth_of
+from proxy.commands.spec import Spec
+from proxy.commands.values import whole_number
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.sizes_known import KnownSizes
+from proxy.rules.verdict import PASS, Look, Pass, Procedure, Refuse, Steps, Verdict, refusal
+from proxy.wire.decode import read_reply
+
+_PATIENCE = 1.0
+"""Seconds that a client may wait for the size of a collection that was too large when last looked at."""
+_A_DAY = 86_400
+_GOLDEN = 0.6180339887498949
+_WORDS = {
+    "HLEN": ("hash", "fields"),
+    "LLEN": ("list", "elements"),
+    "SCARD": ("set", "members"),
+    "ZCARD": ("sorted set", "members"),
+    "XLEN": ("stream", "entries"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionsSettings:
+    """The most members of hashes, lists, sets and sorted sets, and entries of streams; None is no limit.
+
+    `sample` is the share of writes that have a size looked up, `remember` the seconds for which a size is trusted.
+    """
+
+    members: int | None = None
+    streams: int | None = None
+    sample: float = 0.1
+    remember: int = 5
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Collections":
+        """The rule itself."""
+        return Collections(name, self, wording, binding)
+
+
+class _Seen:
+    """What is known of the sizes of collections, and which of them were too large when they were last looked at."""
+
+    def __init__(self, remember: int) -> None:
+        self.sizes = KnownSizes(remember)
+        self.large = KnownSizes(_A_DAY)
+        self._turn = 0.0
+
+    def learn(self, database: int, growth: Growth, size: int, now: float, cap: int) -> None:
+        """A collection has this size, and would grow by this."""
+        self.sizes.learn(database, growth.measure, growth.key, size, now)
+        if _too_large(growth, size, cap):
+            self.large.learn(database, growth.measure, growth.key, size, now)
+        else:
+            self.large.forget(database, growth.measure, growth.key)
+
+    def next_turn(self) -> float:
+        """Evenly spread in [0, 1), so that a share of the turns is a share of the writes to each key."""
+        self._turn = (self._turn + _GOLDEN) % 1.0
+        return self._turn
+
+
+class Collections:
+    """One cap for collections, and one for streams."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: CollectionsSettings, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._settings = settings
+        self._wording = wording
+        self._seen = binding.memory.of(name, settings, lambda: _Seen(settings.remember))
+
+    def touches(self, spec: Spec) -> bool:
+        """Commands that make a collection grow."""
+        return spec.name in GROWING and self._cap(spec.name == "XADD") is not None
+
+    def _cap(self, stream: bool) -> int | None:
+        return self._settings.streams if stream else self._settings.members
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Refuse a write to what is too large; look, listen, or wait to know."""
+        growth = growth_of(command)
+        cap = self._cap(command.spec.name == "XADD")
+        if growth is None or cap is None or _trims_itself(command, cap):
+            return PASS
+        database, now = context.database, context.now
+        size = self._seen.sizes.find(database, growth.measure, growth.key, now)
+        if size is not None and _too_large(growth, size, cap):
+            self._seen.large.learn(database, growth.measure, growth.key, size, now)
+            return self._refuse(growth, size, cap)
+        steps = partial(self._steps, growth, context, cap)
+        if size is None and self._seen.large.find(database, growth.measure, growth.key, now) is not None:
+            return Procedure(steps, _PATIENCE, self._unknown)
+        if command.spec.name in TOLD:
+            return Look(partial(self._listen, growth, context, cap))
+        if size is None and self._seen.next_turn() < self._settings.sample:
+            return Procedure(steps, _PATIENCE, self._unknown, waits=False)
+        return PASS
+
+    def _steps(self, growth: Growth, context: Context, cap: int) -> Steps:
+        replies: Sequence[bytes] = yield [(growth.measure.encode(), growth.key)]
+        if not replies[0].startswith(b":"):
+            return PASS if replies[0].startswith(b"-WRONGTYPE") else self._unknown("Redis does not tell this user")
+        size = int(read_reply(replies[0]))
+        self._seen.learn(context.database, growth, size, context.now, cap)
+        return self._refuse(growth, size, cap) if _too_large(growth, size, cap) else PASS
+
+    def _listen(self, growth: Growth, context: Context, cap: int, reply: bytes) -> None:
+        # What the push has added is in the length; the next one adds an element at least.
+        if reply.startswith(b":") and (size := int(read_reply(reply))) > 0:
+            self._seen.learn(context.database, growth._replace(members=1), size, context.now, cap)
+
+    def _unknown(self, reason: str) -> Pass:
+        return Pass(skipped=f"the size is not known: {reason}")
+
+    def _refuse(self, growth: Growth, size: int, cap: int) -> Refuse:
+        kind, members = _WORDS[growth.measure]
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        why = f"the {kind} has {size} {members}, and {cap} is the most{because}"
+        own = "cap it with XADD MAXLEN" if kind == "stream" else f"remove {members}, or split it over several keys"
+        return refusal(self.name, why, self._wording.instead or own)
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """Sizes are remembered by key: judged."""
+        lowering.judge()
+
+
+def _too_large(growth: Growth, size: int, cap: int) -> bool:
+    # Every element of a push is a new one; of other writes nobody knows.
+    return size + growth.members > cap if growth.measure == "LLEN" else size > cap
+
+
+def _trims_itself(command: Command, cap: int) -> bool:
+    argv = command.argv
+    if command.spec.name != "XADD":
+        return False
+    for i in range(2, len(argv) - 2):
+        if argv[i].upper() == b"MAXLEN":
+            threshold = whole_number(argv[i + 2] if argv[i + 1] in (b"=", b"~") else argv[i + 1])
+            return threshold is not None and threshold <= cap
+        if argv[i].upper() not in (b"NOMKSTREAM", b"KEEPREF", b"DELREF", b"ACKED"):
+            return False
+    return False

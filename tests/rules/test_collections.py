@@ -1,0 +1,132 @@
+"""A collection that has grown too large is written to no more until it is seen smaller: what is known of sizes comes
+from replies, from looks that nobody waits for, and from one that the client waits for where it was too large before."""
+
+import pytest
+
+from proxy.commands.growth import growth_of
+from proxy.commands.table import STANDARD
+from proxy.rules.collections import Collections, CollectionsSettings
+from proxy.rules.context import Context
+from proxy.rules.rule import Binding
+from proxy.rules.verdict import PASS, End, Look, Pass, Procedure, Refuse, Verdict
+from tests.rules.given import NO_WORDS, command, context, spec
+
+
+def collections(members: int | None = 10, streams: int | None = 10, sample: float = 0.99) -> Collections:
+    settings = CollectionsSettings(members, streams, sample, 5)
+    return Collections("caps", settings, NO_WORDS, Binding(STANDARD))
+
+
+def at(now: float) -> Context:
+    found = context()
+    found.now = now
+    return found
+
+
+def looked_up(verdict: Verdict, reply: bytes) -> End:
+    """What a procedure of one question ends in."""
+    assert isinstance(verdict, Procedure)
+    steps = verdict.steps()
+    next(steps)
+    with pytest.raises(StopIteration) as stop:
+        steps.send([reply])
+    end: End = stop.value.value
+    return end
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "measure", "members"),
+    [
+        ("HSET k a 1 b 2", b"k", "HLEN", 2),
+        ("HINCRBY k f 1", b"k", "HLEN", 1),
+        ("RPUSH k a b c", b"k", "LLEN", 3),
+        ("LMOVE a b LEFT LEFT", b"b", "LLEN", 1),
+        ("SADD k a", b"k", "SCARD", 1),
+        ("SMOVE a b m", b"b", "SCARD", 1),
+        ("ZADD k NX 1 a", b"k", "ZCARD", 1),
+        ("XADD k * a 1 b 2", b"k", "XLEN", 1),
+    ],
+)
+def test_what_grows(text: str, key: bytes, measure: str, members: int) -> None:
+    assert growth_of(command(text)) == (key, measure, members)
+
+
+def test_the_reply_to_a_push_tells_the_length() -> None:
+    rule = collections()
+    verdict = rule.judge(command("RPUSH k a"), at(0))
+    assert isinstance(verdict, Look)
+    verdict.at(b":8\r\n")
+    assert isinstance(rule.judge(command("RPUSH k a b"), at(1)), Look)
+    assert rule.judge(command("RPUSH k a b c"), at(1)) == Refuse(
+        b"-DENIED keyrail/caps: the list has 8 elements, and 10 is the most; "
+        b"remove elements, or split it over several keys\r\n"
+    )
+    assert isinstance(rule.judge(command("LPUSH other a"), at(1)), Look)
+
+
+@pytest.mark.parametrize("reply", [b"-WRONGTYPE x\r\n", b":-1\r\n", b":0\r\n", b"+QUEUED\r\n"])
+def test_a_reply_that_tells_no_length_is_left(reply: bytes) -> None:
+    rule = collections()
+    verdict = rule.judge(command("LINSERT k BEFORE a b"), at(0))
+    assert isinstance(verdict, Look)
+    verdict.at(reply)
+    assert isinstance(rule.judge(command("RPUSH k a"), at(1)), Look)
+
+
+def test_other_writes_are_looked_up_while_they_go_on() -> None:
+    rule = collections()
+    verdict = rule.judge(command("SADD k a"), at(0))
+    assert isinstance(verdict, Procedure)
+    assert not verdict.waits
+    assert looked_up(verdict, b":10\r\n") is PASS
+    assert rule.judge(command("SADD k a"), at(1)) is PASS, "10 are allowed"
+    assert looked_up(rule.judge(command("SADD k a"), at(6)), b":11\r\n") == rule.judge(command("SADD k a"), at(7))
+    assert isinstance(rule.judge(command("SADD k a"), at(7)), Refuse)
+
+
+def test_what_was_too_large_is_waited_for_until_it_is_smaller() -> None:
+    rule = collections()
+    looked_up(rule.judge(command("HSET k f v"), at(0)), b":11\r\n")
+    verdict = rule.judge(command("HSET k f v"), at(1000))
+    assert isinstance(verdict, Procedure)
+    assert verdict.waits
+    assert isinstance(looked_up(verdict, b":11\r\n"), Refuse)
+    assert isinstance(rule.judge(command("HSET k f v"), at(1001)), Refuse)
+    assert looked_up(rule.judge(command("HSET k f v"), at(2000)), b":3\r\n") is PASS
+    verdict = rule.judge(command("HSET k f v"), at(3000))
+    assert isinstance(verdict, Procedure)
+    assert not verdict.waits
+
+
+def test_a_list_that_is_full_or_was_refused_is_looked_at_before_the_next_push() -> None:
+    rule = collections()
+    for key, size, push in (("full", b":10\r\n", "RPUSH full a"), ("most", b":9\r\n", "RPUSH most a b")):
+        verdict = rule.judge(command(f"RPUSH {key} a"), at(0))
+        assert isinstance(verdict, Look)
+        verdict.at(size)
+        assert isinstance(rule.judge(command(push), at(1)), Refuse)
+        verdict = rule.judge(command(push), at(100))
+        assert isinstance(verdict, Procedure)
+        assert verdict.waits
+
+
+def test_a_share_of_the_writes_is_looked_up() -> None:
+    rule = collections(sample=0.1)
+    asked = [isinstance(rule.judge(command(f"SADD k{i} a"), at(0)), Procedure) for i in range(1000)]
+    assert 90 <= sum(asked) <= 110
+
+
+def test_streams_have_a_cap_of_their_own_and_may_trim_themselves() -> None:
+    rule = collections(members=None, streams=10)
+    assert not rule.touches(spec("HSET"))
+    for text in ("XADD k MAXLEN 10 * a 1", "XADD k NOMKSTREAM MAXLEN ~ 10 * a 1", "XADD k MAXLEN = 9 * a 1"):
+        assert rule.judge(command(text), at(0)) is PASS
+    for text in ("XADD k * MAXLEN 5", "XADD k MAXLEN 11 * a 1", "XADD k MINID 5 * a 1"):
+        assert isinstance(looked_up(rule.judge(command(text), at(100)), b":11\r\n"), Refuse), text
+        rule = collections(members=None, streams=10)
+
+
+def test_what_redis_does_not_tell_is_skipped() -> None:
+    verdict = collections().judge(command("ZADD k 1 a"), at(0))
+    assert looked_up(verdict, b"-NOPERM x\r\n") == Pass(skipped="the size is not known: Redis does not tell this user")
+    assert looked_up(collections().judge(command("ZADD k 1 a"), at(0)), b"-WRONGTYPE x\r\n") is PASS
