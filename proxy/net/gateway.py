@@ -10,6 +10,7 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
     verdicts.py     what the rules said
     pulse.py        whether Redis answers, and how fast: for circuit breakers
     consultation.py what only the supervisor knows
+    script_exchange.py what other workers have seen of scripts
 """
 
 import asyncio
@@ -31,10 +32,12 @@ from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.policies import Policies
 from proxy.net.pulse import Pulse
+from proxy.net.script_exchange import ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
 from proxy.rules.meter import Demand, Lease, Meter
+from proxy.rules.script_memory import ScriptKey, ScriptMemory
 from proxy.traffic.exposure import Exposure
 from proxy.traffic.merge import Answer
 from proxy.traffic.windows import Windows
@@ -57,6 +60,7 @@ class Gateway:
         generation: int,
         ask: Ask,
         paused: bool,
+        seek_script: Callable[[ScriptKey], None] | None = None,
     ) -> None:
         self.route = route
         self.settings = settings
@@ -75,6 +79,8 @@ class Gateway:
         )
         self._connections = Connections(route, settings, loop, self._known, self._policies, self.clients, self._events)
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
+        memory = self._policies.memory
+        self._scripts = ScriptExchange(loop, seek_script, lambda: memory.each(ScriptMemory).values())
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time)
         self._inquiries = Inquiries(self._lending)
         self._servers: list[asyncio.AbstractServer] = []
@@ -97,6 +103,9 @@ class Gateway:
         self.witness = self._verdicts.witness
         self.consult = self._consultation.consult
         self.told = self._consultation.told
+        self.seek_scripts = self._scripts.seek
+        self.script_found = self._scripts.found
+        self.recall_script = self._scripts.recall
         self.now = time.time
 
         self.shared = lending.shared

@@ -22,6 +22,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
+from proxy.policy.following import following
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import Voice, is_active, voice
 from proxy.rules.context import Context
@@ -149,7 +150,8 @@ class CompiledPolicy:
     `plan` runs on the hot path. `limits` are the rules that clients have a place under. `needs` are the commands that
     rewrites send in place of the client's own. `lowered` maps each command id that the plan may change or refuse by
     itself to the hits that one such act stands for. `app` is what the clients are counted as. With `follows_slots`,
-    rules want to know in which hash slot the keys of a transaction lie.
+    rules want to know in which hash slot the keys of a transaction lie. `scripts` are the rules about what scripts
+    call.
     """
 
     def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
@@ -159,6 +161,7 @@ class CompiledPolicy:
         self.steps = steps
         self.needs: frozenset[str] = frozenset().union(*(step.rule.needs for step in steps))
         self.follows_slots = any(isinstance(step.rule, OneSlot) for step in steps)
+        self.scripts = following(steps)
         self.limits = tuple(step.rule for step in steps if isinstance(step.rule, Limiting))
         self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
         self.plan, self.lowered = self._lower()

@@ -12,6 +12,8 @@
                   commands that are refused for what they are not, or for what they are
     schema_type.py  commands for another type than the schema gives a key
     schema_size.py  writes that bring more than the schema gives a key
+    scripts.py, script_text.py, script_memory.py
+                  what scripts and functions may call
     one_slot.py   keys of several hash slots, as a cluster refuses them
     replace.py    commands that run under another name (DEL as UNLINK)
     names.py      how keys may be named; in_schema.py: and that the schema knows them

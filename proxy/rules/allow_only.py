@@ -71,6 +71,10 @@ class AllowOnly:
             return refusal_of_unknown(command, self.name, why, instead)
         return refusal_of(command.spec, self.name, why, instead)
 
+    def refuses_part(self, command: Command) -> bool:
+        """Whether a request that begins like this one may be refused."""
+        return self._listed.find(command) is None
+
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Refusals and their counting are judged."""
         lowering.judge()

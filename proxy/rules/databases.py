@@ -60,6 +60,10 @@ class Databases:
         why = f"{command.name} names a database other than {self._shown}{because}"
         return refusal(self.name, why, self._wording.instead or f"use database {self._shown}")
 
+    def refuses_part(self, _command: Command) -> bool:
+        """Whether a request that begins like this one may be refused."""
+        return True
+
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """All of them are rare."""
         lowering.judge()

@@ -49,7 +49,7 @@ class OneSlot:
         expected = context.slot if transaction else NO_SLOT
         before = "of the transaction" if expected != NO_SLOT else "before it"
         for key in command.keys:
-            if key.index == command.streamed:
+            if command.length(key.index) != len(key.name):
                 return self._refuse(f"the key in argument {key.index} is too long to be told its slot")
             slot = slot_of(key.name)
             if expected == NO_SLOT:

@@ -8,6 +8,7 @@ whatever changes it:
 - ``allow_only``: behind ``refuse``, whose words about a command are the more telling ones.
 - ``unknown_commands``: behind both, which may know such a command by name.
 - ``read_only``, ``databases``, ``transactions``: about the command and none of its keys, so before all that is.
+- ``scripts``: about what a script calls, and so the last that is about commands.
 - ``names``: about the keys that the client wrote, before anything adds arguments around them.
 - ``schema: type``, ``schema: size``: about what the schema says of those keys, whose names are good now.
 - ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
@@ -39,6 +40,7 @@ from proxy.rules.rule import Settings
 from proxy.rules.scan_counts import ScanCountsSettings
 from proxy.rules.schema_size import SchemaSizeSettings
 from proxy.rules.schema_type import SchemaTypeSettings
+from proxy.rules.scripts import ScriptsSettings
 from proxy.rules.sizes import SizesSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.rules.unknown_commands import UnknownCommandsSettings
@@ -51,6 +53,7 @@ ORDER: tuple[type[Settings], ...] = (
     ReadOnlySettings,
     DatabasesSettings,
     TransactionsSettings,
+    ScriptsSettings,
     NamesSettings,
     SchemaTypeSettings,
     SchemaSizeSettings,

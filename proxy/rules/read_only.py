@@ -58,6 +58,10 @@ class ReadOnly:
             return refusal_of_unknown(command, self.name, why, instead)
         return refusal(self.name, f"{command.name} may write, and only reading is allowed{because}", instead)
 
+    def refuses_part(self, _command: Command) -> bool:
+        """Whether a request that begins like this one may be refused."""
+        return True
+
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Refusals and their counting are judged."""
         lowering.judge()

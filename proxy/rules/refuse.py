@@ -70,6 +70,10 @@ class Refusal:
         why = f"{shown} is refused because {because}" if because else f"{shown} is refused by this policy"
         return why, self._wording.instead or _INSTEAD.get(entry.text, _INSTEAD_OF_OTHERS)
 
+    def refuses_part(self, command: Command) -> bool:
+        """Whether a request that begins like this one may be refused."""
+        return self._refused.find_any(command) is not None and self._allowed.find(command) is None
+
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """A refusal is known beforehand where it depends on no argument."""
         entry = self._refused.always(spec)

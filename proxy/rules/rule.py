@@ -6,7 +6,7 @@ each other.
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
@@ -77,3 +77,11 @@ class Rule(Protocol):
 
     def lower(self, spec: Spec, lowering: Lowering, /) -> None:
         """Add to `lowering` what the plan is to do with a command that the rule touches."""
+
+
+@runtime_checkable
+class CommandRule(Rule, Protocol):
+    """A rule about commands as such, their first arguments at most: scripts are held to it as well."""
+
+    def refuses_part(self, command: Command, /) -> bool:
+        """Whether a request may be refused of which only these first arguments are known. The rule touches it."""

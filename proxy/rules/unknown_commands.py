@@ -44,6 +44,10 @@ class UnknownCommands:
         why = f"{command.name} is a command that neither Keyrail nor the engine describes{because}"
         return refusal_of_unknown(command, self.name, why, self._wording.instead or "ask those who run this Redis")
 
+    def refuses_part(self, _command: Command) -> bool:
+        """Whether a request that begins like this one may be refused."""
+        return True
+
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Refusals and their counting are judged."""
         lowering.judge()

@@ -9,6 +9,8 @@
     Ask        the busiest keys of a window   Told      them
     Informed   what a client asked            Inquire   what a client asks about the whole group
     Leased     its shares of limits           Wanted    what could be used of them
+    Recall     what does a script call        Seek      what does a script call: the other workers may know
+    Found      what it calls                  Recalled  what it calls, if that is known
     Drain      finish, then end               Report    figures, every second and as the last word
                                               News      with each report: violations, changed evidence
 
@@ -27,6 +29,8 @@ from typing import Any
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
 from proxy.policy import Policy
+from proxy.rules.script_memory import ScriptKey
+from proxy.rules.script_text import ScriptCalls
 from proxy.server.leases import Demands, Leases
 from proxy.traffic.merge import Answer
 
@@ -109,6 +113,24 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
+class Recall:
+    """Say what a script or function calls, if it has been seen."""
+
+    question: int
+    route: int
+    key: ScriptKey
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All other workers have been asked; None if nobody has seen it."""
+
+    route: int
+    key: ScriptKey
+    calls: ScriptCalls | None
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Stop accepting, finish what is owed within ``seconds``, end."""
 
@@ -151,6 +173,22 @@ class Switched:
 
 
 @dataclass(frozen=True, slots=True)
+class Seek:
+    """Ask the other workers what a script or function calls."""
+
+    route: int
+    key: ScriptKey
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What this worker has seen."""
+
+    question: int
+    calls: ScriptCalls | None
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """The answer to a question."""
 
@@ -179,8 +217,10 @@ class Wanted:
     routes: tuple[Demands, ...]
 
 
-ToWorker = Start | Prepare | Commit | Switch | Ask | Informed | Leased | Drain
-FromWorker = Serving | Unfit | Prepared | Committed | Switched | Told | Report | News | Inquire | Wanted
+ToWorker = Start | Prepare | Commit | Switch | Ask | Informed | Leased | Recall | Found | Drain
+FromWorker = (
+    Serving | Unfit | Prepared | Committed | Switched | Told | Report | News | Inquire | Wanted | Seek | Recalled
+)
 
 
 class Channel:

@@ -18,12 +18,15 @@ from proxy.net.interpreter import module_command, module_environment
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
 from proxy.policy import Policy
+from proxy.rules.script_memory import ScriptKey
+from proxy.rules.script_text import ScriptCalls
 from proxy.server.control import (
     Ask,
     Channel,
     Commit,
     Committed,
     Drain,
+    Found,
     Informed,
     Inquire,
     Leased,
@@ -31,7 +34,10 @@ from proxy.server.control import (
     News,
     Prepare,
     Prepared,
+    Recall,
+    Recalled,
     Report,
+    Seek,
     Serving,
     Start,
     Switch,
@@ -44,6 +50,7 @@ from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_s
 from proxy.server.leases import Demands, deal_out
 from proxy.server.listeners import Listeners
 from proxy.server.notices import notice
+from proxy.server.searches import Searches
 from proxy.server.violations import ViolationLog
 from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.merge import Answer
@@ -102,6 +109,7 @@ class Crew:
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
         self._tasks: list[asyncio.Task[None]] = []
         self._questions = itertools.count(1)
+        self._searches: Searches[int, ScriptCalls] = Searches()
         self._stopping = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -295,11 +303,8 @@ class Crew:
                 member.heard = time.monotonic()
             case News(routes):
                 self._note(member, routes)
-            case Inquire(route, subject):
-                member.channel.send(Informed(route, subject, self.briefing(route, subject)))
-            case Wanted(routes):
-                member.wanted = routes
-                self._lease(member)
+            case Inquire() | Wanted() | Seek() | Recalled():
+                self._help(member, message)
             case Told(question, answer):
                 waiting = member.answers.get(question)
                 if waiting is not None and not waiting.done():
@@ -318,6 +323,27 @@ class Crew:
                 raise AssertionError(f"a worker never sends {message!r}")
         if self.complete and not self._started.done():
             self._started.set_result(None)
+
+    def _help(self, member: _Member, message: Inquire | Wanted | Seek | Recalled) -> None:
+        """Tell a worker what it cannot know alone, or hear what another needs to be told."""
+        match message:
+            case Inquire(route, subject):
+                member.channel.send(Informed(route, subject, self.briefing(route, subject)))
+            case Wanted(routes):
+                member.wanted = routes
+                self._lease(member)
+            case Seek(route, key):
+                self._seek(member, route, key)
+            case Recalled(question, calls):
+                self._searches.hear(member.number, question, calls)
+
+    def _seek(self, member: _Member, route: int, key: ScriptKey) -> None:
+        """Ask all others what a script calls."""
+        self._searches.begin(
+            [number for number, other in self._members.items() if other is not member and other.serving],
+            lambda number, question: self._members[number].channel.send(Recall(question, route, key)),
+            lambda calls: member.channel.send(Found(route, key, calls)),
+        )
 
     def _lease(self, member: _Member) -> None:
         members = list(self._members.values())
@@ -343,6 +369,7 @@ class Crew:
     def _bury(self, member: _Member) -> None:
         """Keep what an ended worker has counted, and let nobody wait for it."""
         del self._members[member.number]
+        self._searches.forget(member.number)
         if member.report is not None:
             for departed, snapshot in zip(self._departed, member.report.routes, strict=True):
                 add_numbers(departed, counters_of(snapshot))

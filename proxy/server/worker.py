@@ -22,12 +22,14 @@ import uvloop
 
 from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.tls import TlsError, listener_context
+from proxy.rules.script_memory import ScriptKey
 from proxy.server.control import (
     Ask,
     Channel,
     Commit,
     Committed,
     Drain,
+    Found,
     Informed,
     Inquire,
     Leased,
@@ -35,7 +37,10 @@ from proxy.server.control import (
     News,
     Prepare,
     Prepared,
+    Recall,
+    Recalled,
     Report,
+    Seek,
     Serving,
     Start,
     Switch,
@@ -65,7 +70,16 @@ class Worker:
         self._wanted = False
         loop = asyncio.get_running_loop()
         self._gateways = [
-            Gateway(route, start.settings, policy, loop, start.generation, partial(self._inquire, index), start.paused)
+            Gateway(
+                route,
+                start.settings,
+                policy,
+                loop,
+                start.generation,
+                partial(self._inquire, index),
+                start.paused,
+                partial(self._seek, index) if start.settings.workers > 1 else None,
+            )
             for index, (route, policy) in enumerate(zip(start.settings.routes, start.policies, strict=True))
         ]
 
@@ -143,6 +157,10 @@ class Worker:
                     self._channel.send(Told(question, self._gateways[route].busiest(window)))
                 case Informed(route, subject, answer):
                     self._gateways[route].told(subject, answer)
+                case Recall(question, route, key):
+                    self._channel.send(Recalled(question, self._gateways[route].recall_script(key)))
+                case Found(route, key, calls):
+                    self._gateways[route].script_found(key, calls)
                 case Leased(routes):
                     self._leased = time.monotonic()
                     for gateway, leases in zip(self._gateways, routes, strict=True):
@@ -190,6 +208,9 @@ class Worker:
 
     def _inquire(self, route: int, subject: str) -> None:
         self._channel.send(Inquire(route, subject))
+
+    def _seek(self, route: int, key: ScriptKey) -> None:
+        self._channel.send(Seek(route, key))
 
     def _tell(self) -> None:
         self._channel.send(Report(tuple(gateway.snapshot() for gateway in self._gateways)))

@@ -10,6 +10,7 @@ from proxy.hotpath.intake import Terms
 from proxy.hotpath.ledger import Ledger
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit
+from proxy.rules.script_memory import ScriptKey
 from proxy.wire.request import Limits
 
 Questions: TypeAlias = Sequence[Sequence[bytes]]
@@ -118,6 +119,12 @@ class Gate(Protocol):
 
     def consult(self, seeker: Seeker, subject: str) -> dict[str, Any] | None:
         """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
+
+    def seek_scripts(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
+        """Ask the other workers what these scripts and functions call; ``arrived`` is called when they have been asked.
+
+        False where there is nobody to ask, or nothing.
+        """
 
     def lacks(self, name: bytes) -> bool:
         """Whether the engine has said that it does not know this command."""

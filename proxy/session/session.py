@@ -13,6 +13,7 @@ from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE
 from proxy.policy.apps import Caller
 from proxy.policy.compile import Decision
 from proxy.rules.context import NO_SLOT, Context
+from proxy.rules.script_memory import ScriptKey
 from proxy.rules.standing import Standing
 from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, Verdict, closes
 from proxy.session import (
@@ -22,6 +23,7 @@ from proxy.session import (
     own,
     pinned,
     procedure,
+    scripts,
     silence,
     streaming,
     subscription,
@@ -69,6 +71,7 @@ class Session(Intake):
         "replies",
         "resolved",
         "slot",
+        "sought",
         "stale",
         "standing",
         "subscriptions",
@@ -97,6 +100,7 @@ class Session(Intake):
         self.slot = NO_SLOT
         self.deferred: list[Deferred] = []
         self.unaccompanied = ""
+        self.sought: frozenset[ScriptKey] = frozenset()
         self.blocked = False
         self.permanent = False
         self.lingering = False
@@ -164,7 +168,10 @@ class Session(Intake):
 
     def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
         decision, self.resolved = self.resolved, None
+        follows = bool(self.regime.policy.scripts)
         if decision is None:
+            if follows and scripts.waits(self, command):
+                return WAIT
             decision = self.judge(command)
         if decision.pause is not None or decision.asides:
             decision = procedure.settle(self, command, decision)
@@ -188,7 +195,8 @@ class Session(Intake):
             terms = self.terms
             found = terms.keys.find(command.spec.id, request)
             terms.plan.count(request, data, terms.keys, found, terms.counters)
-        return self._route(Item(command, raw, None, decision.followings), data, end)
+        edit = scripts.edit_for(self, command) if follows else None
+        return self._route(Item(command, raw, edit, decision.followings), data, end)
 
     def end_if_closed_by(self, verdict: Verdict) -> int:
         """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""

@@ -16,7 +16,7 @@ from proxy.commands.table import State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.compile import Following
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
-from proxy.session import company, switching, transaction
+from proxy.session import company, scripts, switching, transaction
 from proxy.session.item import Item
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
@@ -41,6 +41,8 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
     if spec.state not in _STREAMED_STATES:
         session.collect(data[request.start :])
         return TAKEN
+    if session.regime.policy.scripts and scripts.waits(session, Command(table, argv, spec)):
+        return WAIT
     if switching.to_private(session) is None:
         return WAIT
     assert session.ledger is not None

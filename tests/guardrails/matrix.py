@@ -78,6 +78,13 @@ CASES = [
         "SUNION k:2 k:3",
     ),
     Case("keys", {"keys_by_scan": {"keys": "1"}}, "KEYS *", ("SET k:1 v", "SET k:2 v"), group="apart"),
+    Case(
+        "scripts",
+        {"scripts": {"commands": "follow_rules", "dynamic_calls": "refuse"}},
+        "EVAL return(redis.call(ARGV[1],KEYS[1])) 1 k:1 DEL",
+        ("SET k:1 v",),
+        "EVAL return(redis['call']('DEL',KEYS[2])) 2 k:2 k:1",
+    ),
     Case("replace", {"replace": {"DEL": "UNLINK"}}, "DEL k:1 k:2", ("SET k:1 v",), "DEL k:2 k:1", refused=False),
     Case("lifetime", {"lifetime": {"default": "5m"}}, "SET k:1 v", refused=False, ttl_of="k:1"),
 ]

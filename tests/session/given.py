@@ -15,6 +15,7 @@ from proxy.hotpath.ledger import Creditor, Ledger
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
 from proxy.policy.model import TRANSPARENT, Policy
+from proxy.rules.script_memory import ScriptKey
 from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
 from proxy.session.session import Session
 from proxy.wire.request import Limits, Request
@@ -112,6 +113,8 @@ class Route(Gate):
         self.hits: list[tuple[str, str, str]] = []
         self.witnessed: list[tuple[str, str, int]] = []
         self.lacking: set[bytes] = set()
+        self.workers = False
+        self.sought: list[tuple[Seeker, frozenset[ScriptKey]]] = []
         self.briefings: dict[str, dict[str, Any]] = {}
         self.strangers = False
         self.probes: dict[bytes, list[Seeker]] = {}
@@ -225,6 +228,12 @@ class Route(Gate):
         if subject not in self.briefings:
             self.waiting.append(seeker)
         return self.briefings.get(subject)
+
+    def seek_scripts(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
+        if not self.workers or not keys:
+            return False
+        self.sought.append((seeker, keys))
+        return True
 
     def lacks(self, name: bytes) -> bool:
         return name in self.lacking

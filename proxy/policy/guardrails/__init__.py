@@ -23,6 +23,7 @@ from proxy.policy.guardrails.refuse import read_refuse
 from proxy.policy.guardrails.replace import read_replace
 from proxy.policy.guardrails.scan_counts import read_scan_counts
 from proxy.policy.guardrails.schema import read_schema_rule
+from proxy.policy.guardrails.scripts import read_scripts
 from proxy.policy.guardrails.sizes import read_sizes
 from proxy.policy.guardrails.transactions import read_transactions
 from proxy.policy.guardrails.unknown_commands import read_unknown_commands
@@ -38,6 +39,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "databases": read_databases,
     "transactions": read_transactions,
     "one_slot": read_one_slot,
+    "scripts": read_scripts,
     "limits": read_limits,
     "breaker": read_breaker,
     "replace": read_replace,

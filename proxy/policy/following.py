@@ -1,0 +1,51 @@
+"""Scripts follow the rules about commands: what a client may not send, its scripts may not call.
+
+A rule that is only audited for this client refuses nothing, so scripts may call it too.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from proxy.commands.command import Command
+from proxy.policy.model import Mode
+from proxy.rules.context import Context
+from proxy.rules.rule import CommandRule
+from proxy.rules.script_memory import ScriptKey
+from proxy.rules.scripts import Scripts
+from proxy.rules.verdict import Refuse
+
+if TYPE_CHECKING:
+    from proxy.policy.compile import CompiledPolicy, Step
+
+
+def following(steps: "Sequence[Step]") -> "tuple[tuple[Step, Scripts], ...]":
+    """The rules about scripts, each of which now knows the rules that are in force beside it."""
+    found = tuple((step, step.rule) for step in steps if isinstance(step.rule, Scripts))
+    about_commands = [(step, step.rule) for step in steps if isinstance(step.rule, CommandRule)]
+
+    def refusing(command: Command, complete: bool, context: Context) -> str:
+        for step, rule in about_commands:
+            if not rule.touches(command.spec) or mode_of(step, command, context) is not Mode.ENFORCE:
+                continue
+            if isinstance(rule.judge(command, context), Refuse) or (not complete and rule.refuses_part(command)):
+                return rule.name
+        return ""
+
+    for _, scripts in found:
+        scripts.refusing = refusing
+    return found
+
+
+def mode_of(step: "Step", command: Command, context: Context) -> Mode:
+    """The mode that a rule has for this command."""
+    return step.voice.mode_for(command, context) if step.varies else step.mode
+
+
+def hides(policy: "CompiledPolicy", command: Command, context: Context, key: ScriptKey) -> bool:
+    """Whether an EVALSHA of this script would be answered NOSCRIPT, whatever Redis knows."""
+    return any(
+        scripts.wants_texts
+        and scripts.memory.recall(key) is None
+        and mode_of(step, command, context) is Mode.ENFORCE
+        for step, scripts in policy.scripts
+    )

@@ -1,0 +1,71 @@
+"""Scripts and functions that have been seen, by what names them later: a script by the SHA1 of its text, a function by
+its name.
+
+What a text calls depends on the text alone, so a SHA stands for the same calls under every policy and on every Redis.
+A function's name stands for what was loaded last; that is learnt when Redis has accepted the library, and forgotten
+when Redis is given functions that nobody can read.
+"""
+
+from collections import OrderedDict
+from hashlib import sha1
+from typing import Literal, TypeAlias
+
+from proxy.rules.script_text import ScriptCalls, read_script
+
+MOST_SCRIPTS = 20_000
+"""How many scripts and functions are remembered; the ones that were not used for longest are forgotten."""
+
+ScriptKey: TypeAlias = tuple[Literal["script", "function"], bytes]
+"""A script by its SHA1 in hexadecimal, a function by its name; in small letters."""
+
+
+class ScriptMemory:
+    """What has been seen on one route."""
+
+    def __init__(self, most: int = MOST_SCRIPTS) -> None:
+        self._most = most
+        self._known: OrderedDict[ScriptKey, ScriptCalls] = OrderedDict()
+
+    def read(self, text: bytes) -> ScriptCalls:
+        """What a script's text calls; remembered under its SHA."""
+        key = script_key(sha1(text, usedforsecurity=False).hexdigest().encode())
+        calls = self.recall(key)
+        if calls is None:
+            calls = read_script(text)
+            self.learn(key, calls)
+        return calls
+
+    def recall(self, key: ScriptKey) -> ScriptCalls | None:
+        """What a script or function calls; None for one that was never seen."""
+        calls = self._known.get(key)
+        if calls is not None:
+            self._known.move_to_end(key)
+        return calls
+
+    def learn(self, key: ScriptKey, calls: ScriptCalls) -> None:
+        """Remember it."""
+        self._known[key] = calls
+        self._known.move_to_end(key)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+    def loaded(self, text: bytes) -> None:
+        """Redis has accepted a library of functions."""
+        calls = read_script(text)
+        for name in calls.functions:
+            self.learn(function_key(name), calls)
+
+    def forget_functions(self) -> None:
+        """Redis has been given functions that cannot be read."""
+        for key in [key for key in self._known if key[0] == "function"]:
+            del self._known[key]
+
+
+def script_key(sha: bytes) -> ScriptKey:
+    """The key of a script by its SHA, which Redis takes in any letter case."""
+    return "script", sha.lower()
+
+
+def function_key(name: bytes) -> ScriptKey:
+    """The key of a function; Redis does not tell letter cases apart in its name."""
+    return "function", name.lower()

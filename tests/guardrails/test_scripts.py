@@ -1,0 +1,92 @@
+"""Scripts on real engines: what is read of a text is what runs, and two workers give one answer about a script."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.conftest import Fleet
+from tests.engines import Engine
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import pack
+from tests.rules.test_script_text import FLUSHING, HARMLESS
+
+POLICY = """
+keyrail: 1
+defaults: {mode: enforce}
+rules:
+  no-flush: {refuse: [FLUSHALL]}
+  scripts: {scripts: {commands: follow_rules, dynamic_calls: refuse}}
+"""
+CONNECTIONS = 12
+"""New ones, so that each worker is very likely to have some."""
+
+
+def test_texts_run_as_they_are_read(fleet: Fleet, engine_name: str) -> None:
+    engine = fleet.engine(engine_name)
+    for text in (*FLUSHING, *HARMLESS):
+        if b"server." in text or b"#!" in text:  # not in every engine
+            continue
+        engine.do("SET", "k", "v")
+        with engine.wire() as wire:
+            wire.ask("EVAL", text, 0)
+        assert engine.do("DBSIZE") == (0 if text in FLUSHING else 1), text
+    engine.do("FLUSHALL")
+
+
+@pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
+def test_all_workers_give_one_answer(
+    fleet: Fleet, tmp_path: Path, new_keyrail: Callable[..., Keyrail]
+) -> None:
+    engine = fleet.engine("valkey-9.1")
+    engine.do("FUNCTION", "FLUSH")
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY, encoding="utf-8")
+    keyrail = new_keyrail(engine.url, policy=file, workers=2)
+    _ask_about_scripts(engine, keyrail)
+    _ask_about_functions(engine, keyrail)
+    with redis.Redis.from_url(keyrail.url) as client:
+        engine.do("SCRIPT", "FLUSH")
+        assert client.register_script("return redis.call('ECHO', ARGV[1])")(args=["hello"]) == b"hello"
+    engine.do("FUNCTION", "FLUSH")
+
+
+def _everywhere(keyrail: Keyrail, *command: str) -> set[bytes]:
+    """What new connections hear, each asked once."""
+    heard = set()
+    for _ in range(CONNECTIONS):
+        with keyrail.wire() as wire:
+            heard.add(wire.ask(*command))
+    return heard
+
+
+def _ask_about_scripts(engine: Engine, keyrail: Keyrail) -> None:
+    text = "return redis.call('ECHO', 'hello')"
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    engine.do("SCRIPT", "LOAD", text)
+    assert _everywhere(keyrail, "EVALSHA", sha, "0") == {b"-NOSCRIPT No matching script. Please use EVAL.\r\n"}
+    assert _everywhere(keyrail, "SCRIPT", "EXISTS", sha) == {b"*1\r\n:0\r\n"}
+    with keyrail.wire() as wire:
+        wire.ask("SCRIPT", "LOAD", text)
+    assert _everywhere(keyrail, "EVALSHA", sha, "0") == {b"$5\r\nhello\r\n"}
+    assert _everywhere(keyrail, "SCRIPT", "EXISTS", sha) == {b"*1\r\n:1\r\n"}
+    with keyrail.wire() as wire:
+        refused = wire.ask("EVAL", "return redis.call('FLUSHALL')", 0)
+        assert refused.startswith(b"-DENIED keyrail/scripts: the script calls FLUSHALL, which no-flush refuses; ")
+        wire.send(pack("MULTI") + pack("EVALSHA", "f" * 40, 0) + pack("EXEC"))
+        assert [frame.split()[0] for frame in wire.frames(3)] == [b"+OK", b"-NOSCRIPT", b"-EXECABORT"]
+
+
+def _ask_about_functions(engine: Engine, keyrail: Keyrail) -> None:
+    library = "#!lua name=l\nredis.register_function('hi', function() return redis.call('ECHO', 'hi') end)"
+    engine.do("FUNCTION", "LOAD", library)
+    assert {heard.split(b":")[0] for heard in _everywhere(keyrail, "FCALL", "hi", "0")} == {b"-DENIED keyrail/scripts"}
+    with keyrail.wire() as wire:
+        assert wire.ask("FUNCTION", "LOAD", library).startswith(b"-ERR Library")
+        assert wire.ask("FCALL", "hi", "0").startswith(b"-DENIED keyrail/scripts")
+        assert wire.ask("FUNCTION", "LOAD", "REPLACE", library) == b"$1\r\nl\r\n"
+    assert _everywhere(keyrail, "FCALL", "hi", "0") == {b"$2\r\nhi\r\n"}

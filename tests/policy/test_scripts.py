@@ -1,0 +1,149 @@
+"""Scripts follow the rules about commands, in the mode that those have for the client; what cannot be told of them is a
+matter of its own."""
+
+import hashlib
+
+import pytest
+
+from proxy.policy.compile import CompiledPolicy
+from proxy.policy.errors import PolicyError
+from proxy.rules.scripts import NOSCRIPT, Dynamic, ScriptsSettings
+from proxy.rules.verdict import Pass, Refuse
+from tests.policy.given import compiled, policy
+from tests.rules.given import command, context
+
+RULES = """
+    defaults: {mode: enforce}
+    rules:
+      no-flush: {refuse: [FLUSHALL, FLUSHDB, CONFIG SET, CLIENT KILL TYPE], allow: [FLUSHALL ASYNC]}
+      later: {refuse: [KEYS], mode: audit}
+      dbs: {databases: [0]}
+      scripts: {scripts: {commands: follow_rules, dynamic_calls: %s}}
+"""
+
+
+def bound(dynamic: str = "refuse") -> CompiledPolicy:
+    return compiled(RULES % dynamic)
+
+
+def said(rules: CompiledPolicy, text: str, *more: bytes) -> str:
+    """The error that the client reads, nothing where the command passes, in parentheses what is only counted."""
+    decision = rules.judge(command(text, *more), context())
+    if isinstance(decision.verdict, Refuse):
+        return decision.verdict.error.decode().removesuffix("\r\n").removeprefix("-DENIED keyrail/scripts: ")
+    assert isinstance(decision.verdict, Pass)
+    return "".join(f"({hit.detail})" for hit in decision.hits)
+
+
+@pytest.mark.parametrize(
+    ("script", "called"),
+    [
+        ("redis.call('FLUSHALL')", "FLUSHALL, which no-flush refuses"),
+        ("redis.pcall('flushall')", "FLUSHALL, which no-flush refuses"),
+        ("redis.call('FLUSHALL', ARGV[1])", "FLUSHALL, which no-flush refuses"),
+        ("redis.call('FLUSHALL', 'async')", ""),
+        ("redis.call('CONFIG', 'Set', 'a', 'b')", "CONFIG SET, which no-flush refuses"),
+        ("redis.call('CONFIG', 'GET', ARGV[1])", ""),
+        ("redis.call('CLIENT', 'KILL', 'TYPE', x)", "CLIENT KILL, which no-flush refuses"),
+        ("redis.call('CLIENT', 'KILL', x)", "CLIENT KILL, which no-flush refuses"),
+        ("redis.call('CLIENT', 'KILL', 'ID', x)", ""),
+        ("redis.call('SELECT', 1)", "SELECT, which dbs refuses"),
+        ("redis.call('SELECT', 0)", ""),
+        ("redis.call('SELECT', x)", "SELECT, which dbs refuses"),
+        ("redis.call('COPY', 'a', x)", "COPY, which dbs refuses"),
+        ("redis.call('KEYS', '*') return redis.call('GET', KEYS[1])", ""),
+    ],
+)
+@pytest.mark.parametrize("how", ["EVAL", "eval_ro", "SCRIPT LOAD", "FUNCTION LOAD REPLACE"])
+def test_what_a_client_may_not_send_its_scripts_may_not_call(how: str, script: str, called: str) -> None:
+    text = (b"#!lua name=x\n" if "FUNCTION" in how else b"") + script.encode()
+    error = said(bound(), how, text, *([b"0"] if "eval" in how.lower() else []))
+    assert error == (f"the script calls {called}; leave that call out" if called else "")
+
+
+def test_an_audited_rule_refuses_nothing_to_scripts_either() -> None:
+    assert said(bound(), "EVAL", b"redis.call('KEYS','*')", b"0") == ""
+
+
+@pytest.mark.parametrize("script", ["redis.call(ARGV[1])", "redis.call('CONFIG', ARGV[1])", "local c = redis.call"])
+def test_what_cannot_be_told(script: str) -> None:
+    refused = said(bound("refuse"), "EVAL", script.encode(), b"0")
+    assert refused.startswith("what it calls cannot be told, for the script ")
+    counted = said(bound("warn"), "EVAL", script.encode(), b"0")
+    assert counted.startswith("(what it calls cannot be told, for the script")
+    assert said(bound("allow"), "EVAL", script.encode(), b"0") == ""
+
+
+def test_a_sha_stands_for_its_text() -> None:
+    rules = bound()
+    good, bad = b"return redis.call('GET', KEYS[1])", b"return redis.call('FLUSHALL')"
+    sha = {text: hashlib.sha1(text, usedforsecurity=False).hexdigest() for text in (good, bad)}
+    assert rules.judge(command(f"EVALSHA {sha[good]} 0"), context()).verdict == Refuse(NOSCRIPT)
+    assert NOSCRIPT == b"-NOSCRIPT No matching script. Please use EVAL.\r\n"
+    assert said(rules, "SCRIPT LOAD", good) == ""
+    assert said(rules, "EVAL", bad, b"0") != ""
+    assert said(rules, f"EVALSHA {sha[good].upper()} 1 k") == ""
+    assert said(rules, f"evalsha_ro {sha[good]} 1 k") == ""
+    assert said(rules, f"EVALSHA {sha[bad]} 0").startswith("the script calls FLUSHALL, which no-flush refuses; ")
+
+
+def test_a_function_is_known_once_redis_has_taken_its_library() -> None:
+    rules = bound()
+    library = b"#!lua name=x\nredis.register_function('F', function() return redis.call('GET', 'a') end)"
+    unseen = "what it calls cannot be told, for it runs a function whose library was not seen here; "
+    assert said(rules, "FUNCTION LOAD", library) == ""
+    assert said(rules, "FCALL f 0").startswith(unseen)
+    for _, scripts in rules.scripts:
+        scripts.memory.loaded(library)
+    assert said(rules, "FCALL f 0") == ""
+    assert said(rules, "fcall_ro F 0") == ""
+    for _, scripts in rules.scripts:
+        scripts.memory.forget_functions()
+    assert said(rules, "FCALL f 0").startswith(unseen)
+    assert said(bound("allow"), "FCALL f 0") == ""
+
+
+def test_a_payload_is_no_text() -> None:
+    assert said(bound(), "FUNCTION RESTORE x").startswith("what it calls cannot be told, for it brings functions")
+    assert said(bound("allow"), "FUNCTION RESTORE x") == ""
+
+
+def test_without_a_word_about_commands_only_what_is_dynamic_counts() -> None:
+    rules = compiled("""
+        defaults: {mode: enforce}
+        rules: {a: {refuse: [FLUSHALL]}, scripts: {scripts: {dynamic_calls: refuse}}}
+    """)
+    assert said(rules, "EVAL", b"redis.call('FLUSHALL')", b"0") == ""
+    assert said(rules, "EVAL", b"redis.call(x)", b"0") != ""
+
+
+def test_what_redis_refuses_anyway_is_left_to_it() -> None:
+    assert said(bound(), "EVAL redis") == ""
+    assert said(bound(), "EVALSHA") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("commands: follow_rules", ScriptsSettings(True, Dynamic.WARN)),
+        ("commands: follow_rules, dynamic_calls: allow", ScriptsSettings(True, Dynamic.ALLOW)),
+        ("dynamic_calls: refuse", ScriptsSettings(False, Dynamic.REFUSE)),
+    ],
+)
+def test_they_are_read(text: str, settings: ScriptsSettings) -> None:
+    assert policy(f"rules: {{s: {{scripts: {{{text}}}}}}}").rules[0].settings == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{}", "s.scripts: found nothing to do, expected commands: follow_rules, dynamic_calls, or both"),
+        ("{dynamic_calls: allow}", "s.scripts: found nothing to do, expected commands: follow_rules"),
+        ("{commands: allow}", "s.scripts.commands: found 'allow', expected one of follow_rules"),
+        ("{dynamic_calls: on}", "s.scripts.dynamic_calls: found 'on', expected one of refuse, warn, allow"),
+    ],
+)
+def test_what_is_wrong_with_them_is_an_error(text: str, problem: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        policy(f"rules: {{s: {{scripts: {text}}}}}")
+    assert any(problem in line for line in str(caught.value).splitlines()), str(caught.value)

@@ -1,0 +1,177 @@
+"""What a Lua text calls is found however it is written, and whatever could reach a command in another way is told."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.rules.script_text import LONGEST, MOST_CALLS, Call, ScriptCalls, read_script
+
+
+def calls(text: bytes) -> list[tuple[bytes, ...]]:
+    found = read_script(text)
+    assert found.dynamic == "", found
+    return [call.words for call in found.calls]
+
+
+FLUSHING = (
+    b"redis.call('FLUSHALL')",
+    b'return redis.pcall("FLUSHALL")',
+    b"server.call('FLUSHALL')",
+    b"redis .\n call (\t'FLUSHALL'\n)",
+    b"redis --[[ a ]] . --x\n call --[==[ ]] ]==] ( 'FLUSHALL')",
+    b"redis.call'FLUSHALL'",
+    b"redis.call[[FLUSHALL]]",
+    b"redis.call[==[FLUSHALL]==]",
+    b"redis.call([[\nFLUSHALL]])",
+    b"redis.call([[\r\nFLUSHALL]])",
+    b"local x = '.' redis.call('FLUSHALL')",
+    b"local x = {':'} redis.call('FLUSHALL')",
+    b"local x = 1. redis.call('FLUSHALL')",
+    b"local x = 'a'..redis.call('FLUSHALL')",
+    b"-- a comment\rredis.call('FLUSHALL')",
+    b"--[==x\nredis.call('FLUSHALL')",
+    b"--[[ a ]] redis.call('FLUSHALL') --[[ b ]]",
+    b"local x = '\\'' redis.call('FLUSHALL') local y = ''",
+    b"local x = '\\\\' redis.call('FLUSHALL')",
+    b"local x = 'a\\\nb' redis.call('FLUSHALL')",
+    b"local x = 'a\\\r\nb' redis.call('FLUSHALL')",
+    b"local x = [[ ' ]] redis.call('FLUSHALL')",
+    b"local x = [=[ ]] ]=] redis.call('FLUSHALL')",
+    b"local a = {1} local x = a[a[1]] redis.call('FLUSHALL')",
+    b"#!lua flags=no-writes\nredis.call('FLUSHALL')",
+    b"local f = function() if 1 then redis.call('FLUSHALL') end end f()",
+)
+"""Texts that run FLUSHALL, each in another plain way."""
+
+
+@pytest.mark.parametrize("text", FLUSHING)
+def test_a_plain_call_is_found(text: bytes) -> None:
+    assert calls(text) == [(b"FLUSHALL",)]
+
+
+HARMLESS = (
+    b"return 1",
+    b"",
+    b"-- redis.call('FLUSHALL')",
+    b"--[[ redis.call('FLUSHALL') ]]",
+    b"--[==[ ]] redis.call('FLUSHALL') ]==]",
+    b"return \"redis.call('FLUSHALL')\"",
+    b"return [[redis.call('FLUSHALL')]]",
+    b"return 'it\\'s redis.call(\"FLUSHALL\")'",
+    b"x.redis.call('FLUSHALL')",
+    b"return redis.sha1hex('a') .. redis.REDIS_VERSION",
+    b"return redis.error_reply('no')",
+    b"redis.log(redis.LOG_WARNING, 'loadstring')",
+    b"return redis.call()",
+    b"#!lua",
+)
+"""Texts that call nothing, whatever stands in them."""
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_calls_nothing_calls_nothing(text: bytes) -> None:
+    assert read_script(text) == ScriptCalls()
+
+
+def test_the_leading_literals_are_its_words() -> None:
+    text = b"redis.call('CONFIG', \"set\", [[a]], 7) redis.call('GET', KEYS[1], 'x') redis.call('SELECT', 1+1)"
+    assert read_script(text).calls == (
+        Call((b"CONFIG", b"set", b"a", b"7"), complete=True),
+        Call((b"GET",), complete=False),
+        Call((b"SELECT",), complete=False),
+    )
+    assert read_script(b"redis.call('SET', 'k', '%s')" % (b"x" * 99)).calls == (Call((b"SET", b"k"), complete=False),)
+    assert read_script(b"redis.call('DEL'%s)" % (b",'k'" * 20)).calls[0].complete is False
+    assert read_script(b"redis.call('A') redis.call('A')").calls == (Call((b"A",), complete=True),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"redis['c'..'all']('FLUSHALL')",
+        b"redis['call']('FLUSHALL')",
+        b"redis [ [[call]] ] ('FLUSHALL')",
+        b"local c = redis.call c('FLUSHALL')",
+        b"local r = redis r.call('FLUSHALL')",
+        b"local t = {r = redis}",
+        b"local redis = x",
+        b"local function f(redis) end",
+        b"for k, v in pairs(redis) do end",
+        b"(redis).call('FLUSHALL')",
+        b"(redis.call)('FLUSHALL')",
+        b"pcall(redis.call, 'FLUSHALL')",
+        b"redis:call('FLUSHALL')",
+        b"redis.call('FLUSH' .. 'ALL')",
+        b"redis.call(('FLUSHALL'))",
+        b"redis.call('\\70LUSHALL')",
+        b"redis.call('\\x46LUSHALL')",
+        b"redis.call'FLUSH\\z ALL'",
+        b"redis.call(ARGV[1])",
+        b"redis.call(unpack(ARGV))",
+        b"redis.call(...)",
+        b"redis.call{'FLUSHALL'}",
+        b"redis.call('%s')" % (b"x" * 65),
+        b"loadstring(ARGV[1])()",
+        b"load(f)",
+        b"_G.x = 1",
+        b"_G['redis']",
+        b"getfenv().redis.call('FLUSHALL')",
+        b"setfenv(1, x)",
+        b"require 'x'",
+        b"debug.getregistry()",
+        b"_ENV.x()",
+        b"goto a ::a::redis['call']('FLUSHALL')",
+        b"::a::loadstring('x')",
+        b"\xe9 = 1",
+        b"return 'unfinished",
+        b"return 'un\nfinished'",
+        b"return [[unfinished",
+        b"--[[unfinished",
+        b"\x1bLua bytecode",
+        b"return a\\b",
+        b"#!js\nredis.call('FLUSHALL')",
+        b"#!luajit\nredis.call('GET')",
+        b"redis.register_function(name, f)",
+        b"redis.register_function('f', redis.call)",
+        b"redis.register_function{['function_name']='f', callback=f}",
+        b"redis.register_function{function_name='a', function_name='b'}",
+        b"redis.register_function{function_name='a'..'b', callback=f}",
+        b"redis.register_function(t)",
+        b"-" * (LONGEST + 1),
+        b" ".join(b"redis.call('%d')" % i for i in range(MOST_CALLS + 1)),
+    ],
+)
+def test_whatever_could_call_more_is_dynamic(text: bytes) -> None:
+    assert read_script(text).dynamic
+
+
+def test_the_reason_says_the_line() -> None:
+    assert read_script(b"return 1\n\nlocal r = redis").dynamic == "uses redis other than as redis.call(…) in line 3"
+    assert read_script(b"local a = 1\nredis.call(x)").dynamic.endswith("what redis.call is to run in line 2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"redis.register_function('F', function(keys, args) return redis.call('GET', keys[1]) end)",
+        b"""redis.register_function{function_name='f', flags={'no-writes'}, callback=function(keys, args)
+            local t = {1, [2] = {x = args[1]}} return redis.call('GET', keys[1]) end}""",
+        b"redis.register_function({callback = function() return redis.call('GET', 'x') end; function_name = [[f]]})",
+    ],
+)
+def test_a_librarys_functions_are_known(text: bytes) -> None:
+    found = read_script(b"#!lua name=lib\n" + text)
+    assert (found.functions, found.dynamic) == ((b"f",), "")
+    assert [call.words[0] for call in found.calls] == [b"GET"]
+
+
+PIECES = st.sampled_from(
+    b"redis . call ( ) 'FLUSHALL' ' \" [[ ]] [=[ ]=] -- \\ x = .. { } , 1 register_function function_name \x00".split()
+) | st.sampled_from((b" ", b"\n", b"\r"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=30).map(b"".join))
+def test_no_text_makes_it_fail(text: bytes) -> None:
+    found = read_script(text)
+    assert found.dynamic or all(call.words for call in found.calls)
