@@ -6,6 +6,9 @@ Keyrail's own while the write goes on; nobody waits for it. So a collection may 
 before the next look. From then on writes to it are refused, for as long as that size is trusted; then the next write
 waits for a look at it, and goes on if the collection has become smaller.
 
+A list may also be trimmed, where the policy asks for that: a push goes on, and when its reply says that the list is too
+long, a hidden LTRIM follows that keeps the end that was pushed to. What falls off at the other end is gone.
+
 A push that is known to make a list too long is refused before it is made. An XADD that trims its stream to the cap by
 itself (MAXLEN) is let through. What a collection gets from SUNIONSTORE and its kin is noticed with the next write to
 it.
@@ -23,13 +26,15 @@ from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.sizes_known import KnownSizes
-from proxy.rules.verdict import PASS, Look, Pass, Procedure, Refuse, Steps, Verdict, refusal
+from proxy.rules.verdict import PASS, Follow, Look, Pass, Procedure, Refuse, Steps, Verdict, refusal
 from proxy.wire.decode import read_reply
 
 _PATIENCE = 1.0
 """Seconds that a client may wait for the size of a collection that was too large when last looked at."""
 _A_DAY = 86_400
 _GOLDEN = 0.6180339887498949
+_PUSHES = frozenset({"LPUSH", "LPUSHX", "RPUSH", "RPUSHX"})
+_AT_THE_TAIL = frozenset({"RPUSH", "RPUSHX"})
 _WORDS = {
     "HLEN": ("hash", "fields"),
     "LLEN": ("list", "elements"),
@@ -44,12 +49,14 @@ class CollectionsSettings:
     """The most members of hashes, lists, sets and sorted sets, and entries of streams; None is no limit.
 
     `sample` is the share of writes that have a size looked up, `remember` the seconds for which a size is trusted.
+    `trim` says that pushes trim their lists instead of being refused.
     """
 
     members: int | None = None
     streams: int | None = None
     sample: float = 0.1
     remember: int = 5
+    trim: bool = False
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Collections":
         """The rule itself."""
@@ -81,12 +88,12 @@ class _Seen:
 class Collections:
     """One cap for collections, and one for streams."""
 
-    needs: frozenset[str] = frozenset()
-
     def __init__(self, name: str, settings: CollectionsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
         self._wording = wording
+        self.needs = frozenset({"LTRIM"}) if settings.trim else frozenset()
+        self._trims = settings.trim and binding.can_send("LTRIM")
         self._seen = binding.memory.of(name, settings, lambda: _Seen(settings.remember))
 
     def touches(self, spec: Spec) -> bool:
@@ -102,6 +109,9 @@ class Collections:
         cap = self._cap(command.spec.name == "XADD")
         if growth is None or cap is None or _trims_itself(command, cap):
             return PASS
+        if self._trims and command.spec.name in _PUSHES:
+            trim = partial(_trim, growth.key, command.spec.name in _AT_THE_TAIL, cap)
+            return Follow(trim, f"LTRIM to {cap} elements")
         database, now = context.database, context.now
         size = self._seen.sizes.find(database, growth.measure, growth.key, now)
         if size is not None and _too_large(growth, size, cap):
@@ -142,6 +152,14 @@ class Collections:
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Sizes are remembered by key: judged."""
         lowering.judge()
+
+
+def _trim(key: bytes, tail: bool, cap: int, reply: bytes, _: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+    # What follows a push that was answered by this line.
+    if not reply.startswith(b":") or int(read_reply(reply)) <= cap:
+        return ()
+    kept = (b"%d" % -cap, b"-1") if tail else (b"0", b"%d" % (cap - 1))
+    return ((b"LTRIM", key, *kept),)
 
 
 def _too_large(growth: Growth, size: int, cap: int) -> bool:

@@ -25,7 +25,7 @@ from proxy.policy.compile import Following, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import silence
 from proxy.session.item import Item
-from proxy.wire.encode import encode_command, encode_error
+from proxy.wire.encode import OK, encode_command, encode_error
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
@@ -164,7 +164,7 @@ def _follow(session: "Session", ledger: Ledger | None, deferred: Deferred) -> No
     def answered(frame: bytes) -> None:
         if frame.startswith(b"-"):
             report("error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace"))
-        elif frame == b":1\r\n":
+        elif frame in (b":1\r\n", OK):
             report("followed")
 
     obstacle = _obstacle(session) if ledger is session.pinned else ""

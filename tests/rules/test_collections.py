@@ -8,7 +8,7 @@ from proxy.commands.table import STANDARD
 from proxy.rules.collections import Collections, CollectionsSettings
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding
-from proxy.rules.verdict import PASS, End, Look, Pass, Procedure, Refuse, Verdict
+from proxy.rules.verdict import PASS, End, Follow, Look, Pass, Procedure, Refuse, Verdict
 from tests.rules.given import NO_WORDS, command, context, spec
 
 
@@ -124,6 +124,28 @@ def test_streams_have_a_cap_of_their_own_and_may_trim_themselves() -> None:
     for text in ("XADD k * MAXLEN 5", "XADD k MAXLEN 11 * a 1", "XADD k MINID 5 * a 1"):
         assert isinstance(looked_up(rule.judge(command(text), at(100)), b":11\r\n"), Refuse), text
         rule = collections(members=None, streams=10)
+
+
+@pytest.mark.parametrize(
+    ("text", "reply", "follows"),
+    [
+        ("RPUSH k a", b":11\r\n", [[b"LTRIM", b"k", b"-10", b"-1"]]),
+        ("LPUSHX k a", b":11\r\n", [[b"LTRIM", b"k", b"0", b"9"]]),
+        ("RPUSH k a", b":10\r\n", []),
+        ("LPUSH k a", b"-WRONGTYPE x\r\n", []),
+    ],
+)
+def test_a_push_may_trim_its_list(text: str, reply: bytes, follows: list[list[bytes]]) -> None:
+    rule = Collections("caps", CollectionsSettings(10, trim=True), NO_WORDS, Binding(STANDARD))
+    verdict = rule.judge(command(text), at(0))
+    assert isinstance(verdict, Follow)
+    assert [list(argv) for argv in verdict.conclude(reply, ())] == follows
+    assert rule.needs == {"LTRIM"}
+
+
+def test_a_user_without_ltrim_is_refused_instead() -> None:
+    rule = Collections("caps", CollectionsSettings(10, trim=True), NO_WORDS, Binding(STANDARD, frozenset()))
+    assert isinstance(rule.judge(command("RPUSH k a"), at(0)), Look)
 
 
 def test_what_redis_does_not_tell_is_skipped() -> None:

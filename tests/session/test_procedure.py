@@ -299,3 +299,16 @@ def test_what_grows_too_large_is_counted_where_it_is_audited() -> None:
         route.upstream().answer(b":4\r\n")
     assert client.heard() == b":4\r\n" * 3
     assert route.hits == [("caps", "audit", "refused")] * 2
+
+
+def test_a_push_trims_its_list() -> None:
+    route = begun("rules: {caps: {collections: {members: 3, lists: trim}, mode: enforce}}")
+    client = Client(route)
+    client.say("RPUSH", "list", "a")
+    route.upstream().taken()
+    route.upstream().answer(b":4\r\n")
+    assert client.heard() == b":4\r\n"
+    assert route.upstream().taken() == call("LTRIM", "list", "-3", "-1")
+    route.upstream().answer(b"+OK\r\n")
+    assert client.heard() == b""
+    assert route.hits == [("caps", "enforce", "accompanied"), ("caps", "enforce", "followed")]
