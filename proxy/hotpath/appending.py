@@ -76,7 +76,7 @@ class Appending:
     def settled(self, request: Request, data: bytes) -> bool:
         """Whether the request says itself what would be put behind it."""
         argc = self.argc
-        if request.argc > argc > 0:
+        if request.argc > argc:
             for word in self.satisfied_by:
                 if is_word(data, request.starts[argc], request.ends[argc], word):
                     return True

@@ -63,7 +63,7 @@ class SchemaSize:
         limited = {
             key.index: owner
             for key, owner in zip(command.keys, owners, strict=True)
-            if key.write and owner is not None and owner.size is not None
+            if owner is not None and owner.size is not None
         }
         if not limited:
             return PASS

@@ -133,7 +133,7 @@ class Pattern:
 
 def _segment_specificity(parts: tuple[Part, ...]) -> tuple[int, bool]:
     loosest = max((part.specificity for part in parts if isinstance(part, Placeholder)), default=0)
-    return loosest, loosest > 0 and not any(isinstance(part, Literal) for part in parts)
+    return loosest, not any(isinstance(part, Literal) for part in parts)
 
 
 def _expression(part: Part, separator: bytes) -> Expression:

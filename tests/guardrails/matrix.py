@@ -62,6 +62,7 @@ CASES = [
     ),
     Case("one-slot", {"one_slot": "true"}, "MGET k:1 k:2", ("SET k:1 v",), "DEL {a}:1 {a}:2 {b}:3"),
     Case("names", {"names": {"segments": "2.."}}, "SET bad v", (), "MSET k:1 v bad v"),
+    Case("in-schema", {"names": {"in_schema": "true"}, "applies_to": "writes"}, "SET no v", (), "MSET page:a v no v"),
     Case("schema-type", {"schema": "type"}, "LPUSH cart:1 x", ("HSET cart:1 a 1",), "LPUSH cart:2 x"),
     Case("schema-size", {"schema": "size"}, "SET page:a longer", (), "MSET page:a x page:b longer"),
     Case("sizes", {"sizes": {"value": "8B"}}, "SET k:1 longer:than:eight", (), "MSET k:1 x k:2 longer:than:eight"),

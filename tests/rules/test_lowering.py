@@ -133,6 +133,7 @@ def test_every_entry_has_its_place() -> None:
         ("SET k v EX +10", JUDGE),
         ("SET k v EX 1x", JUDGE),
         ("SET k v EX 1000000000000000", JUDGE),
+        ("SET k v EX 18446744073709551626", JUDGE),
         ("SET k v EX 10 NX", JUDGE),
         ("SET k v NX EX 10", JUDGE),
         ("SET k v EX", JUDGE),
@@ -158,6 +159,13 @@ def test_where_nothing_is_added_a_number_can_still_be_held_to_bounds() -> None:
         owned = Lowered("SETEX", lambda each: each.append_by_entry(CHECK, (None, bounds, None)), enforced=enforced)
         assert [owned.decide(f"SETEX {key} 9 v") for key in ("a:1", "b:1", "c:1")] == [JUDGE, PASS, PASS]
         assert owned.decide("SETEX a:1 10 v") == PASS
+
+
+def test_an_empty_number_is_none() -> None:
+    lowered = Lowered("SETEX", lambda lowering: lowering.append(Append(stated=(Stated(4, 2, 0, 99),))))
+    request = Request.from_argv([b"SETEX", b"k", b"", b"v"])
+    decided = lowered.plan.decide(spec("SETEX").id, request, bytes(request.data), STANDARD.keys, Counters(1))
+    assert decided == JUDGE
 
 
 def test_one_rule_has_its_say_in_how_a_command_goes_out() -> None:

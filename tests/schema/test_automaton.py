@@ -47,6 +47,7 @@ def flaws(*texts: str) -> tuple[object, ...]:
         (b"user:7", "user:{id:int}", "user:{id:int|uuid}"),
         (b"user:20260115", "user:{day:date}", "user:{id:int}"),
         (b"user:a-b", "user:{id:slug}", "user:{id:word}"),
+        (b"user:ab", "user:{id:hex}", "user:{id:date|slug}"),
         (b"user:prod", "user:{env:prod|staging}", "user:{id:slug}"),
         (b"user:prod", "user:prod", "user:{env:prod|staging}"),
         (b"user:abc", "user:{env:abc|X}", "user:{id:hex}"),
@@ -86,6 +87,7 @@ def test_the_key_may_stand_anywhere_in_the_bytes() -> None:
     [
         (("a:{x}", "a:{y}"), Tie(0, 1, b"a:b")),
         (("{a}-x", "x-{b}"), Tie(0, 1, b"x-x")),
+        (("{c}", "{a}-x", "x-{b}"), Tie(1, 2, b"x-x")),
         (("{e:a|b}:{f:int}", "{g:b|c}:{h:int}"), Tie(0, 1, b"b:0")),
         (("z", "{any...}", "{all...}"), Tie(1, 2, b"a")),
     ],
@@ -190,7 +192,7 @@ KEYS = st.lists(
 ).map(lambda segments: ":".join(segments).encode())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(patterns(), min_size=1, max_size=5, unique=True), st.lists(KEYS, min_size=20, max_size=20))
 def test_the_owner_is_the_most_specific_of_those_that_match(texts: list[str], keys: list[bytes]) -> None:
     parsed = [parse_pattern(text) for text in texts]
