@@ -304,9 +304,9 @@ def compile_policy(
     `available` are those commands of `needs` that the engine is known to run for its user; None stands for
     all. `seed` fixes the order in which the plan deals out jittered TTLs. `paused` is the kill switch: nothing but
     locked rules is enforced. `rehearsal` enforces every rule that is not off, for tests of what the rules say. `memory`
-    keeps what rules remember from one binding to the next; without it they begin with nothing.
+    keeps what rules remember from one binding to the next; without it commands are only tried, and cost nothing.
     """
-    remembered = Memory() if memory is None else memory
+    remembered = Memory(rehearsal=True) if memory is None else memory
     binding = Binding(table, available, seed, "" if app is None else app.name, policy.schema, remembered)
     mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
     voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]

@@ -23,7 +23,8 @@ _DURATION_PART = re.compile(r"(\d+)([smhdw])")
 _LONGEST = 36_500 * 86_400
 _SPAN = re.compile(r"(\d{1,9})(?:(\.\.)(\d{1,9})?)?")
 _SIZE = re.compile(r"([1-9]\d{0,5})(B|KB|MB|GB)")
-_SIZE_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+SIZE_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+"""In bytes."""
 _PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,3})?)%")
 _INTEGER = re.compile(r"\d{1,9}")
 _LONGEST_TEXT = 200
@@ -131,7 +132,8 @@ def _as_editors_take_it(word: str) -> str | int | bool:
     return word == "true" if word in {"true", "false"} else int(word) if word.isdigit() else word
 
 
-def _scan(value: Value, pattern: re.Pattern[str], expected: str, problems: Problems) -> re.Match[str] | None:
+def scan(value: Value, pattern: re.Pattern[str], expected: str, problems: Problems) -> re.Match[str] | None:
+    """Text of this form; `expected` says so in words."""
     note(value, type=["string", "integer"], pattern=f"^(?:{pattern.pattern})$")
     match = pattern.fullmatch(value.text) if isinstance(value, Scalar) else None
     if match is None:
@@ -146,7 +148,7 @@ def integer(least: int, most: int) -> Callable[[Value, Problems], int | None]:
     def read(value: Value, problems: Problems) -> int | None:
         if note(value, type="integer", minimum=least, maximum=most):
             return None
-        match = _scan(value, _INTEGER, expected, problems)
+        match = scan(value, _INTEGER, expected, problems)
         if match is None:
             return None
         if least <= int(match[0]) <= most:
@@ -160,7 +162,7 @@ def integer(least: int, most: int) -> Callable[[Value, Problems], int | None]:
 def read_duration(value: Value, problems: Problems) -> int | None:
     """A time in seconds, written with its unit: ``30s``, ``5m``, ``1h30m``."""
     expected = "a time with its unit, such as 30s, 5m, 2h or 1d, from 1s to 36500d"
-    match = _scan(value, _DURATION, expected, problems)
+    match = scan(value, _DURATION, expected, problems)
     if match is None:
         return None
     seconds = sum(int(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(match[0]))
@@ -172,19 +174,19 @@ def read_duration(value: Value, problems: Problems) -> int | None:
 
 def read_size(value: Value, problems: Problems) -> int | None:
     """A number of bytes, written with its unit as Redis reads it: ``512B``, ``10KB`` (10,240 bytes), ``1MB``."""
-    match = _scan(value, _SIZE, "a size with its unit, such as 512B, 10KB or 1MB", problems)
-    return None if match is None else int(match[1]) * _SIZE_UNITS[match[2]]
+    match = scan(value, _SIZE, "a size with its unit, such as 512B, 10KB or 1MB", problems)
+    return None if match is None else int(match[1]) * SIZE_UNITS[match[2]]
 
 
 def read_percent(value: Value, problems: Problems) -> float | None:
     """A share, written ``10%``, as 0.1; less than 100%."""
-    match = _scan(value, _PERCENT, "a percentage from 0% to 99%, such as 10%", problems)
+    match = scan(value, _PERCENT, "a percentage from 0% to 99%, such as 10%", problems)
     return None if match is None else float(match[1]) / 100
 
 
 def read_span(value: Value, problems: Problems) -> Span | None:
     """Least and most, written ``2..6``, ``2..`` (no most) or ``3``."""
-    match = _scan(value, _SPAN, "a number or a span, such as 3, 2..6 or 2..", problems)
+    match = scan(value, _SPAN, "a number or a span, such as 3, 2..6 or 2..", problems)
     if match is None:
         return None
     least = int(match[1])

@@ -83,6 +83,7 @@ class Limits:
         self._meter = binding.memory.of(
             name, settings, lambda: Meter(settings.quota, binding.memory.workers)
         )
+        self._rehearsal = binding.memory.rehearsal
         self._metered = settings.quota != Quota()
         found = (binding.table.find(command) for command in settings.commands)
         self._listed = frozenset(spec.id for spec in found if spec is not None)
@@ -107,7 +108,7 @@ class Limits:
         """Refuse what is too much, PASS and charge for what is not."""
         if self.name in context.surplus and self._closes(command.spec):
             return self._too_many_clients()
-        if not self._costs(command.spec) or not self._names_counted_key(command):
+        if self._rehearsal or not self._costs(command.spec) or not self._names_counted_key(command):
             return PASS
         size = encoded_size(command.argv) + command.streamed_length
         account = self._meter.account(self._subject(context), context.now)

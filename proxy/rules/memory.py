@@ -11,10 +11,14 @@ T = TypeVar("T")
 
 
 class Memory:
-    """What the rules of one route remember in one worker. ``workers`` is how many serve the route together."""
+    """What the rules of one route remember in one worker. ``workers`` is how many serve the route together.
 
-    def __init__(self, workers: int = 1) -> None:
+    In a ``rehearsal`` commands are only tried on the policy: each is judged as if it were the first, and costs nothing.
+    """
+
+    def __init__(self, workers: int = 1, *, rehearsal: bool = False) -> None:
         self.workers = workers
+        self.rehearsal = rehearsal
         self._kept: dict[str, tuple[object, object]] = {}
 
     def of(self, name: str, settings: object, kind: Callable[[], T]) -> T:

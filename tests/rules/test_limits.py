@@ -168,3 +168,8 @@ def test_the_plan_and_the_rule_spend_the_same_tokens() -> None:
     assert rule.judge(command("GET a"), caller()) == PASS
     assert not purse.affords(1)
     assert isinstance(rule.judge(command("GET a"), caller()), Refuse)
+
+
+def test_a_rehearsal_costs_nothing() -> None:
+    rule = limits(TWO_A_SECOND, memory=Memory(rehearsal=True))
+    assert [rule.judge(command("GET a"), caller()) for _ in range(9)] == [PASS] * 9

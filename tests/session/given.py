@@ -15,6 +15,7 @@ from proxy.hotpath.ledger import Creditor, Ledger
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
 from proxy.policy.model import TRANSPARENT, Policy
+from proxy.rules.memory import Memory
 from proxy.rules.script_memory import ScriptKey
 from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
 from proxy.session.session import Session
@@ -38,7 +39,7 @@ def compiled(policy: Policy) -> CompiledPolicy:
     for known, bound in _compiled:
         if known is policy:
             return bound
-    _compiled.append((policy, compile_policy(policy, STANDARD, None, 7)))
+    _compiled.append((policy, compile_policy(policy, STANDARD, None, 7, memory=Memory())))
     return _compiled[-1][1]
 
 

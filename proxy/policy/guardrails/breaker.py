@@ -2,13 +2,12 @@
 
 import re
 
-from proxy.policy.fields import Fields, read_fields
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.policy.fields import Fields, read_fields, scan
+from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.breaker import BreakerSettings
 
-_TIME = re.compile(r"(\d{1,6})(ms|s|m)")
+_TIME = re.compile(r"([1-9]\d{0,4})(ms|s|m)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
-_LONGEST = 3600.0
 
 
 def read_breaker(value: Value, rule: Fields) -> BreakerSettings | None:
@@ -28,9 +27,5 @@ def read_breaker(value: Value, rule: Fields) -> BreakerSettings | None:
 
 
 def _read_time(value: Value, problems: Problems) -> float | None:
-    match = _TIME.fullmatch(value.text) if isinstance(value, Scalar) else None
-    seconds = 0.0 if match is None else int(match[1]) * _SECONDS[match[2]]
-    if 0.001 <= seconds <= _LONGEST:
-        return seconds
-    problems.unexpected(value, "a time with its unit, such as 250ms, 2s or 1m, up to 60m")
-    return None
+    match = scan(value, _TIME, "a time with its unit, such as 250ms, 2s or 1m", problems)
+    return None if match is None else int(match[1]) * _SECONDS[match[2]]

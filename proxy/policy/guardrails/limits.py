@@ -2,15 +2,15 @@
 
 import re
 
-from proxy.policy.fields import Fields, choice, integer, read_fields, read_list
+from proxy.policy.fields import SIZE_UNITS, Fields, choice, integer, read_fields, read_list, scan
 from proxy.policy.guardrails.commands import read_command
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.limits import LimitsSettings, Per
 from proxy.rules.meter import Quota, Rate
 
-_MOST = 10**12
-_RATE = re.compile(r"(\d{1,12})(B|KB|MB|GB)?/([smhd])")
-_SIZES = {None: 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_RATE = re.compile(r"([1-9]\d{0,8})/([smhd])")
+_BYTE_RATE = re.compile(r"([1-9]\d{0,5})(B|KB|MB|GB)/([smhd])")
+_GLOB = re.compile(r"[!-~]+")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -53,30 +53,19 @@ def _check_limits(settings: LimitsSettings, fields: Fields) -> None:
 
 
 def _read_rate(value: Value, problems: Problems) -> Rate | None:
-    match = _RATE.fullmatch(value.text) if isinstance(value, Scalar) else None
-    if match is None or match[2] is not None:
-        problems.unexpected(value, "how many commands in what time, such as 1000/s, 600/m or 50/h")
-        return None
-    return _rate(value, int(match[1]), match[3], problems)
+    match = scan(value, _RATE, "how many commands in what time, such as 1000/s, 600/m or 50/h", problems)
+    return None if match is None else _rate(int(match[1]), match[2])
 
 
 def _read_byte_rate(value: Value, problems: Problems) -> Rate | None:
-    match = _RATE.fullmatch(value.text) if isinstance(value, Scalar) else None
-    if match is None:
-        problems.unexpected(value, "how many bytes in what time, such as 10MB/s or 500KB/m")
-        return None
-    return _rate(value, int(match[1]) * _SIZES[match[2]], match[3], problems)
+    match = scan(value, _BYTE_RATE, "how many bytes in what time, such as 10MB/s or 500KB/m", problems)
+    return None if match is None else _rate(int(match[1]) * SIZE_UNITS[match[2]], match[3])
 
 
-def _rate(value: Value, tokens: int, unit: str, problems: Problems) -> Rate | None:
-    if 1 <= tokens <= _MOST:
-        return Rate(tokens, _SECONDS[unit], tokens)
-    problems.unexpected(value, f"a rate from 1 to {_MOST}")
-    return None
+def _rate(tokens: int, unit: str) -> Rate:
+    return Rate(tokens, _SECONDS[unit], tokens)
 
 
 def _read_glob(value: Value, problems: Problems) -> str | None:
-    if isinstance(value, Scalar) and value.text and value.text.isascii() and value.text.isprintable():
-        return value.text
-    problems.unexpected(value, "a pattern of keys, such as product:*")
-    return None
+    match = scan(value, _GLOB, "a pattern of keys, such as product:*", problems)
+    return None if match is None else match[0]
