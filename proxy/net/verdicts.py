@@ -4,8 +4,8 @@
     evidence   by rule and application, with shapes, clients and a sample: /rules and KEYRAIL RULES
     lines      one for each violation, a few for each rule and second: --violations; else a warning for each `warn`
 
-A rewrite that is enforced has mended the command, as hidden commands behind it have: counted, and no violation. What a
-plan refuses by itself is counted by it, and looked at here so many times a second.
+A rewrite that is enforced has mended the command, as hidden commands behind it have: counted, and no violation.
+Every hit is counted; keys and clients are looked at so many times a second, also of what a plan has refused by itself.
 """
 
 import logging
@@ -27,7 +27,7 @@ from proxy.traffic.violations import Allowance, violation_line
 
 _LINES_PER_SECOND, _LINES_AT_ONCE = 10, 50
 _WARNINGS_PER_SECOND = 10
-_LOOKS_PER_SECOND = 100
+_LOOKS_PER_SECOND = 500
 _SAMPLE_SECONDS = 1.0
 _MOST_KEYS = 8
 _LONGEST_NAME = 64
@@ -97,10 +97,15 @@ class Verdicts:
             mode = hit.mode.value
             self._counts[hit.rule, app, mode, hit.what] += 1
             self.evidence.record(hit.rule, app).count(mode, hit.what, 1, now)
-        self._look(hits, command, seeker, now)
+        if self.looks():
+            self._look(hits, command, seeker, now)
+        else:
+            for hit in hits:
+                if self._is_told(hit):
+                    self._allowance(hit.rule).dropped += 1
 
     def looks(self) -> bool:
-        """Whether there is time to look at a command that a plan has refused by itself: not at each in a flood."""
+        """Whether there is time to look at one more command: in a flood not at each."""
         self._looks_left -= 1
         return self._looks_left >= 0
 
@@ -119,6 +124,7 @@ class Verdicts:
         shapes = [shape(key.name) for key in command.keys[:_MOST_KEYS]]
         for hit in hits:
             record = self.evidence.record(hit.rule, app)
+            record.looked_at += 1
             record.clients.add((*who[:3], host))
             for each in shapes:
                 record.shapes.add(each)

@@ -291,7 +291,8 @@ class Crew:
     async def _hear(self, member: _Member) -> None:
         while (message := await member.channel.receive()) is not None:
             self._take(member, message)
-            self.on_change()
+            if isinstance(message, Serving | Report):
+                self.on_change()
         await member.channel.close()
 
     def _take(self, member: _Member, message: object) -> None:

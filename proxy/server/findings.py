@@ -4,14 +4,15 @@
         {"rule": "no-keyspace-walks", "mode": "audit", "where": "platform.yaml:7", "hits": {"audit refused": 3},
          "out_of": 90210, "first_seen": "2026-11-21T20:12:03.123Z", "last_seen": …,
          "apps": {"reports": {"mode": "warn", "hits": {"warn refused": 3}, "out_of": 5120,
-                              "first_seen": …, "last_seen": …,
+                              "first_seen": …, "last_seen": …, "looked_at": 3,
                               "shapes": [{"shape": "user:{int}", "count": 3}], "other_shapes": 0,
                               "clients": [{"user", "client_name", "library", "address", "count"}], "other_clients": 0,
                               "sample": {"time", "mode", "what", "command", "shape", "key", "user", …}}}}]}]}
 
 Each rule of the policy is there, with no hits too: ``out_of`` says how many commands it could have judged. All counts
-are since the rule came into force in this process group; ``mode`` is what it is now, for clients of no app and for each
-app. ``age`` is in seconds.
+are since the rule came into force in this process group, those of shapes and clients over the hits that were
+``looked_at``: in a flood not all. ``mode`` is what it is now, for clients of no app and for each app. ``age`` is in
+seconds.
 """
 
 from collections.abc import Mapping

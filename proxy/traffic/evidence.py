@@ -58,11 +58,15 @@ class Folded(Generic[Name]):
 
 @dataclass(slots=True)
 class Record:
-    """One rule and one application. ``hits`` counts by mode and what was said: ``{"audit refused": 3}``."""
+    """One rule and one application. ``hits`` counts by mode and what was said: ``{"audit refused": 3}``.
+
+    Of those, keys and clients of ``looked_at`` are known: in a flood not all.
+    """
 
     hits: dict[str, int] = field(default_factory=dict)
     first: float = 0.0
     last: float = 0.0
+    looked_at: int = 0
     shapes: Folded[str] = field(default_factory=lambda: Folded(12))
     clients: Folded[Who] = field(default_factory=lambda: Folded(12))
     sample: Mapping[str, Any] | None = None
@@ -81,6 +85,7 @@ class Record:
             self.hits[key] = self.hits.get(key, 0) + count
         self.first = min(self.first, more.first) if self.first and more.first else self.first or more.first
         self.last = max(self.last, more.last)
+        self.looked_at += more.looked_at
         self.shapes.merge(more.shapes)
         self.clients.merge(more.clients)
         if more.sampled > self.sampled:
@@ -140,6 +145,7 @@ def present(record: Record) -> dict[str, Any]:
         "hits": dict(sorted(record.hits.items())),
         "first_seen": moment(record.first),
         "last_seen": moment(record.last),
+        "looked_at": record.looked_at,
         "shapes": [{"shape": name, "count": count} for name, count in record.shapes.ranked()],
         "other_shapes": record.shapes.other,
         "clients": [

@@ -11,29 +11,34 @@ byte that is no printable ASCII is part of ``{bytes}``, so a shape can stand in 
 
 import re
 
-_LONGEST = 256
+_LONGEST = 160
 """Bytes of a key that are looked at; a longer one ends in an ellipsis."""
 
 _LONGEST_WORD = 24
 """Letters; a longer run of them is no word."""
 
-_PARTS = re.compile(
+_EMAIL = rb"|(?P<email>[0-9A-Za-z._%+-]{1,64}@[0-9A-Za-z-]{1,63}(?:\.[0-9A-Za-z-]{1,63}){1,8})"
+_PARTS = (
     rb"(?P<bytes>[^!-~]+)"
     rb"|(?P<uuid>(?<![0-9A-Za-z])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z]))"
-    rb"|(?P<email>[0-9A-Za-z._%+-]{1,64}@[0-9A-Za-z-]{1,63}(?:\.[0-9A-Za-z-]{1,63}){1,8})"
+    rb"%b"
     rb"|(?P<ip>(?<![0-9A-Za-z.])\d{1,3}(?:\.\d{1,3}){3}(?![0-9A-Za-z.]))"
     rb"|(?P<date>(?<![0-9A-Za-z])(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
     rb"(?:[T_]\d\d:?\d\d(?::?\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?(?![0-9A-Za-z])"
     rb"|(?<![0-9A-Za-z])(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?![0-9A-Za-z]))"
     rb"|(?P<run>[0-9A-Za-z]+)"
 )
+# Where there is no "@", looking for addresses is most of the work.
+_ALL = re.compile(_PARTS.replace(b"%b", _EMAIL))
+_ALL_BUT_EMAIL = re.compile(_PARTS.replace(b"%b", b""))
 _HEX = re.compile(rb"[0-9a-f]{8,}|[0-9A-F]{8,}")
 _NUMBERED = re.compile(rb"([A-Za-z]{1,%d})\d+" % _LONGEST_WORD)
 
 
 def shape(key: bytes) -> str:
     """The key with its identities folded: ``{int}``, ``{uuid}``, ``{hex}``, ``{date}``, ``{ip}``, ``{opaque}`` …"""
-    text = _PARTS.sub(_folded, key[:_LONGEST]).decode("ascii")
+    parts = _ALL if b"@" in key else _ALL_BUT_EMAIL
+    text = parts.sub(_folded, key[:_LONGEST]).decode("ascii")
     return f"{text}..." if len(key) > _LONGEST else text
 
 
