@@ -6,6 +6,7 @@ from proxy.hotpath.allowance cimport Purse
 from proxy.hotpath.counters cimport Counters
 from proxy.hotpath.ledger cimport Creditor, Ledger
 from proxy.hotpath.plan cimport Plan
+from proxy.hotpath.sampler cimport Sampler
 from proxy.wire.request cimport Limits, Request
 
 cdef int _TAKEN, _WAIT, _ENDED
@@ -22,6 +23,7 @@ cdef class Terms:
     cdef public bytes pooled
     cdef public bytes pinned
     cdef public Py_ssize_t window
+    cdef public Sampler sampler
 
 
 cdef class Intake(Creditor):
@@ -42,6 +44,7 @@ cdef class Intake(Creditor):
     cdef public long long forwarded
     cdef public int command_id
     cdef public list purses
+    cdef public long long sampled
 
     cpdef receive(self, data)
     cpdef resume(self)

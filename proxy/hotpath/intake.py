@@ -4,7 +4,8 @@
 One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
 slice of the client's own bytes and one ledger entry with a count, submitted to the ledger that the session chose. A
 command that is rewritten by a closed operation stays in the run, with its pieces replaced. A command that the plan
-refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the session:
+refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the session, as do
+the commands that the sampler wants looked at (``sampled`` is then what each stands for):
 
     handle(command_id, data, request)   a command to judge or to route
     handle_inline(words, size)          an inline command, taken apart
@@ -31,6 +32,7 @@ from proxy.hotpath.allowance import Purse
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.ledger import Creditor, Ledger
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
+from proxy.hotpath.sampler import Sampler
 from proxy.wire.inline import split_inline
 from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Limits, Request
 
@@ -53,7 +55,8 @@ class Terms:
     """What is in force for a client: the plan, the table behind it, and which command ids may join a run.
 
     ``pooled`` and ``pinned`` hold a byte for each command id, 1 where the intake may forward the command by itself
-    on a shared and on a private upstream. ``request`` is the scratch space that all clients of a worker share.
+    on a shared and on a private upstream. ``request`` is the scratch space that all clients of a worker share, and
+    ``sampler`` says which commands are to be looked at closely; without one, none are.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Terms:
         pooled: bytes,
         pinned: bytes,
         window: int = 1024,
+        sampler: Sampler | None = None,
     ) -> None:
         self.plan = plan
         self.lookup = lookup
@@ -75,6 +79,7 @@ class Terms:
         self.pooled = pooled
         self.pinned = pinned
         self.window = window
+        self.sampler = Sampler(0) if sampler is None else sampler
 
 
 class Intake(Creditor):
@@ -98,6 +103,7 @@ class Intake(Creditor):
         self.collecting = False
         self.stream: Any = None
         self.command_id = 0
+        self.sampled = 0
         self.purses: list[Purse] | None = None
         self.forwarded = 0
 
@@ -249,6 +255,10 @@ class Intake(Creditor):
                 break
             command_id = terms.lookup.find(request)
             self.command_id = command_id
+            if not self.again and terms.sampler.due():
+                self.sampled = terms.sampler.weight
+                code = _SPECIAL
+                break
             if not direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
                 code = _SPECIAL
                 break

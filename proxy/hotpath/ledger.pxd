@@ -2,7 +2,7 @@ cimport cython
 
 from proxy.wire.reply cimport ReplyScanner
 
-cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP
+cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _MEASURE
 cdef int _MESSAGE, _CONFIRMATION, _REPLY
 cdef int _MINUS, _STAR, _PUSH
 
@@ -82,6 +82,9 @@ cdef class Ledger:
     cdef Py_ssize_t _line_end(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(fate=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _special(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t i,
+                             Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _measure(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
     @cython.locals(count=cython.Py_ssize_t, hidden=cython.Py_ssize_t, position=cython.Py_ssize_t,
                    index=cython.Py_ssize_t, fate=cython.int, unwraps=cython.bint, first=Entry, last=Entry)

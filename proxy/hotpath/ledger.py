@@ -18,6 +18,8 @@ many frames are due, and their fate:
     UNWRAP    EXEC's reply where the proxy itself has put MULTI and EXEC around a client's command: ``payload`` is
               (members, instead). Of the array each member has an entry, and its head is dropped; any other reply is
               handed whole to instead(frame), and what that returns is sent
+    MEASURE   as FORWARD, one frame; ``payload.begins(line)`` is told its first line, ``payload.comes(size, whole)``
+              each piece of it
 
     head        reply frame                         error frame            push frame (``>``)          end of stream
     (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
@@ -44,6 +46,7 @@ _MEMBERS = 6
 _CONFIRM = 7
 _NOTE = 8
 _UNWRAP = 9
+_MEASURE = 10
 FORWARD = _FORWARD
 HIDE = _HIDE
 LOCAL = _LOCAL
@@ -54,6 +57,7 @@ MEMBERS = _MEMBERS
 CONFIRM = _CONFIRM
 NOTE = _NOTE
 UNWRAP = _UNWRAP
+MEASURE = _MEASURE
 
 _MINUS = 45
 _STAR = 42
@@ -240,6 +244,8 @@ class Ledger:
             return -2
         if self.destination is not None:
             self._deliver(self.destination, self._cut(data, p, i, n))
+        if self.counts and self.head is not None and self.head.fate == _MEASURE:
+            self.head.payload.comes(n - i, self.scanner.elements == 0)
         if self.scanner.elements == 0 and self.counts:
             self._settle_head()
         return n
@@ -324,6 +330,8 @@ class Ledger:
             if n >= 0 and p[i] == _MINUS:
                 self.hidden_errors += 1
             return n
+        if fate == _MEASURE:
+            return self._measure(entry, data, p, i, size)
         if fate == _PEEK or fate == _MEMBERS or (fate == _UNWRAP and p[i] == _STAR):
             n = self._line_end(p, i, size)
             if n < 0:
@@ -351,6 +359,18 @@ class Ledger:
         else:
             return -1
         self._settle(entry, 1)
+        return n
+
+    def _measure(self, entry: Entry, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self._line_end(p, i, size)
+        if n < 0:
+            return n
+        entry.payload.begins(data[i:n])
+        n = self._stream(data, p, i, size, entry.creditor, True)
+        if n >= 0:
+            entry.payload.comes(n - i, self.scanner.elements == 0)
+            if self.scanner.bulk > self.large:
+                self.heavy(entry.creditor)
         return n
 
     def _expand(self, entry: Entry, data: bytes, p: bytes, i: int, n: int) -> int:

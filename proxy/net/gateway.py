@@ -8,6 +8,7 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
     policies.py     the policy in force, compiled for what each user may run
     knowledge.py    what is known of the Redis behind the route
     verdicts.py     what the rules said
+    insight.py      commands that are looked at closely
     pulse.py        whether Redis answers, and how fast: for circuit breakers
     consultation.py what only the supervisor knows
     script_exchange.py what other workers have seen of scripts
@@ -15,6 +16,7 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
 
 import asyncio
 import contextlib
+import random
 import ssl
 import time
 from collections import Counter
@@ -28,6 +30,7 @@ from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
 from proxy.net.consultation import Ask, Consultation
 from proxy.net.inquiries import Inquiries
+from proxy.net.insight import Insight
 from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.policies import Policies
@@ -74,8 +77,16 @@ class Gateway:
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
         self._known = Knowledge(loop, str(route.upstream), settings.allow_cluster)
+        self._insight = Insight(loop, settings.looks)
         self._policies = Policies(
-            policy, generation, self._known, self._counters, self.clients, settings.workers, paused
+            policy,
+            generation,
+            self._known,
+            self._counters,
+            self._insight.sampler,
+            self.clients,
+            settings.workers,
+            paused,
         )
         self._connections = Connections(route, settings, loop, self._known, self._policies, self.clients, self._events)
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
@@ -107,6 +118,10 @@ class Gateway:
         self.script_found = self._scripts.found
         self.recall_script = self._scripts.recall
         self.now = time.time
+        self.chance = random.random
+        self.clock = self._insight.clock
+        self.departs = self._insight.departs
+        self.observe = self._insight.observe
 
         self.shared = lending.shared
         self.has_pool = lending.has_pool
@@ -195,6 +210,7 @@ class Gateway:
     def _tick(self) -> None:
         self._windows.rotate(time.monotonic())
         self._verdicts.another_second()
+        self._insight.another_second()
         self._inquiries.tend()
         self._connections.pools.tend(self.loop.time(), self._lending.logged_in)
         self._ticker = self.loop.call_later(1.0, self._tick)
@@ -285,6 +301,7 @@ class Gateway:
             "events": dict(self._events),
             "out_of_step": self._events["out_of_step"],
             "reconnects": max(0, self._events["reconnects"] - 1),
+            "looks": self._insight.latencies.figures(),
             "breakers": self._pulse.figures(),
             "features_off": [] if engine is None else engine.features_off,
             "generation": self._policies.generation,

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from proxy.commands.table import Lane, State
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.intake import Terms
+from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection
 from proxy.net.connect import Opened
 from proxy.net.engine import Engine, probe
@@ -40,6 +41,7 @@ class Policies:
         generation: int,
         known: Knowledge,
         counters: Counters,
+        sampler: Sampler,
         clients: Collection[ClientConnection],
         workers: int,
         paused: bool,
@@ -49,6 +51,7 @@ class Policies:
         self.memory = Memory(workers)
         self._known = known
         self._counters = counters
+        self._sampler = sampler
         self._clients = clients
         self._paused = paused
         self._prepared: tuple[Policy, int] | None = None
@@ -112,7 +115,16 @@ class Policies:
                 for state, lane in zip(table.states, table.lanes, strict=True)
             )
             pinned = bytes(state == State.POOL for state in table.states)
-            terms = Terms(policy.plan, table.lookup, table.keys, self._counters, self._request, pooled, pinned)
+            terms = Terms(
+                policy.plan,
+                table.lookup,
+                table.keys,
+                self._counters,
+                self._request,
+                pooled,
+                pinned,
+                sampler=self._sampler if self._policy.count_keys else None,
+            )
             regime = self._regimes[able, app] = Regime(terms, policy, table, self.generation)
         return regime
 

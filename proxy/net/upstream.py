@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 from proxy.commands.table import Lane
 from proxy.hotpath.ledger import EDIT, LOCAL, Creditor, Ledger
 from proxy.session.gate import PoolKey, PrivateLedger
+from proxy.session.measuring import Measurement
 from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20
@@ -83,6 +84,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self._patience = _PATIENCE
         self.transport: asyncio.Transport | None = None
         self.steward = Steward()
+        self.leaving: list[Measurement] = []
         self._questions: set[asyncio.Future[bytes]] = set()
         self._held_timer: asyncio.TimerHandle | None = None
 
@@ -94,6 +96,15 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
         self.write = self.transport.write
         self.schedule = partial(self.loop.call_soon, self.flush)
+
+    def flush(self) -> None:
+        """Write what has gathered; whoever measures a part of it learns when it left."""
+        super().flush()
+        if self.leaving:
+            now = self.loop.time()
+            for measurement in self.leaving:
+                measurement.sent = now
+            self.leaving.clear()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Whoever is owed something has lost it."""

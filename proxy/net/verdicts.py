@@ -17,6 +17,7 @@ from typing import Any
 
 from proxy.commands.command import Command
 from proxy.net.client import ClientConnection
+from proxy.net.who import who_is
 from proxy.policy.compile import Hit
 from proxy.policy.model import Mode
 from proxy.session.gate import Seeker
@@ -30,7 +31,6 @@ _WARNINGS_PER_SECOND = 10
 _LOOKS_PER_SECOND = 500
 _SAMPLE_SECONDS = 1.0
 _MOST_KEYS = 8
-_LONGEST_NAME = 64
 _MENDED = frozenset({"rewritten", "accompanied", "followed"})
 
 _log = logging.getLogger("keyrail.route")
@@ -119,7 +119,7 @@ class Verdicts:
 
     def _look(self, hits: Sequence[Hit], command: Command, client: ClientConnection, now: float) -> None:
         app = client.regime.policy.app
-        who = _who(client)
+        who = who_is(client)
         host = who[3].rpartition(":")[0] or who[3]
         shapes = [shape(key.name) for key in command.keys[:_MOST_KEYS]]
         for hit in hits:
@@ -189,12 +189,3 @@ class Verdicts:
     def dropped(self) -> dict[str, int]:
         """Violations that no line tells of, by rule."""
         return dict(self._dropped)
-
-
-def _who(client: ClientConnection) -> Who:
-    library = client.library.decode("utf-8", "replace")
-    if client.library_version:
-        library = f"{library} {client.library_version.decode('utf-8', 'replace')}"
-    name = client.name.decode("utf-8", "replace")
-    user = client.key.user or "default"
-    return (user[:_LONGEST_NAME], name[:_LONGEST_NAME], library[:_LONGEST_NAME], client.address)

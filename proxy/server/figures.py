@@ -18,6 +18,7 @@ COUNTERS = (
     "events",
     "out_of_step",
     "reconnects",
+    "looks",
 )
 GAUGES = ("clients", "upstreams", "breakers")
 

@@ -13,10 +13,17 @@ keyrail_workers, keyrail_worker_restarts_total
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from proxy import __version__
@@ -44,6 +51,7 @@ class GroupCollector(Collector):
         yield from self._collect_group()
         routes = self._crew.figures()
         yield from _collect_commands(routes)
+        yield from _collect_looks(routes)
         yield from _collect_clients(routes)
         yield from _collect_upstreams(routes)
 
@@ -98,6 +106,32 @@ def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
         for rule, number in route.counters.get("violations_dropped", {}).items():
             dropped.add_metric((route.name, rule), number)
     yield from (commands, share, verdicts, dropped)
+
+
+def _collect_looks(routes: list[RouteFigures]) -> Iterator[Metric]:
+    times = {
+        "proxy": HistogramMetricFamily(
+            "keyrail_proxy_seconds", "From a command's arrival until it leaves for Redis (estimate).", labels=("route",)
+        ),
+        "redis": HistogramMetricFamily(
+            "keyrail_upstream_seconds", "From then until its reply is back (estimate).", labels=("route",)
+        ),
+    }
+    volumes = {
+        "in": CounterMetricFamily("keyrail_received_bytes", "Bytes of commands (estimate).", labels=("route",)),
+        "out": CounterMetricFamily("keyrail_sent_bytes", "Bytes of replies (estimate).", labels=("route",)),
+    }
+    for route in routes:
+        looks: Mapping[str, Mapping[str, float]] = route.counters.get("looks", {})
+        for name, family in times.items():
+            found = dict(looks.get(name, {}))
+            seconds = found.pop("sum", 0.0)
+            buckets = zip(found, itertools.accumulate(found.values()), strict=True)
+            if found:
+                family.add_metric((route.name,), list(buckets), seconds)
+        for name, volume in volumes.items():
+            volume.add_metric((route.name,), looks.get("bytes", {}).get(name, 0))
+    yield from (*times.values(), *volumes.values())
 
 
 def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:

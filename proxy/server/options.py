@@ -243,6 +243,13 @@ OPTIONS: tuple[Option, ...] = (
         "close a client whose unfinished command is larger than this (default 1GB)",
     ),
     Option(
+        "looks",
+        Scope.GROUP,
+        count(0, 100_000),
+        "N",
+        "commands that one worker looks at closely, per route and second, for latency, sizes and clients (default 200)",
+    ),
+    Option(
         "violations",
         Scope.GROUP,
         read_violations,

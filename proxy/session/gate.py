@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
@@ -12,6 +12,9 @@ from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit
 from proxy.rules.script_memory import ScriptKey
 from proxy.wire.request import Limits
+
+if TYPE_CHECKING:
+    from proxy.session.measuring import Measurement
 
 Questions: TypeAlias = Sequence[Sequence[bytes]]
 """Commands of Keyrail's own, asked together."""
@@ -158,6 +161,18 @@ class Gate(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch."""
+
+    def clock(self) -> float:
+        """Seconds on a clock that never goes back."""
+
+    def chance(self) -> float:
+        """A random number in [0, 1)."""
+
+    def departs(self, ledger: Ledger, measurement: "Measurement") -> None:
+        """Note when the command, which has just been sent, leaves for Redis."""
+
+    def observe(self, measurement: "Measurement") -> None:
+        """Take what is known of a command that was looked at closely."""
 
 
 class Lingerer(Seeker, Protocol):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.policy.compile import Following
 from proxy.rules.verdict import ReplyEdit
+from proxy.session.measuring import Measurement
 
 
 @dataclass(slots=True)
@@ -15,3 +16,5 @@ class Item:
     raw: bytes
     edit: ReplyEdit | None = None
     followings: tuple[Following, ...] = ()
+    measurement: Measurement | None = None
+    """There for a command that is looked at closely."""

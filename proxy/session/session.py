@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT, Intake
-from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, REPLACE
+from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, MEASURE, REPLACE
 from proxy.policy.apps import Caller
 from proxy.policy.compile import Decision
 from proxy.rules.context import NO_SLOT, Context
@@ -32,6 +32,7 @@ from proxy.session import (
 )
 from proxy.session.gate import Gate, PoolKey, PrivateLedger, Regime
 from proxy.session.item import Item
+from proxy.session.measuring import Measurement
 from proxy.session.poison import POISON
 from proxy.wire.encode import encode_command
 from proxy.wire.request import Limits, Request
@@ -63,6 +64,7 @@ class Session(Intake):
         "lingering",
         "listener",
         "local",
+        "measurement",
         "name",
         "permanent",
         "pinned",
@@ -115,6 +117,7 @@ class Session(Intake):
         self.local = 0
         self.address = ""
         self.standing: Standing | None = None
+        self.measurement: Measurement | None = None
 
     # Judging
 
@@ -128,6 +131,10 @@ class Session(Intake):
             return self._route(held, data, request.end)
         table = self.regime.table
         command = Command(table, request.arguments(), table.specs[command_id])
+        if self.sampled:
+            size = request.end - request.start
+            self.measurement = Measurement(self.gate, self, command, self.sampled, size, self.gate.clock())
+            self.sampled = 0
         return self._take(command, data[request.start : request.end], data, request.end, request)
 
     def refused(self, command_id: int, request: Request) -> None:
@@ -179,9 +186,11 @@ class Session(Intake):
                 return WAIT
         verdict = decision.verdict
         if type(verdict) is Refuse:
+            self._tell_refused()
             self.refuse(verdict.error)
             return self.end_if_closed_by(verdict)
         if type(verdict) is Answer:
+            self._tell_refused()
             self.answer(verdict.reply)
             return TAKEN
         if type(verdict) is Rewrite:
@@ -198,6 +207,12 @@ class Session(Intake):
         edit = scripts.edit_for(self, command) if follows else None
         return self._route(Item(command, raw, edit, decision.followings), data, end)
 
+    def _tell_refused(self) -> None:
+        if self.measurement is not None:
+            self.measurement.refused = True
+            self.measurement.without_reply()
+            self.measurement = None
+
     def end_if_closed_by(self, verdict: Verdict) -> int:
         """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
         if not closes(verdict) or self.transaction is not None:
@@ -213,7 +228,7 @@ class Session(Intake):
             self.key.database,
             self.transaction is not None,
             self.gate.now(),
-            _no_chance,
+            self.gate.chance,
             self.regime.policy.app,
             slot=self.slot,
             address=self.address.rpartition(":")[0] or self.address,
@@ -259,6 +274,11 @@ class Session(Intake):
 
     def _route(self, item: Item, data: bytes, end: int) -> int:
         state = item.command.spec.state
+        if self.measurement is not None:
+            item.measurement, self.measurement = self.measurement, None
+            if self.transaction is not None or state is not State.POOL or self.replies != silence.ON:
+                item.measurement.without_reply()
+                item.measurement = None
         if self.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
             return transaction.queue(self, item)
         # The transaction's look-ahead is the only handler that reads on.
@@ -277,10 +297,25 @@ class Session(Intake):
 
     def dispatch(self, item: Item) -> None:
         """Send a command to the current upstream, with all that goes with it."""
+        measurement = item.measurement
         if item.followings:
+            if measurement is not None:
+                measurement.without_reply()
             company.send(self, item)
-        else:
+        elif measurement is None:
             self.submit(item.raw, item.edit)
+        else:
+            self._submit_measured(item.raw, item.edit, measurement)
+
+    def _submit_measured(self, raw: bytes, edit: ReplyEdit | None, measurement: Measurement) -> None:
+        ledger = self.ledger
+        assert ledger is not None
+        if edit is None:
+            self.forwarded += 1
+            self.owe(raw, MEASURE, measurement)
+        else:
+            self.submit(raw, measurement.around(edit))
+        self.gate.departs(ledger, measurement)
 
     def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
         """Send one command to the current upstream and owe its reply, unless CLIENT REPLY has silenced it."""
@@ -464,9 +499,6 @@ class Session(Intake):
         """Close the client as soon as nothing is owed."""
         raise AssertionError("the connection decides")
 
-
-def _no_chance() -> float:
-    return 0.5
 
 
 _HANDLERS = {

@@ -429,3 +429,53 @@ def a_wrapping_of_another_size_is_out_of_step(module: ModuleType) -> None:
         bench.ledger.owe(bench.client(), 1, module.UNWRAP, payload)
         bench.ledger.receive(line)
         assert bench.events == ["out of step"]
+
+
+# MEASURE: a reply that is looked at while it passes
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.sizes: list[int] = []
+        self.ends = 0
+
+    def begins(self, line: bytes) -> None:
+        self.lines.append(line)
+
+    def comes(self, size: int, whole: bool) -> None:
+        self.sizes.append(size)
+        self.ends += whole
+
+
+def a_measured_reply_passes_as_it_is_and_is_told_of(module: ModuleType) -> None:
+    for frame in (OK, ERROR, BULK, b"$-1\r\n", b"*2\r\n:1\r\n$3\r\nabc\r\n", b"%1\r\n+a\r\n*0\r\n"):
+        for cut in range(len(frame) + 1):
+            bench = Bench(module)
+            client = bench.client()
+            meter = Meter()
+            bench.ledger.submit(client, b"x", 1)
+            bench.ledger.owe(client, 1, module.MEASURE, meter)
+            bench.ledger.submit(client, b"x", 1)
+            bench.ledger.receive(ONE + frame[:cut])
+            bench.ledger.receive(frame[cut:] + OK)
+            assert (heard(client), client.owed, bench.owed()) == (ONE + frame + OK, 0, [])
+            assert (meter.lines, sum(meter.sizes), meter.ends) == ([frame[: frame.index(b"\n") + 1]], len(frame), 1)
+
+
+def a_push_is_no_part_of_what_is_measured(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    meter = Meter()
+    bench.ledger.owe(client, 1, module.MEASURE, meter)
+    bench.ledger.receive(PUSH + OK + PUSH)
+    assert (meter.lines, meter.sizes, meter.ends, client.owed) == ([OK], [len(OK)], 1, 0)
+
+
+def a_large_reply_is_heavy_when_it_is_measured_too(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.ledger.large = 10
+    bench.ledger.owe(client, 1, module.MEASURE, Meter())
+    bench.ledger.receive(BULK[:8])
+    assert bench.events == [("heavy", client)]

@@ -24,6 +24,10 @@ CASES = cases_of(cases_of_fates) | cases_of(cases_of_streams)
 RECORDED = {name: transcript for name, transcript in load().items() if name.startswith("valkey")}
 
 BREAKS: dict[str, tuple[str, str]] = {
+    "a measured reply is not told of": ("entry.payload.begins(data[i:n])", "pass"),
+    "a measured reply never ends": ("entry.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
+    "what comes later is not measured": ("self.head.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
+    "a measured reply is not heavy": ("                self.heavy(entry.creditor)", "                pass"),
     "runs of different clients join": ("tail.creditor is creditor and tail.fate == _FORWARD", "tail.fate == _FORWARD"),
     "a run joins an entry of another fate": (
         "tail.creditor is creditor and tail.fate == _FORWARD",

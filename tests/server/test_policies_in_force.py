@@ -10,7 +10,7 @@ import pytest
 from proxy.cli import main
 from proxy.server.watch import signature
 from tests.conftest import Fleet
-from tests.resp import Wire
+from tests.resp import Wire, eventually
 from tests.server.running import Running, refused, serve, ticks
 
 POLICY = """
@@ -104,7 +104,7 @@ def test_the_kill_switch(
             assert json.loads(again.http("/policy/kill-switch", {"switch": "on", "for": "1s"})[1])["on"]
             again.await_metric("keyrail_kill_switch", 0)
             assert wire.ask("KEYS", "none-such").startswith(b"-DENIED"), "and it ends"
-            assert json.loads((file.parent / "state").read_text()) == {"kill_switch": None}
+            eventually(lambda: json.loads((file.parent / "state").read_text()) == {"kill_switch": None})
             assert again.http("/readyz") == (200, "ready\n")
             assert json.loads(again.http("/policy/kill-switch", {"switch": "on"})[1])["on"]
             assert json.loads(again.http("/policy/kill-switch", {"switch": "off"})[1])["on"] is False

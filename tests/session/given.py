@@ -12,12 +12,14 @@ from proxy.commands.table import STANDARD, Lane, State
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.intake import Terms
 from proxy.hotpath.ledger import Creditor, Ledger
+from proxy.hotpath.sampler import Sampler
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.script_memory import ScriptKey
 from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
+from proxy.session.measuring import Measurement
 from proxy.session.session import Session
 from proxy.wire.request import Limits, Request
 from tests.policy.given import policy as policy_of
@@ -97,7 +99,9 @@ class Upstream(PrivateLedger):
 class Route(Gate):
     """One route, with as many upstreams as a test gives it: none where `starving`."""
 
-    def __init__(self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024) -> None:
+    def __init__(
+        self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024, looks: int = 0
+    ) -> None:
         self.pooling = pooling
         self.window = window
         self.request = Request()
@@ -120,6 +124,8 @@ class Route(Gate):
         self.strangers = False
         self.probes: dict[bytes, list[Seeker]] = {}
         self.known_users: set[str | None] = {None}
+        self.observed: list[Measurement] = []
+        self.sampler = Sampler(looks)
         self.asked: list[tuple[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]]] = []
         self.timers: list[Callable[[], None]] = []
         self.moment = 1000.0
@@ -131,7 +137,7 @@ class Route(Gate):
         self.generation += 1
         rules = compiled(policy)
         lookup, keys = STANDARD.lookup, STANDARD.keys
-        terms = Terms(rules.plan, lookup, keys, self.counters, self.request, FAST, PLAIN, self.window)
+        terms = Terms(rules.plan, lookup, keys, self.counters, self.request, FAST, PLAIN, self.window, self.sampler)
         self._regime = Regime(terms, rules, STANDARD, self.generation)
 
     def upstream(self, key: PoolKey = HOME, lane: Lane = Lane.FAST) -> Upstream:
@@ -282,6 +288,18 @@ class Route(Gate):
     def now(self) -> float:
         return self.moment
 
+    def clock(self) -> float:
+        return self.moment
+
+    def chance(self) -> float:
+        return 0.5
+
+    def departs(self, ledger: Ledger, measurement: Measurement) -> None:
+        measurement.sent = self.moment
+
+    def observe(self, measurement: Measurement) -> None:
+        self.observed.append(measurement)
+
 
 class Client(Session):
     """A session whose client is the test: `say` sends, `heard` is what has come back since."""
@@ -348,8 +366,8 @@ class Client(Session):
         self.cause = cause
 
 
-def route_with(rules: str, *, pooling: bool = True) -> Route:
+def route_with(rules: str, *, pooling: bool = True, looks: int = 0) -> Route:
     """A route whose policy file has these lines."""
     if rules not in _policies:
         _policies[rules] = policy_of(rules)
-    return Route(_policies[rules], pooling)
+    return Route(_policies[rules], pooling, looks=looks)

@@ -1,0 +1,16 @@
+cimport cython
+
+
+cdef class Sampler:
+    cdef public long long looks
+    cdef public long long interval
+    cdef public long long weight
+    cdef public long long left
+    cdef unsigned long long _random
+    cdef long long _taken
+    cdef long long _seen
+
+    cpdef bint due(self) except -1
+    @cython.locals(value=cython.ulonglong)
+    cdef _draw(self)
+    cpdef another_second(self)

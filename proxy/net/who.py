@@ -1,0 +1,16 @@
+"""A client as figures and findings name it."""
+
+from proxy.net.client import ClientConnection
+from proxy.traffic.evidence import Who
+
+_LONGEST_NAME = 64
+
+
+def who_is(client: ClientConnection) -> Who:
+    """Its user, the name that it gave itself, its library with the version, and its address."""
+    library = client.library.decode("utf-8", "replace")
+    if client.library_version:
+        library = f"{library} {client.library_version.decode('utf-8', 'replace')}"
+    name = client.name.decode("utf-8", "replace")
+    user = client.key.user or "default"
+    return (user[:_LONGEST_NAME], name[:_LONGEST_NAME], library[:_LONGEST_NAME], client.address)

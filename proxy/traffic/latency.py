@@ -1,0 +1,57 @@
+"""How long commands take, in buckets: in the proxy, and at Redis with the way there and back.
+
+The bounds of the buckets grow by about the square root of ten, from 50 µs to 5 s: enough to tell "fast", "slow" and
+"stuck" apart, and few enough for a time series each.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from proxy.traffic.looks import Look
+
+BOUNDS = (0.00005, 0.00015, 0.0005, 0.0015, 0.005, 0.015, 0.05, 0.15, 0.5, 1.5, 5.0)
+"""Upper bounds in seconds; what takes longer is in one more bucket."""
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Commands by the time that they took; ``seconds`` is the sum of it."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
+
+    def add(self, seconds: float, weight: int) -> None:
+        """Count ``weight`` commands that took so long."""
+        self.counts[bisect_left(BOUNDS, seconds)] += weight
+        self.seconds += seconds * weight
+
+
+class Latencies:
+    """Both histograms, and the bytes of what was measured."""
+
+    def __init__(self) -> None:
+        self.proxy = Histogram()
+        self.redis = Histogram()
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    def add(self, look: Look) -> None:
+        """Count what was looked at."""
+        self.bytes_in += look.weight * look.bytes_in
+        if look.measured:
+            self.bytes_out += look.weight * look.bytes_out
+            self.proxy.add(look.in_proxy, look.weight)
+            self.redis.add(look.at_redis, look.weight)
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Numbers that workers' figures can be added up by."""
+        return {
+            "proxy": _figures(self.proxy),
+            "redis": _figures(self.redis),
+            "bytes": {"in": self.bytes_in, "out": self.bytes_out},
+        }
+
+
+def _figures(histogram: Histogram) -> dict[str, float]:
+    bounds = [*map(str, BOUNDS), "+Inf"]
+    return {**dict(zip(bounds, histogram.counts, strict=True)), "sum": round(histogram.seconds, 6)}

@@ -1,0 +1,52 @@
+"""The sampler looks at a bounded number of commands, at random, and what it looks at stands for all of them."""
+
+from itertools import pairwise
+
+import pytest
+
+from proxy.hotpath.sampler import Sampler
+
+
+def run(sampler: Sampler, commands: int) -> list[tuple[int, int]]:
+    """The position and the weight of each look."""
+    return [(i, sampler.weight) for i in range(commands) if sampler.due()]
+
+
+def test_without_looks_nothing_is_due() -> None:
+    sampler = Sampler(0)
+    assert run(sampler, 10_000) == []
+    sampler.another_second()
+    assert run(sampler, 10_000) == []
+
+
+def test_few_commands_are_looked_at_one_in_two_and_not_in_step() -> None:
+    found = run(Sampler(200), 300)
+    assert 120 <= len(found) <= 180
+    assert {weight for _, weight in found} == {2}
+    assert len({later - earlier for (earlier, _), (later, _) in pairwise(found)}) > 1
+
+
+@pytest.mark.parametrize("commands", [5_000, 300_000])
+def test_a_burst_costs_a_bounded_number_of_looks_and_is_estimated(commands: int) -> None:
+    found = run(Sampler(200, seed=7), commands)
+    assert len(found) <= 200 + 64 * 12
+    assert sum(weight for _, weight in found) == pytest.approx(commands, rel=0.15)
+
+
+def test_the_next_second_looks_as_often_as_it_should() -> None:
+    sampler = Sampler(200, seed=3)
+    for _ in range(3):
+        run(sampler, 100_000)
+        sampler.another_second()
+    found = run(sampler, 100_000)
+    assert 150 <= len(found) <= 250
+    assert sum(weight for _, weight in found) == pytest.approx(100_000, rel=0.1)
+
+
+def test_after_a_burst_few_commands_are_seen_again() -> None:
+    sampler = Sampler(200)
+    run(sampler, 300_000)
+    sampler.another_second()
+    run(sampler, 10)
+    sampler.another_second()
+    assert len(run(sampler, 100)) >= 30

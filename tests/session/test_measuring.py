@@ -1,0 +1,65 @@
+"""Commands that are looked at closely go their usual way, and what is known of them is true."""
+
+import pytest
+
+from tests.session.given import Client, call, route_with
+
+RULES = """
+defaults: {mode: enforce}
+rules:
+  no-flush: {refuse: [FLUSHALL]}
+  unlink: {replace: {DEL: UNLINK}}
+  lifetime: {lifetime: {default: 5m}}
+"""
+
+
+def test_order_and_replies_are_the_same_and_each_look_is_told_once() -> None:
+    plain, looked = Client(route_with(RULES)), Client(route_with(RULES, looks=200))
+    for client in (plain, looked):
+        commands = [call("GET", "a"), call("DEL", "b"), call("FLUSHALL"), call("SETNX", "c", 1), call("SET", "d", 1)]
+        client.send(b"".join(commands * 4))
+    sent = [client.route.upstream().taken() for client in (plain, looked)]
+    assert sent[0] == sent[1]
+    for client in (plain, looked):
+        client.route.upstream().answer(*[b"$1\r\nx\r\n", b":1\r\n", b"+OK\r\n", b"+OK\r\n"] * 4)
+    assert plain.heard() == looked.heard()
+    assert plain.route.observed == []
+    told = looked.route.observed
+    assert 5 <= len(told) <= 15
+    assert len({id(each) for each in told}) == len(told)
+
+
+@pytest.mark.parametrize(
+    ("command", "reply", "line", "size"),
+    [
+        (call("GET", "a"), b"$5\r\nhello\r\n", b"$5\r\n", 11),
+        (call("SETNX", "a", "v"), b"$-1\r\n", b"$-1\r\n", 5),
+        (call("HGETALL", "a"), b"*2\r\n$1\r\na\r\n$1\r\nb\r\n", b"*2\r\n", 18),
+    ],
+)
+def test_what_is_known_of_a_command(command: bytes, reply: bytes, line: bytes, size: int) -> None:
+    client = Client(route_with(RULES, looks=200))
+    client.send(command)  # the very first command is looked at
+    client.route.upstream().taken()
+    client.route.moment += 0.25
+    client.route.upstream().answer(reply)
+    (measurement,) = client.route.observed
+    assert (measurement.first_line, measurement.bytes_out, measurement.bytes_in) == (line, size, len(command))
+    assert (measurement.arrived, measurement.sent, measurement.answered) == (1000.0, 1000.0, 1000.25)
+
+
+@pytest.mark.parametrize("line", [("MULTI",), ("FLUSHALL",), ("BLPOP", "q", "0"), ("KEYRAIL", "HELP")])
+def test_what_has_no_reply_to_measure_is_told_at_once(line: tuple[str, ...]) -> None:
+    client = Client(route_with(RULES, looks=200))
+    client.send(call(*line))
+    (measurement,) = client.route.observed
+    assert measurement.first_line == b""
+    assert measurement.refused == (line == ("FLUSHALL",))
+
+
+def test_a_client_that_leaves_takes_its_measurement_along() -> None:
+    client = Client(route_with(RULES, looks=200))
+    client.send(call("GET", "a"))
+    client.depart()
+    client.route.upstream().answer(b"+x\r\n")
+    assert client.route.upstream().complaints == []
