@@ -102,10 +102,10 @@ def test_a_taken_admin_port_has_status_1(capsys: pytest.CaptureFixture[str]) -> 
     assert (status, lines) == (1, [f"keyrail: cannot listen on the admin port {admin}: already in use"])
 
 
-def test_unix_listeners_that_cannot_be_had(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("x")
+def test_unix_listeners_that_cannot_be_had(socket_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (socket_folder / "file").write_text("x")
     with socket.socket(socket.AF_UNIX) as taken:
-        taken.bind(str(tmp_path / "taken"))
+        taken.bind(str(socket_folder / "taken"))
         taken.listen()
         for name, reason in (
             ("file", "the file exists and is no socket"),
@@ -113,8 +113,8 @@ def test_unix_listeners_that_cannot_be_had(tmp_path: Path, capsys: pytest.Captur
             ("no/folder", "no such file or directory"),
             ("x" * 200, "af_unix path too long"),
         ):
-            status, lines = refused_here(["--listen", f"unix://{tmp_path}/{name}"], capsys)
-            assert (status, lines) == (1, [f"keyrail: cannot listen on unix://{tmp_path}/{name}: {reason}"])
+            status, lines = refused_here(["--listen", f"unix://{socket_folder}/{name}"], capsys)
+            assert (status, lines) == (1, [f"keyrail: cannot listen on unix://{socket_folder}/{name}: {reason}"])
 
 
 def test_an_unknown_host(capsys: pytest.CaptureFixture[str]) -> None:

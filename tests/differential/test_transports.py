@@ -132,8 +132,8 @@ def test_a_blocked_client_leaves(through: Served, address: Address) -> None:
     assert through.engine.do("LLEN", "q") == 1
 
 
-def test_the_socket_is_gone_afterwards(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
-    path = tmp_path / "keyrail.sock"
+def test_the_socket_is_gone_afterwards(new_engine: Callable[..., Engine], socket_folder: Path) -> None:
+    path = socket_folder / "keyrail.sock"
     keyrail = Keyrail(new_engine().url, extra=["--listen", f"unix://{path}"])
     assert path.is_socket()
     assert keyrail.stop() == 0

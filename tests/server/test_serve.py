@@ -92,8 +92,8 @@ def test_a_cluster_is_refused_unless_asked_for(new_engine: Callable[..., Engine]
         running.ready().await_http("/readyz", 200)
 
 
-def test_routes_have_their_own_listeners_and_policies(upstream: str, tmp_path: Path) -> None:
-    strict, socket_file = tmp_path / "strict.yaml", tmp_path / "second.sock"
+def test_routes_have_their_own_listeners_and_policies(upstream: str, tmp_path: Path, socket_folder: Path) -> None:
+    strict, socket_file = tmp_path / "strict.yaml", socket_folder / "second.sock"
     strict.write_text(REFUSE_KEYS)
     (tmp_path / "keyrail.yaml").write_text(
         f"admin: 127.0.0.1:0\nroutes:\n"
@@ -120,8 +120,8 @@ def test_routes_have_their_own_listeners_and_policies(upstream: str, tmp_path: P
         assert not socket_file.exists()
 
 
-def test_a_stale_unix_socket_is_replaced(upstream: str, tmp_path: Path) -> None:
-    file = tmp_path / "keyrail.sock"
+def test_a_stale_unix_socket_is_replaced(upstream: str, socket_folder: Path) -> None:
+    file = socket_folder / "keyrail.sock"
     arguments = ["--listen", f"unix://{file}", "--upstream", upstream, "--policy", "none"]
     with serve(*arguments) as running:
         running.ready()
