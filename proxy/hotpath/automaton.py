@@ -29,6 +29,10 @@ class Automaton:
         if len(self.rows) % self.width or any(not 0 <= each < len(self.rows) for each in self._steps()):
             raise ValueError("a row leads out of the automaton")
 
+    def __reduce__(self) -> tuple[type["Automaton"], tuple[bytes, list[int], int]]:
+        """Workers are handed their policies by pickle, which cannot see into the compiled form by itself."""
+        return Automaton, (self.classes, list(self.rows), self.start)
+
     def _steps(self) -> list[int]:
         rows = list(self.rows)
         return [self.start, *(each for i, each in enumerate(rows) if i % self.width != self.width - 1)]

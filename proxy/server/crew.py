@@ -116,10 +116,13 @@ class Crew:
         """Gets the exception if keeping the workers fails by a mistake of this program."""
 
     async def start(self) -> None:
-        """Start every worker and wait until all serve and have reported. Raises CrewError."""
+        """Start every worker and wait until all serve and have reported. Raises CrewError, and what should never be."""
         for number in range(self._settings.workers):
             self._spawn(self._keep(number))
-        await self._started
+        await asyncio.wait((self._started, self.broken), return_when=asyncio.FIRST_COMPLETED)
+        if self.broken.done():
+            self.broken.result()
+        self._started.result()
 
     @property
     def complete(self) -> bool:

@@ -1,6 +1,7 @@
 """The packaged policies load, keep the promises that their first lines make, and README's examples are the language
 that is really read."""
 
+import pickle
 import re
 import time
 from pathlib import Path
@@ -28,6 +29,13 @@ def test_a_packaged_policy_loads_and_enforces(name: str) -> None:
     assert loaded.default.mode is Mode.ENFORCE
     assert {rule.mode for rule in loaded.rules} == {None}
     assert loaded.count_keys
+
+
+@pytest.mark.parametrize("path", sorted(packaged("default").parent.glob("*.yaml")), ids=lambda path: path.stem)
+def test_workers_are_handed_a_whole_policy(path: Path) -> None:
+    """By pickle, in either form of this program."""
+    loaded = load_policy(path)
+    assert pickle.loads(pickle.dumps(loaded)).rule_names == loaded.rule_names
 
 
 def test_there_is_no_other() -> None:

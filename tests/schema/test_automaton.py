@@ -1,6 +1,7 @@
 """One pass over a key finds its owner: the same that a regular expression for each pattern finds, the most specific
 first; and where that is not settled, it is an error with an example."""
 
+import pickle
 import re
 
 import pytest
@@ -222,3 +223,9 @@ def test_one_pattern_matches_what_its_regular_expression_does(text: str, keys: l
     automaton, expression = compiled(text), oracle(parse_pattern(text))
     for key in keys:
         assert (automaton.owner(key) == 0) == bool(expression.fullmatch(key))
+
+
+def test_it_is_handed_to_workers_whole() -> None:
+    texts = ("user:{id:int}", "cache:{path...}")
+    handed = pickle.loads(pickle.dumps(compiled(*texts)))
+    assert [handed.owner(key) for key in (b"user:1", b"cache:a:b", b"other")] == [0, 1, NOBODY]
