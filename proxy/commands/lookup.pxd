@@ -16,7 +16,7 @@ cdef class Lookup:
 
     cpdef int find(self, Request request) except -1
     @cython.locals(found=cython.int)
-    cdef int _find(self, Request request, const unsigned char *data) except -1
+    cdef int find_in(self, Request request, const unsigned char *data) except -1
     @cython.locals(slot=cython.int, found=cython.int)
     cdef int _find_name(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end, int parent) noexcept
     @cython.locals(value=cython.int, i=cython.Py_ssize_t)

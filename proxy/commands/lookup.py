@@ -54,9 +54,10 @@ class Lookup:
         unknown, and a container alone is the container (to which Redis answers an error, or its own reply in
         the case of COMMAND).
         """
-        return self._find(request, request.data)
+        return self.find_in(request, request.data)
 
-    def _find(self, request: Request, data: bytes | bytearray) -> int:
+    def find_in(self, request: Request, data: bytes | bytearray) -> int:
+        """``find`` for who has the request's bytes at hand as a pointer."""
         if request.argc == 0:
             return 0
         found = self._find_name(data, request.starts[0], request.ends[0], 0)

@@ -7,14 +7,13 @@ cdef extern from *:
 
 cdef unsigned long long _PRIME
 cdef unsigned long long _MIXER
-cdef Py_ssize_t _WAYS, _COUNTS, _WRITES, _ERRORS, _SET
+cdef Py_ssize_t _WAYS, _WAY_BITS, _LAST_WAY, _COUNTS, _WRITES, _ERRORS, _SET
 cdef long long _NO_WAY
 cdef Py_ssize_t _LONGEST_NAME
 cdef bint _INTERPRETED
 
 
-@cython.locals(value=cython.ulonglong, word=cython.ulonglong, product=wide, i=cython.Py_ssize_t,
-               stop=cython.Py_ssize_t)
+@cython.locals(value=cython.ulonglong, word=cython.ulonglong, product=wide, i=cython.Py_ssize_t)
 cpdef unsigned long long fingerprint(const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
                                      unsigned long long point) noexcept
 

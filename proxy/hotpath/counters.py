@@ -34,6 +34,8 @@ from proxy.hotpath.slices import Slice, Tally
 _PRIME = (1 << 61) - 1
 _MIXER = 0x9E3779B97F4A7C15
 _WAYS = 8
+_WAY_BITS = 3
+_LAST_WAY = 7
 # Where a set's counts, writes and errors begin, behind its marks, and how much there is of all.
 _COUNTS = 8
 _WRITES = 16
@@ -49,8 +51,7 @@ def fingerprint(p: bytes, start: int, end: int, point: int) -> int:
     value = end - start
     i = start
     while i < end:
-        if end - i >= 8:
-            # Eight bytes are one load for the compiler, seven are not.
+        if end - i >= 7:
             word = p[i]
             word = (word << 8) | p[i + 1]
             word = (word << 8) | p[i + 2]
@@ -58,13 +59,10 @@ def fingerprint(p: bytes, start: int, end: int, point: int) -> int:
             word = (word << 8) | p[i + 4]
             word = (word << 8) | p[i + 5]
             word = (word << 8) | p[i + 6]
-            word = (word << 8) | p[i + 7]
-            word >>= 8
             i += 7
         else:
             word = 0
-            stop = min(end, i + 7)
-            while i < stop:
+            while i < end:
                 word = (word << 8) | p[i]
                 i += 1
         # The sum comes before the product, so that the last bytes too are multiplied by what nobody knows.
@@ -119,11 +117,11 @@ class Counters:
                 if self._names[names + way] is None:
                     self._names[names + way] = bytes(p[start:end])
                 return True
-            ranked = count * _WAYS + way
+            ranked = (count << _WAY_BITS) | way
             smallest = min(smallest, ranked)
             way += 1
-        least = smallest // _WAYS
-        way = smallest % _WAYS
+        least = smallest >> _WAY_BITS
+        way = smallest & _LAST_WAY
         self._table[marks + way] = mark
         self._table[counts + way] = least + 1
         self._table[marks + _WRITES + way] = write

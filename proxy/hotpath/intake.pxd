@@ -59,8 +59,8 @@ cdef class Intake(Creditor):
     @cython.locals(position=cython.Py_ssize_t, end=cython.Py_ssize_t, outcome=cython.int, code=cython.int,
                    request=Request)
     cdef _advance(self, bytes data)
-    @cython.locals(terms=Terms, request=Request, plan=Plan, ledger=Ledger, simple="const unsigned char *",
-                   direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t,
+    @cython.locals(terms=Terms, request=Request, plan=Plan, ledger=Ledger, limits=Limits,
+                   size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t,
                    pieces=list, chunk=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
     @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)

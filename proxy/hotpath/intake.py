@@ -245,15 +245,17 @@ class Intake(Creditor):
         simple = self.simple
         # A command that the session has made wait is its to bring on.
         direct = self.direct and not self.again and ledger is not None and ledger.usable
+        limits = self.limits
+        size = len(data)
         budget = terms.window - self.owed
         start = position
         count = 0
         pieces: list[bytes] | None = None
         while True:
-            code = request.scan(data, position, self.limits)
+            code = request.scan_in(data, p, size, position, limits)
             if code != COMPLETE:
                 break
-            command_id = terms.lookup.find(request)
+            command_id = terms.lookup.find_in(request, p)
             self.command_id = command_id
             if not self.again and terms.sampler.due():
                 self.sampled = terms.sampler.weight
@@ -288,7 +290,7 @@ class Intake(Creditor):
                 start = position
         if count > 0 and ledger is not None:
             if pieces is None:
-                chunk = data if start == 0 and position == len(data) else p[start:position]
+                chunk = data if start == 0 and position == size else p[start:position]
             else:
                 if position > start:
                     pieces.append(p[start:position])

@@ -9,25 +9,25 @@ from proxy.wire.request cimport Request
 
 
 cdef int _PASS, _APPEND, _SWAP, _JUDGE, _REFUSE
-cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _OP_LIMIT, _OP_ENTRIES, _OP_APPEND_BY_ENTRY, _WRITES
+cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _OP_LIMIT, _OP_ENTRIES, _OP_APPEND_BY_ENTRY
+cdef int _SEPARATOR, _FORBIDDEN, _WRITES
 
 
 cdef class NameProgram:
-    cdef public bytes allowed
+    cdef public bytes kinds
+    cdef public bint empty_segments
     cdef public Py_ssize_t min_length
     cdef public Py_ssize_t max_length
     cdef public int separator
     cdef public int min_segments
     cdef public int max_segments
     cdef public int access
-    cdef public bint empty_segments
     cdef public Automaton language
 
     cpdef bint passes(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
-    @cython.locals(separator=cython.int, segments=cython.int, segment_start=cython.Py_ssize_t, i=cython.Py_ssize_t,
-                   byte=cython.uchar)
+    @cython.locals(segments=cython.int, segment_start=cython.Py_ssize_t, i=cython.Py_ssize_t, kind=cython.int)
     cdef bint _walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
-                    const unsigned char *allowed) except -1
+                    const unsigned char *kinds) except -1
 
 
 cdef class Plan:

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
 """A policy as the hot path runs it: a few closed operations for each command.
 
 Each command id has a byte of operations; 0 means that no rule touches the command and nothing counts its keys, and
@@ -50,6 +51,10 @@ _OP_LIMIT = 32
 _OP_ENTRIES = 64
 _OP_APPEND_BY_ENTRY = 128
 
+# What a byte is to a name, beside 0 for most.
+_SEPARATOR = 1
+_FORBIDDEN = 2
+
 READS = 1
 _WRITES = 2
 WRITES = _WRITES
@@ -70,40 +75,39 @@ class NameProgram:
         empty_segments: bool,
         language: Automaton | None = None,
     ) -> None:
-        self.allowed = allowed
+        self.kinds = bytes(
+            _FORBIDDEN if allowed[byte] == 0 else _SEPARATOR if byte == separator else 0 for byte in range(256)
+        )
+        self.empty_segments = empty_segments
         self.min_length = min_length
         self.max_length = max_length
         self.separator = separator
         self.min_segments = min_segments
         self.max_segments = max_segments
         self.access = access
-        self.empty_segments = empty_segments
         self.language = language
 
     def passes(self, p: bytes, start: int, end: int) -> bool:
         """Whether the key between the offsets passes; False says only that ``judge`` must look at it."""
         if end - start < self.min_length or end - start > self.max_length:
             return False
-        if not self._walk(p, start, end, self.allowed):
+        if not self._walk(p, start, end, self.kinds):
             return False
         return self.language is None or self.language.find(p, start, end) >= 0
 
-    def _walk(self, p: bytes, start: int, end: int, allowed: bytes) -> bool:
-        separator = self.separator
+    def _walk(self, p: bytes, start: int, end: int, kinds: bytes) -> bool:
         segments = 1
         segment_start = start
         i = start
         while i < end:
-            byte = p[i]
-            if allowed[byte] == 0:
-                return False
-            if byte == separator:
-                if i == segment_start and not self.empty_segments:
+            kind = kinds[p[i]]
+            if kind != 0:
+                if kind == _FORBIDDEN or (i == segment_start and not self.empty_segments):
                     return False
                 segments += 1
                 segment_start = i + 1
             i += 1
-        if separator < 0:
+        if self.separator < 0:
             return True
         if segment_start == end and not self.empty_segments:
             return False

@@ -36,8 +36,10 @@ cdef class Request:
     @cython.locals(i=cython.Py_ssize_t)
     cdef _grow(self, Py_ssize_t capacity)
     cpdef int scan(self, data, Py_ssize_t start, Limits limits) except -1
-    @cython.locals(size=cython.Py_ssize_t, code=cython.int)
+    cdef int scan_in(self, data, const unsigned char *p, Py_ssize_t size, Py_ssize_t start, Limits limits) except -1
     cpdef int resume(self, data, Limits limits) except -1
+    @cython.locals(code=cython.int)
+    cdef int _walk(self, data, const unsigned char *p, Py_ssize_t size, Limits limits) except -1
     @cython.locals(i=cython.Py_ssize_t, first=cython.Py_ssize_t, value=cython.longlong, negative=cython.bint)
     cdef int _walk_header(self, const unsigned char *p, Py_ssize_t size, Limits limits) except -1
     @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, first=cython.Py_ssize_t, argc=cython.Py_ssize_t,

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
 """Finding the arguments of one request in the bytes of a client, in place.
 
 A request is an array of bulk strings (``*2 $3 GET $1 k``) or an inline command (anything else, up to a line feed).
@@ -137,6 +138,10 @@ class Request:
 
     def scan(self, data: bytes | bytearray, start: int, limits: Limits) -> int:
         """Walk the request that begins at ``start``; what was found is one of the codes above."""
+        return self.scan_in(data, data, len(data), start, limits)
+
+    def scan_in(self, data: bytes | bytearray, p: bytes | bytearray, size: int, start: int, limits: Limits) -> int:
+        """``scan`` for who has the ``size`` bytes of ``data`` at hand as a pointer ``p``."""
         self.argc = 0
         self.expected = 0
         self.bulk = -1
@@ -144,17 +149,19 @@ class Request:
         self.position = start
         if self.capacity > _KEPT_CAPACITY:
             self._grow(_FIRST_CAPACITY)
-        return self.resume(data, limits)
+        return self._walk(data, p, size, limits)
 
     def resume(self, data: bytes | bytearray, limits: Limits) -> int:
         """Go on with a request that needed more bytes; ``data`` holds all of it from the same offset."""
+        return self._walk(data, data, len(data), limits)
+
+    def _walk(self, data: bytes | bytearray, p: bytes | bytearray, size: int, limits: Limits) -> int:
         self.data = data
-        size = len(data)
         if self.expected == 0:
-            code = self._walk_header(data, size, limits)
+            code = self._walk_header(p, size, limits)
             if code != _COMPLETE:
                 return code
-        return self._walk_arguments(data, size, limits)
+        return self._walk_arguments(p, size, limits)
 
     def _walk_header(self, p: bytes | bytearray, size: int, limits: Limits) -> int:
         i = self.start
