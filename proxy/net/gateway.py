@@ -258,8 +258,9 @@ class Gateway:
 
     def demand(self, seconds: float) -> dict[str, dict[str, Demand]]:
         """What could have been used here of each limit in the last ``seconds``, by rule and subject."""
-        wanted = {name: meter.demand(seconds) for name, meter in self._policies.memory.each(Meter).items()}
-        return {name: demand for name, demand in wanted.items() if demand}
+        meters = self._policies.memory.each(Meter).items()
+        wanted = {name: meter.demand(seconds) for name, meter in meters}
+        return {name: wanted[name] for name, meter in meters if wanted[name] or meter.counts_clients}
 
     def lease(self, leases: Mapping[str, Mapping[str, Lease]]) -> None:
         """Take over this worker's shares; what they don't mention is shared equally."""

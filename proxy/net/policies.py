@@ -22,6 +22,7 @@ from proxy.net.verdicts import Verdicts
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
 from proxy.policy.model import Policy
+from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
 from proxy.session.gate import PoolKey, Regime
 from proxy.wire.request import Request
@@ -85,7 +86,7 @@ class Policies:
         needed_before = self._needs()
         self._policy, self.generation = self._prepared
         self._prepared = None
-        self.memory.retain({rule.name for rule in self._policy.rules})
+        self.memory.retain({rule.name for rule in self._policy.rules if is_active(self._policy, rule)})
         return bool(self._needs() - needed_before)
 
     def pause(self, paused: bool) -> None:

@@ -81,7 +81,9 @@ class Limits:
         self._wording = wording
         self._connections = settings.connections
         self._meter = binding.memory.of(
-            name, settings, lambda: Meter(settings.quota, binding.memory.workers)
+            name,
+            settings,
+            lambda: Meter(settings.quota, binding.memory.workers, counts_clients=settings.connections is not None),
         )
         self._rehearsal = binding.memory.rehearsal
         self._metered = settings.quota != Quota()

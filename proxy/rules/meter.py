@@ -69,6 +69,9 @@ class Demand:
     clients: int
 
 
+_NOTHING = Demand(0.0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """Of a subject, for one worker: its share of the limit, and the subject's clients in the other workers."""
@@ -135,6 +138,8 @@ class Bucket(Allowance):
         It is smoothed over the time that the bucket takes to fill: one command a minute is a steady use.
         """
         spent = self._granted - self.left
+        if spent == self._spent_before and self._missed == 0 and self._want <= _NEGLIGIBLE:
+            return 0.0
         used = (spent - self._spent_before + self._missed) / (self._rate.tokens / self._rate.seconds * seconds)
         self._spent_before, self._missed = spent, 0
         memory = max(1.0, self._rate.burst * self._rate.seconds / self._rate.tokens)
@@ -227,18 +232,30 @@ class Account:
         """Whether forgetting it changes nothing."""
         return not self.members and all(bucket.full(now) for bucket in self._buckets)
 
-    def demand(self, seconds: float) -> Demand:
-        """What it could have used in the last `seconds`, and its clients."""
-        wants = [bucket.want(seconds) for bucket in self._buckets]
-        if self._places is not None:
-            wants.append(self._places.want(self.members))
-        return Demand(max(wants, default=0.0), self.clients)
+    def demand(self, seconds: float, counts_clients: bool) -> Demand:
+        """What it could have used in the last `seconds`, and its clients if they count."""
+        wanted = 0.0 if self._places is None else self._places.want(self.members)
+        for bucket in self._buckets:
+            wanted = max(wanted, bucket.want(seconds))
+        clients = self.clients if counts_clients else 0
+        return Demand(wanted, clients) if wanted > _NEGLIGIBLE or clients else _NOTHING
 
 
 class Meter:
-    """The accounts of one limit, by subject, in one of `workers` workers."""
+    """The accounts of one limit, by subject, in one of `workers` workers.
 
-    def __init__(self, quota: Quota, workers: int = 1, most_subjects: int = _MOST_SUBJECTS) -> None:
+    Where it `counts_clients`, each worker wants to know of the clients in the others, its own being none or many.
+    """
+
+    def __init__(
+        self,
+        quota: Quota,
+        workers: int = 1,
+        *,
+        counts_clients: bool = False,
+        most_subjects: int = _MOST_SUBJECTS,
+    ) -> None:
+        self.counts_clients = counts_clients
         self._quota = quota
         self._equal = 1.0 / workers
         self._most_subjects = most_subjects
@@ -266,8 +283,9 @@ class Meter:
 
     def demand(self, seconds: float) -> dict[str, Demand]:
         """What the subjects have wanted in the last `seconds`, those that want most first, up to a thousand."""
-        found = {subject: account.demand(seconds) for subject, account in self._accounts.items()}
-        busy = [(each.want, each.clients, subject) for subject, each in found.items() if _matters(each)]
+        counts = self.counts_clients
+        found = {subject: account.demand(seconds, counts) for subject, account in self._accounts.items()}
+        busy = [(each.want, each.clients, subject) for subject, each in found.items() if each is not _NOTHING]
         return {subject: found[subject] for *_, subject in sorted(busy, reverse=True)[:_MOST_LEASED]}
 
     def lease(self, leases: Mapping[str, Lease], now: float) -> None:
@@ -275,6 +293,8 @@ class Meter:
         for subject in self._leased - leases.keys():
             self._lease(subject, Lease(self._equal, 0), now)
         for subject, lease in leases.items():
+            if lease.elsewhere > 0:
+                self.account(subject, now)
             self._lease(subject, lease, now)
         self._leased = set(leases)
 
@@ -282,10 +302,6 @@ class Meter:
         account = self._accounts.get(subject)
         if account is not None:
             account.lease(lease, now)
-
-
-def _matters(demand: Demand) -> bool:
-    return demand.want > _NEGLIGIBLE or demand.clients > 0
 
 
 def deal(demands: Sequence[Demand], worker: int) -> Lease:

@@ -1,7 +1,8 @@
 """Limits that several workers share: what each wants of them, and what each gets.
 
 A worker says a few times a second how much of each limit every subject could have used with it, and gets its share of
-that subject's limit back (``rules.meter``). Where a subject is silent the worker keeps an equal part.
+that subject's limit back (``rules.meter``), and with it how many clients the subject has elsewhere. Where a subject is
+silent the worker keeps an equal part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +25,11 @@ _NOTHING = Demand(0.0, 0)
 
 def deal_out(wanted: Sequence[Demands], worker: int) -> Leases:
     """What one of the workers gets of one route's limits, when each wants so much of them."""
-    return {
-        rule: {
-            subject: deal([demands.get(rule, {}).get(subject, _NOTHING) for demands in wanted], worker)
-            for subject in subjects
+    leases = {}
+    for rule, mine in wanted[worker].items():
+        by_worker = [demands.get(rule, {}) for demands in wanted]
+        subjects = {*mine, *(subject for each in by_worker for subject, demand in each.items() if demand.clients)}
+        leases[rule] = {
+            subject: deal([each.get(subject, _NOTHING) for each in by_worker], worker) for subject in subjects
         }
-        for rule, subjects in wanted[worker].items()
-    }
+    return leases

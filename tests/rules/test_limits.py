@@ -13,7 +13,7 @@ from proxy.rules.context import Context
 from proxy.rules.limits import Limits, LimitsSettings, Per
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
-from proxy.rules.meter import Rate
+from proxy.rules.meter import Lease, Meter, Rate
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 from tests.rules.given import NO_WORDS, command, context, spec
@@ -128,9 +128,8 @@ def test_connections_of_other_workers_count() -> None:
     memory = Memory(workers=2)
     settings = LimitsSettings(connections=2)
     rule = limits(settings, memory=memory)
-    account = rule.enter(caller()).account
-    assert account is not None
-    account.elsewhere = 2
+    assert not rule.enter(caller()).surplus
+    memory.each(Meter)["fair"].lease({"": Lease(0.5, 2)}, 0.0)
     assert rule.enter(caller()).surplus
 
 

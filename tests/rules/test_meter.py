@@ -137,6 +137,8 @@ def test_demand_is_what_was_spent_and_what_was_refused() -> None:
     assert list(demand) == ["busy"]
     assert demand["busy"].want == pytest.approx(2.0, rel=0.05)
     idle.members.add(Creditor())
+    assert "idle" not in meter.demand(0.25)
+    meter.counts_clients = True
     assert meter.demand(0.25)["idle"] == Demand(0.0, 1)
 
 
