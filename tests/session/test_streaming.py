@@ -197,3 +197,13 @@ def test_a_large_command_that_nobody_knows_is_collected_and_probed() -> None:
     send_in_two(client, call("MY.OWN", BIG))
     assert client.own.taken() == call("MY.OWN", BIG)
     assert client.probe == b"MY.OWN"
+
+
+def test_each_of_several_large_values_counts() -> None:
+    route = route_with("rules: {sizes: {sizes: {value: 120B}, mode: enforce}}")
+    client = Client(route)
+    command = call("MSET", "a:b", "x" * 100, "c:d", "y" * 150)
+    for i in range(0, len(command), 40):
+        client.send(command[i : i + 40])
+    assert client.heard().startswith(b"-DENIED keyrail/sizes: the value in argument 4 has 150 bytes, and 120 is the most")
+    assert len(route.discarded) == 1
