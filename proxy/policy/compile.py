@@ -13,7 +13,7 @@ A rule that raises has a bug. The command is refused or passed as the policy say
 case.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias, assert_never
@@ -47,8 +47,9 @@ from proxy.rules.verdict import (
     refusal,
 )
 
-What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "skipped", "error"]
-"""`accompanied`: hidden commands may go with the command; `followed`: one did, and it had an effect."""
+What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "noticed", "skipped", "error"]
+"""`accompanied`: hidden commands may go with the command; `followed`: one did, and it had an effect; `noticed`: its
+reply said something worth counting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,7 @@ class CompiledPolicy:
                 continue
             name = step.rule.name
             if isinstance(found, Look):
-                edit = _chain(_shown_to(found.at), edit) if command.streamed is None else edit
+                followings += (Following(Follow(_nothing, "", notice=found.at), name, mode),)
                 continue
             if isinstance(found, Procedure):
                 if mode is Mode.ENFORCE and found.waits:
@@ -262,9 +263,9 @@ class CompiledPolicy:
                     followings += (Following(verdict, step.rule.name, mode),)
                 case _:
                     assert_never(verdict)
-        if current is not command or edit is not None:
+        if current is not command:
             return Decision(Rewrite(current.argv, edit, current.spec), hits, None, asides, followings)
-        return Decision(PASS, hits, None, asides, followings) if hits or asides else _NOTHING
+        return Decision(PASS, hits, None, asides, followings) if hits or asides or followings else _NOTHING
 
     def _ask(
         self, step: Step, command: Command, context: Context, mode: Mode, witness: Witness | None
@@ -351,12 +352,9 @@ def _chain(inner: ReplyEdit | None, outer: ReplyEdit | None) -> ReplyEdit | None
     return lambda frame: outer(inner(frame))
 
 
-def _shown_to(look: Callable[[bytes], None]) -> ReplyEdit:
-    def shown(frame: bytes) -> bytes:
-        look(frame)
-        return frame
-
-    return shown
+def _nothing(_line: bytes, _lines: Sequence[bytes]) -> tuple[()]:
+    """What follows a reply that was only looked at."""
+    return ()
 
 
 def _locate(error: Exception) -> str:

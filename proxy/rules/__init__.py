@@ -23,6 +23,7 @@
     scan_counts.py  how large the steps of SCAN may be
     whole_collections.py  HGETALL, SMEMBERS and their kin; sizes_known.py remembers what Redis told
     collections.py  how large a collection may grow
+    replies.py    replies that are too large: noticed
     keys_by_scan.py  KEYS, answered by a walk
     breaker.py    answers in Redis's place while it fails
     limits.py     rates, bytes and connections; meter.py counts, standing.py says where a client stands

@@ -134,10 +134,11 @@ class Collections:
         self._seen.learn(context.database, growth, size, context.now, cap)
         return self._refuse(growth, size, cap) if _too_large(growth, size, cap) else PASS
 
-    def _listen(self, growth: Growth, context: Context, cap: int, reply: bytes) -> None:
+    def _listen(self, growth: Growth, context: Context, cap: int, reply: bytes) -> str:
         # What the push has added is in the length; the next one adds an element at least.
         if reply.startswith(b":") and (size := int(read_reply(reply))) > 0:
             self._seen.learn(context.database, growth._replace(members=1), size, context.now, cap)
+        return ""
 
     def _unknown(self, reason: str) -> Pass:
         return Pass(skipped=f"the size is not known: {reason}")

@@ -18,6 +18,7 @@ whatever changes it:
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
 - ``collections``, ``whole_collections``, ``keys_by_scan``: they may ask Redis, and for what is refused anyway nobody
   has to wait.
+- ``replies``: about the reply to what has been let through by then.
 - ``replace``: before the lifetimes, which then see the command that will really run.
 - ``lifetime``: last, for it completes a write that every other rule has let through.
 """
@@ -36,6 +37,7 @@ from proxy.rules.ranges import RangesSettings
 from proxy.rules.read_only import ReadOnlySettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
+from proxy.rules.replies import RepliesSettings
 from proxy.rules.rule import Settings
 from proxy.rules.scan_counts import ScanCountsSettings
 from proxy.rules.schema_size import SchemaSizeSettings
@@ -67,6 +69,7 @@ ORDER: tuple[type[Settings], ...] = (
     CollectionsSettings,
     WholeCollectionsSettings,
     KeysByScanSettings,
+    RepliesSettings,
     ReplaceSettings,
     LifetimeSettings,
 )

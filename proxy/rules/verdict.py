@@ -91,7 +91,7 @@ class Follow:
     none of their replies. Where no hidden command may go with it (no reply will come, the connection is between WATCH
     and EXEC, the client tracks keys, the command may block), it gets `otherwise`, or goes alone and is counted as
     skipped. Only for commands that any connection can run, and for those that block. `about` says for people what is
-    to follow.
+    to follow. A `notice`, if any, is shown the first line as well, and what it returns is counted.
     """
 
     conclude: Conclusion
@@ -99,16 +99,18 @@ class Follow:
     before: Sequence[Sequence[bytes]] = ()
     after: Sequence[Sequence[bytes]] = ()
     otherwise: Refuse | None = None
+    notice: Callable[[bytes], str] | None = None
 
 
 @dataclass(slots=True)
 class Look:
-    """The command goes on as it is, and `at` is shown its reply, a whole frame; whatever the rule's mode is.
+    """The command goes on as it is, and `at` is shown the first line of its reply; whatever the rule's mode is.
 
-    Not where a value is on its way already. The reply does not change.
+    What `at` returns is counted with the rule, in words for people; nothing where it is empty. Errors are not shown,
+    and nothing is where no reply comes, or the client tracks keys.
     """
 
-    at: Callable[[bytes], None]
+    at: Callable[[bytes], str]
 
 
 Verdict: TypeAlias = End | Procedure | Look | Follow

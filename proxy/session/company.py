@@ -136,7 +136,9 @@ def _forgo(session: "Session", followings: tuple[Following, ...], command: Comma
         if each.follow.otherwise is not None:
             session.gate.report([each.hit("refused", why)], command, session)
             return each.follow.otherwise.error
-    session.gate.report([each.hit("skipped", why) for each in followings], command, session)
+    hits = [each.hit("skipped", why) for each in followings if each.follow.about]
+    if hits:
+        session.gate.report(hits, command, session)
     return None
 
 
@@ -289,12 +291,18 @@ class _Company:
             first += len(following.follow.before)
             second += len(following.follow.after)
             try:
+                self._notice(following, line)
                 found = following.follow.conclude(line, [self._said[place] for place in places])
             except Exception as error:  # noqa: BLE001 - a rule's bug must not take the connection down
                 self._report(following, "error", type(error).__name__)
                 continue
             for argv in found:
                 _follow(self._session, self._ledger, Deferred(argv, following, self._item.command))
+
+    def _notice(self, following: Following, line: bytes) -> None:
+        noticed = "" if following.follow.notice is None else following.follow.notice(line)
+        if noticed:
+            self._report(following, "noticed", noticed)
 
     def _report(self, following: Following, what: What, detail: str) -> None:
         self._session.gate.report([following.hit(what, detail)], self._item.command, self._session)

@@ -7,6 +7,7 @@ from proxy.rules.collections import CollectionsSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.keys_by_scan import KeysByScanSettings
 from proxy.rules.ranges import RangesSettings
+from proxy.rules.replies import RepliesSettings
 from proxy.rules.rule import Settings
 from proxy.rules.scan_counts import ScanCountsSettings
 from proxy.rules.sizes import SizesSettings
@@ -32,6 +33,8 @@ from tests.policy.given import policy
         ("collections: {members: 5000}", CollectionsSettings(5000, None, 0.1, 5)),
         ("collections: {members: 5, streams: 6, sample: 50%, remember: 1m}", CollectionsSettings(5, 6, 0.5, 60)),
         ("collections: {members: 5, lists: trim}", CollectionsSettings(5, trim=True)),
+        ("replies: {elements: 5}", RepliesSettings(5)),
+        ("replies: {elements: 5, bytes: 1KB, commands: [get, HGETALL]}", RepliesSettings(5, 1024, ("GET", "HGETALL"))),
         ("keys_by_scan: {}", KeysByScanSettings(10_000, 1 << 20, 2, 500)),
         ("keys_by_scan: {keys: 5, bytes: 1KB, time: 1s, count: 7}", KeysByScanSettings(5, 1024, 1, 7)),
         ("whole_collections: {commands: [hgetall, SMEMBERS]}", WholeCollectionsSettings(("HGETALL", "SMEMBERS"))),
@@ -53,6 +56,8 @@ def test_read(text: str, settings: Settings) -> None:
         ("fan_out: {most: 5}", "r.fan_out.most: found an unknown key, expected one of max"),
         ("collections: {sample: 10%}", "r.collections: found no cap, expected members, streams or both"),
         ("collections: {streams: 5, lists: trim}", "r.collections.lists: found this, expected members beside it"),
+        ("replies: {}", "r.replies: found no limit, expected elements, bytes or both"),
+        ("replies: {bytes: 1B, commands: [MONITOR]}", "expected a command that is answered by one reply"),
         ("whole_collections: {remember: 5s}", "r.whole_collections.remember: found this, expected max beside it"),
         ("keys_by_scan: {time: 2m}", "r.keys_by_scan.time: found 120 s, expected at most 60s"),
         ("whole_collections: {commands: [GET]}", "found 'GET', expected a command that works on whole collections"),

@@ -5,9 +5,10 @@ import pytest
 
 from proxy.rules.fan_out import FanOut, FanOutSettings
 from proxy.rules.ranges import Ranges, RangesSettings
+from proxy.rules.replies import Replies, RepliesSettings
 from proxy.rules.rule import Wording
 from proxy.rules.scan_counts import ScanCounts, ScanCountsSettings
-from proxy.rules.verdict import PASS, Refuse, Rewrite
+from proxy.rules.verdict import PASS, Look, Refuse, Rewrite
 from proxy.rules.whole_collections import WholeCollections, WholeCollectionsSettings
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec
 
@@ -69,6 +70,37 @@ def test_many_keys_are_refused() -> None:
     assert not rule.touches(spec("GET"))
     assert not rule.touches(spec("RENAME"))
     assert FanOut("few", FanOutSettings(1), NO_WORDS).touches(spec("RENAME"))
+
+
+@pytest.mark.parametrize(
+    ("line", "noticed"),
+    [
+        (b"*10\r\n", ""),
+        (b"*11\r\n", "the reply has 11 elements, and 10 is the most"),
+        (b"~11\r\n", "the reply has 11 elements, and 10 is the most"),
+        (b"%5\r\n", ""),
+        (b"%6\r\n", "the reply has 12 elements, and 10 is the most"),
+        (b"$100\r\n", ""),
+        (b"$101\r\n", "the reply has 101 bytes, and 100 is the most"),
+        (b"=101\r\n", "the reply has 101 bytes, and 100 is the most"),
+        (b"*-1\r\n", ""),
+        (b"_\r\n", ""),
+        (b":1000\r\n", ""),
+        (b"+QUEUED\r\n", ""),
+    ],
+)
+def test_large_replies_are_noticed(line: bytes, noticed: str) -> None:
+    verdict = Replies("large", RepliesSettings(10, 100)).judge(command("HGETALL k"), context())
+    assert isinstance(verdict, Look)
+    assert verdict.at(line) == noticed
+
+
+def test_only_commands_that_can_be_answered_by_much_are_looked_at() -> None:
+    rule = Replies("large", RepliesSettings(10))
+    for name in ("HGETALL", "LRANGE", "MGET", "KEYS", "XREAD", "GETRANGE"):
+        assert rule.touches(spec(name)), name
+    assert not rule.touches(spec("GET"))
+    assert Replies("large", RepliesSettings(10, None, ("GET",))).touches(spec("GET"))
 
 
 def test_whole_collections_are_refused() -> None:

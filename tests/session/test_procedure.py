@@ -239,6 +239,7 @@ def test_a_rule_that_fails_while_asking_refuses(route: Route) -> None:
     assert route.hits == [("walk", "enforce", "error")]
 
 
+LARGE = "rules: {large: {replies: {elements: 2}, mode: %s}}"
 CAPS = "rules: {caps: {collections: {members: 3, sample: 99%%}, mode: %s}}"
 
 
@@ -265,7 +266,7 @@ def test_a_reply_is_looked_at_inside_execs_array() -> None:
     assert client.heard().startswith(b"-DENIED keyrail/caps: the list has 3 elements")
 
 
-def test_a_push_on_its_way_is_not_looked_at() -> None:
+def test_the_reply_to_a_push_that_was_streamed_is_looked_at() -> None:
     route = begun(CAPS % "enforce")
     client = Client(route)
     command = call("RPUSH", "streamed", "a" * 100, "b")
@@ -275,7 +276,7 @@ def test_a_push_on_its_way_is_not_looked_at() -> None:
     client.own.answer(b":9\r\n")
     assert client.heard() == b":9\r\n"
     client.say("RPUSH", "streamed", "c")
-    assert client.heard() == b""
+    assert client.heard().startswith(b"-DENIED keyrail/caps: the list has 9 elements")
 
 
 def test_a_look_that_nobody_waits_for() -> None:
@@ -312,3 +313,16 @@ def test_a_push_trims_its_list() -> None:
     route.upstream().answer(b"+OK\r\n")
     assert client.heard() == b""
     assert route.hits == [("caps", "enforce", "accompanied"), ("caps", "enforce", "followed")]
+
+
+@pytest.mark.parametrize("mode", ["audit", "enforce"])
+def test_a_large_reply_is_noticed_and_passes(mode: str) -> None:
+    route = begun(LARGE % mode)
+    client = Client(route)
+    client.send(call("LRANGE", "k", "0", "9") + call("GET", "a") + call("MGET", "a", "b"))
+    assert route.upstream().taken() == call("LRANGE", "k", "0", "9") + call("GET", "a") + call("MGET", "a", "b")
+    replies = (b"*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", b"$-1\r\n", b"*2\r\n$-1\r\n$-1\r\n")
+    for i in range(len(b"".join(replies))):
+        route.upstream().answer(b"".join(replies)[i : i + 1])
+    assert client.heard() == b"".join(replies)
+    assert route.hits == [("large", mode, "noticed")]

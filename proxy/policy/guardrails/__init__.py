@@ -21,6 +21,7 @@ from proxy.policy.guardrails.ranges import read_ranges
 from proxy.policy.guardrails.read_only import read_read_only
 from proxy.policy.guardrails.refuse import read_refuse
 from proxy.policy.guardrails.replace import read_replace
+from proxy.policy.guardrails.replies import read_replies
 from proxy.policy.guardrails.scan_counts import read_scan_counts
 from proxy.policy.guardrails.schema import read_schema_rule
 from proxy.policy.guardrails.scripts import read_scripts
@@ -51,6 +52,7 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
     "collections": read_collections,
     "whole_collections": read_whole_collections,
     "keys_by_scan": read_keys_by_scan,
+    "replies": read_replies,
     "schema": read_schema_rule,
     "lifetime": read_lifetime,
 }

@@ -1,0 +1,38 @@
+"""``replies: {elements: 1000, bytes: 1MB, commands: [GET, HGETALL]}``."""
+
+from proxy.policy.fields import Fields, integer, read_fields, read_list, read_size
+from proxy.policy.guardrails.commands import read_command
+from proxy.policy.yaml_source import Problems, Value
+from proxy.rules.replies import LARGE_READS, RepliesSettings
+
+_MOST = 999_999_999
+
+
+def read_replies(value: Value, rule: Fields) -> RepliesSettings | None:
+    """What stands under ``replies``."""
+    fields = read_fields(value, rule.problems)
+    if fields is None:
+        return None
+    settings = RepliesSettings(
+        elements=fields.maybe("elements", integer(1, _MOST)),
+        bytes=fields.maybe("bytes", read_size),
+        commands=fields.read("commands", _read_commands, LARGE_READS),
+    )
+    fields.finish()
+    if "elements" not in fields and "bytes" not in fields:
+        rule.problems.add(fields.where, fields.path, "no limit", "elements, bytes or both")
+    return settings
+
+
+def _read_commands(value: Value, problems: Problems) -> tuple[str, ...] | None:
+    commands: dict[str, None] = {}
+    for scalar in read_list(value, problems) or ():
+        spec = read_command(scalar, problems)
+        if spec is None:
+            continue
+        if not spec.one_reply or spec.container:
+            problems.unexpected(scalar, "a command that is answered by one reply")
+        elif spec.name in commands:
+            problems.unexpected(scalar, "each command once")
+        commands[spec.name] = None
+    return tuple(commands) or None
