@@ -207,6 +207,8 @@ class Worker:
             await asyncio.sleep(REPORT_SECONDS)
 
     def _inquire(self, route: int, subject: str) -> None:
+        # The client that asks finds in the answer what it has just done.
+        self._tell()
         self._channel.send(Inquire(route, subject))
 
     def _seek(self, route: int, key: ScriptKey) -> None:
