@@ -6,8 +6,8 @@
 - KEYS refused, and answered by a walk;
 - a command replaced twice, or by one that is itself replaced;
 - prefixes for an application that there is not, or that anyone can claim to be;
-- two lifetimes for all keys: once the first has given a TTL, the second finds nothing to do (each with keys of its own,
-  they may stand side by side);
+- two lifetimes for all keys, or two by the schema: once the first has given a TTL, the second finds nothing to do (each
+  with keys of its own, they may stand side by side);
 - a rule about the schema in a policy that has none.
 """
 
@@ -24,6 +24,7 @@ from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings
 from proxy.rules.schema_size import SchemaSizeSettings
+from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.schema.entries import NO_SCHEMA
@@ -39,15 +40,7 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     _check_replaced(rules, refused, problems)
     _check_walks(rules, refused, problems)
     _check_prefixes(policy, rules, problems)
-    lifetimes = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings) and not rule.settings.keys]
-    for rule in lifetimes[1:]:
-        _note(
-            rule,
-            "lifetime",
-            "a second lifetime",
-            f"one; {_placed(lifetimes[0])} is about all keys",
-            problems,
-        )
+    _check_lifetimes(rules, problems)
     if policy.schema is NO_SCHEMA:
         for rule in rules:
             key = _asks_about_schema(rule.settings)
@@ -58,12 +51,21 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
 def _asks_about_schema(settings: Settings) -> str:
     """The key under which a rule does so, if it does."""
     match settings:
-        case SchemaTypeSettings() | SchemaSizeSettings():
+        case SchemaTypeSettings() | SchemaSizeSettings() | SchemaTtlSettings():
             return "schema"
         case NamesSettings(in_schema=True):
             return "names.in_schema"
         case _:
             return ""
+
+
+def _check_lifetimes(rules: list[PolicyRule], problems: Problems) -> None:
+    for_all = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings) and not rule.settings.keys]
+    by_schema = [rule for rule in rules if isinstance(rule.settings, SchemaTtlSettings)]
+    for key, found in (("lifetime", for_all), ("schema", by_schema)):
+        for rule in found[1:]:
+            expected = f"one; {_placed(found[0])} is about the same keys"
+            _note(rule, key, "a second lifetime", expected, problems)
 
 
 def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, PolicyRule]:

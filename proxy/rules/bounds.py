@@ -1,9 +1,7 @@
 """How long a key may live, and what is done about a key that would live longer, or for ever."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
 
 class Outside(StrEnum):
@@ -78,10 +76,6 @@ class Bounds:
     def longest(self) -> int | None:
         """The longest lifetime that is known to be right, in seconds."""
         return self.default if self.most is None else self.most
-
-
-BoundsOf: TypeAlias = Callable[[bytes], Bounds | None]
-"""The bounds for a key; None for a key that the rule does not speak of."""
 
 
 @dataclass(frozen=True, slots=True)

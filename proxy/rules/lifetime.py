@@ -24,21 +24,20 @@ together do not expire together. A plan takes such TTLs in turn from a list draw
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fnmatch import translate
 from random import Random
-from re import compile as compile_pattern
 from typing import TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.expiry import OPTIONS, Stated, Unstated, dumped_type, read_expiry, states_expiry
 from proxy.commands.table import Spec
-from proxy.rules.bounds import Bounds, BoundsOf, Conduct, Outside, Persist
+from proxy.rules.bounds import Bounds, Conduct, Outside, Persist
 from proxy.rules.context import Context
 from proxy.rules.lifetime_of_creations import Creations
 from proxy.rules.lifetime_of_uses import Uses
+from proxy.rules.lifetime_scope import Scope, matcher
 from proxy.rules.lifetime_wording import LifetimeWording
-from proxy.rules.lowering import Append, Lowering
+from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering
 from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.stamps import NEEDS, Stamps
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
@@ -59,7 +58,10 @@ _Judge: TypeAlias = Callable[[Command, Context], Verdict]
 
 @dataclass(frozen=True, slots=True)
 class LifetimeSettings:
-    """One set of bounds for all keys, or for those that match one of `keys` (globs), of these `types`."""
+    """One set of bounds for all keys of these `types`, or for those that match one of `keys` (globs).
+
+    Keys whose entry in the schema has a lifetime of its own are left to that.
+    """
 
     bounds: Bounds
     conduct: Conduct = USUAL_CONDUCT
@@ -68,65 +70,56 @@ class LifetimeSettings:
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Lifetime":
         """The rule itself."""
-        return Lifetime(name, self, wording, binding)
-
-    def bounds_of(self) -> BoundsOf:
-        """The bounds by key."""
-        bounds = self.bounds
-        if not self.keys:
-            return lambda _key: bounds
-        patterns = (translate(glob.encode().decode("latin-1")) for glob in self.keys)
-        matches = compile_pattern("|".join(patterns)).match
-        return lambda key: bounds if matches(key.decode("latin-1")) else None
+        entries = binding.schema.entries
+        places = (self.bounds, *(self.bounds if entry.lifetime is None else None for entry in entries))
+        scope = Scope(binding.schema, places, self.types, matcher(self.keys))
+        return Lifetime(name, scope, self.conduct, wording, binding)
 
 
 class Lifetime:
     """The lifetimes of keys."""
 
-    def __init__(self, name: str, settings: LifetimeSettings, wording: Wording, binding: Binding) -> None:
+    def __init__(self, name: str, scope: Scope, conduct: Conduct, wording: Wording, binding: Binding) -> None:
         self.name = name
-        self._settings = settings
-        self._bounds = settings.bounds
-        self._bounds_of = settings.bounds_of()
-        self._conduct = settings.conduct
+        self._scope = scope
+        self._conduct = conduct
         self._words = LifetimeWording(name, wording)
         self._seed = binding.seed
         self._can_send = binding.can_send
         self._find = binding.table.find
         self._set = binding.table.find("SET")
         self._msetex = binding.table.find("MSETEX")
-        stamps = Stamps(binding)
-        self._stamps = stamps
-        self._uses = Uses(self._bounds_of, stamps)
-        self._creations = Creations(self._bounds_of, self._conduct, settings.types, stamps, self._words)
+        self._stamps = Stamps(binding)
+        self._uses = Uses(scope, self._stamps)
+        self._creations = Creations(scope, conduct, self._stamps, self._words)
         self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
         self.needs = self._needed()
 
     def _needed(self) -> frozenset[str]:
-        bounds = self._bounds
-        needs = frozenset({"SET", "MSETEX", *NEEDS}) if bounds.gives else frozenset[str]()
-        if bounds.sliding or self._conduct.persist is Persist.CLAMP:
+        needs = frozenset({"SET", "MSETEX", *NEEDS}) if self._scope.gives else frozenset[str]()
+        if self._scope.slides or self._conduct.persist is Persist.CLAMP:
             needs |= {"EXPIRE", "EVAL"}
         return needs
 
     def _judge_of(self, spec: Spec) -> _Judge | None:
-        bounds, creation = self._bounds, creation_of(spec)
+        scope, creation = self._scope, creation_of(spec)
         if spec.id == _UNKNOWN or spec.name in ELSEWHERE:
-            return self._skip if bounds.gives else None
+            return self._skip if scope.gives else None
         if states_expiry(spec):
             return self._judge_stating if self._concerns_stated(spec) else None
-        if creation is not None and bounds.gives and (not creation.type or creation.type in self._settings.types):
+        if creation is not None and scope.gives and scope.means(creation.type):
             return self._judge_replaced if spec.name in _WITHOUT_OWN_OPTIONS else self._creations.judge
-        return self._uses.judge if bounds.sliding and self._uses.concerns(spec) else None
+        return self._uses.judge if scope.slides and self._uses.concerns(spec) else None
 
     def _concerns_stated(self, spec: Spec) -> bool:
-        bounds, creation = self._bounds, creation_of(spec)
+        scope, creation = self._scope, creation_of(spec)
+        takes_away = self._conduct.persist is not Persist.ALLOW
         if spec.name == "PERSIST":
-            return self._conduct.persist is not Persist.ALLOW
+            return takes_away
         if spec.name == "GETEX":
-            return bounds.bounded or bounds.sliding or self._conduct.persist is not Persist.ALLOW
-        known = creation is None or not creation.type or creation.type in self._settings.types
-        return known and (bounds.bounded or (bounds.gives and spec.name in ("SET", "MSETEX", "RESTORE")))
+            return scope.bounded or scope.slides or takes_away
+        gives = scope.gives and spec.name in ("SET", "MSETEX", "RESTORE")
+        return (scope.bounded or gives) and (creation is None or scope.means(creation.type))
 
     def touches(self, spec: Spec) -> bool:
         """What creates keys, states or takes away a TTL, and, where TTLs slide, what uses a key."""
@@ -146,10 +139,14 @@ class Lifetime:
             return PASS  # a new subcommand of CLIENT and its like, which have no keys
         return Pass(skipped=ELSEWHERE.get(command.spec.name, "what the command does to keys is not known here"))
 
+    def _bounds_of(self, command: Command) -> list[Bounds]:
+        found = (self._scope.bounds_of(key.name) for key in command.keys)
+        return [bounds for bounds in found if bounds is not None]
+
     # Commands that can state a lifetime
 
     def _judge_stating(self, command: Command, context: Context) -> Verdict:
-        found = [bounds for key in command.keys if (bounds := self._bounds_of(key.name)) is not None]
+        found = self._bounds_of(command)
         if not found:
             return PASS
         expiry = read_expiry(command)
@@ -207,7 +204,7 @@ class Lifetime:
         kind = dumped_type(command.argv[3])
         if kind is None:
             return Pass(skipped="the type of the value to restore is not known here")
-        if kind not in self._settings.types:
+        if kind not in self._scope.types:
             return PASS
         if bounds.required:
             return self._words.refuse_unstated(command)
@@ -219,7 +216,7 @@ class Lifetime:
     # Commands in whose place another one states it
 
     def _judge_replaced(self, command: Command, context: Context) -> Verdict:
-        found = [bounds for key in command.keys if (bounds := self._bounds_of(key.name)) is not None and bounds.gives]
+        found = [bounds for bounds in self._bounds_of(command) if bounds.gives]
         if not found:
             return PASS
         if any(bounds.required for bounds in found):
@@ -249,15 +246,46 @@ class Lifetime:
     # The plan
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A bare SET gets its EX from the plan; the others are rarer, or need more than bytes to be added: judged."""
-        bounds = self._bounds
-        if self._set is None or spec.id != self._set.id or self._settings.keys or bounds.required or not bounds.gives:
+        """A bare SET gets its EX from the plan, and what uses keys that the rule does not speak of passes it.
+
+        Other commands are rarer, or need more than bytes to be added: judged.
+        """
+        scope = self._scope
+        if scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
             lowering.judge()
-            return
+        elif self._set is not None and spec.id == self._set.id:
+            self._lower_set(lowering)
+        elif len(scope.places) == 1 or not any(key_spec.names_keys for key_spec in spec.key_specs):
+            lowering.judge()
+        else:
+            reads = [0 if bounds is not None and bounds.sliding else UNLIMITED for bounds in scope.places]
+            writes = [0 if bounds is not None else UNLIMITED for bounds in scope.places]
+            lowering.check_entries(self._check(reads, writes))
+
+    def _lower_set(self, lowering: Lowering) -> None:
+        appends = [None if bounds is None else self._append(bounds) for bounds in self._scope.places]
+        if len(appends) == 1 and appends[0] is not None:
+            lowering.append(appends[0])
+        elif len(appends) == 1:
+            lowering.judge()
+        else:
+            judged = [
+                bounds is not None and append is None
+                for bounds, append in zip(self._scope.places, appends, strict=True)
+            ]
+            check = self._check([UNLIMITED] * len(judged), [0 if each else UNLIMITED for each in judged])
+            lowering.append_by_entry(check, appends)
+
+    def _append(self, bounds: Bounds) -> Append | None:
+        if bounds.required or bounds.default is None:
+            return None
         chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if bounds.jitter else [0.5]
         Random(self._seed).shuffle(chances)
         suffixes = [_encode_expiry(bounds.seconds(chance)) for chance in chances]
-        lowering.append(Append(_FIRST_OPTION_OF_SET, 2, suffixes, () if bounds.bounded else OPTIONS))
+        return Append(_FIRST_OPTION_OF_SET, 2, suffixes, () if bounds.bounded else OPTIONS)
+
+    def _check(self, reads: list[int], writes: list[int]) -> EntryCheck:
+        return EntryCheck(self._scope.schema.automaton, tuple(reads), tuple(writes), (UNLIMITED,) * len(reads))
 
 
 def _expiry(bounds: Bounds, context: Context) -> tuple[bytes, bytes]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from proxy.commands.command import Command
 from proxy.commands.creation import TYPES, UNKNOWN_TYPE, Creation, created_keys, creation_of
-from proxy.rules.bounds import BoundsOf, Conduct, Existing, Unproven
+from proxy.rules.bounds import Conduct, Existing, Unproven
 from proxy.rules.context import Context
+from proxy.rules.lifetime_scope import Scope
 from proxy.rules.lifetime_wording import LifetimeWording
 from proxy.rules.stamps import Stamps
 from proxy.rules.verdict import PASS, Follow, Pass, Verdict
@@ -30,16 +31,9 @@ _ABOUT = ("EXPIRE for a new key", "EXISTS before it, and EXPIRE for a new key,")
 class Creations:
     """Judges the commands that create keys without being able to state a lifetime."""
 
-    def __init__(
-        self,
-        bounds_of: BoundsOf,
-        conduct: Conduct,
-        types: frozenset[str],
-        stamps: Stamps,
-        words: LifetimeWording,
-    ) -> None:
-        self._bounds_of = bounds_of
-        self._types = types
+    def __init__(self, scope: Scope, conduct: Conduct, stamps: Stamps, words: LifetimeWording) -> None:
+        self._bounds_of = scope.bounds_of
+        self._types = scope.types
         self._stamps = stamps
         self._words = words
         self._stamps_existing = conduct.existing_keys is Existing.STAMP

@@ -10,8 +10,8 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.creation import NULLS
 from proxy.commands.table import Spec, State
-from proxy.rules.bounds import BoundsOf
 from proxy.rules.context import Context
+from proxy.rules.lifetime_scope import Scope
 from proxy.rules.stamps import Stamps
 from proxy.rules.verdict import PASS, Follow, Pass, Verdict
 
@@ -22,8 +22,8 @@ _MOST_KEYS = 128
 class Uses:
     """Renews the keys that commands use."""
 
-    def __init__(self, bounds_of: BoundsOf, stamps: Stamps) -> None:
-        self._bounds_of = bounds_of
+    def __init__(self, scope: Scope, stamps: Stamps) -> None:
+        self._bounds_of = scope.bounds_of
         self._stamps = stamps
 
     def concerns(self, spec: Spec) -> bool:

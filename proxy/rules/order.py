@@ -20,7 +20,7 @@ whatever changes it:
   has to wait.
 - ``replies``: about the reply to what has been let through by then.
 - ``replace``: before the lifetimes, which then see the command that will really run.
-- ``lifetime``: last, for it completes a write that every other rule has let through.
+- ``schema: ttl``, ``lifetime``: last, for they complete a write that every other rule has let through.
 """
 
 from proxy.rules.allow_only import AllowOnlySettings
@@ -41,6 +41,7 @@ from proxy.rules.replies import RepliesSettings
 from proxy.rules.rule import Settings
 from proxy.rules.scan_counts import ScanCountsSettings
 from proxy.rules.schema_size import SchemaSizeSettings
+from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.scripts import ScriptsSettings
 from proxy.rules.sizes import SizesSettings
@@ -71,6 +72,7 @@ ORDER: tuple[type[Settings], ...] = (
     KeysByScanSettings,
     RepliesSettings,
     ReplaceSettings,
+    SchemaTtlSettings,
     LifetimeSettings,
 )
 """First to last."""

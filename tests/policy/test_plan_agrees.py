@@ -31,13 +31,14 @@ from proxy.rules.replace import ReplaceSettings
 from proxy.rules.rule import Settings, Wording
 from proxy.rules.scan_counts import ScanCountsSettings
 from proxy.rules.schema_size import SchemaSizeSettings
+from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.sizes import SizesSettings
 from proxy.rules.transactions import TransactionsSettings
 from proxy.rules.unknown_commands import UnknownCommandsSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Rewrite
-from proxy.schema.entries import KeyEntry, KeySize, Schema
+from proxy.schema.entries import KeyEntry, KeyLifetime, KeySize, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request
 from tests.rules.given import context
@@ -92,12 +93,13 @@ COMMANDS = st.builds(
 
 SCHEMA = Schema(
     tuple(
-        KeyEntry(key, parse_pattern(key), key_type, size=size, app=app)
-        for key, key_type, size, app in (
-            ("a", "string", KeySize(2), ""),
-            ("a:{x}", "hash", KeySize(9, 2), ""),
-            ("{x}:{y}:{z...}", None, None, "other"),
-            ("{{a}}:{x:word}", "list", KeySize(most_members=1), ""),
+        KeyEntry(key, parse_pattern(key), key_type, lifetime, size, app=app)
+        for key, key_type, lifetime, size, app in (
+            ("a", "string", KeyLifetime(default=500, jitter=0.1), KeySize(2), ""),
+            ("a:{x}", "hash", KeyLifetime(default=500, least=100, most=900, sliding=True), KeySize(9, 2), ""),
+            ("{x}:{y}:{z...}", None, KeyLifetime(permanent=True), None, "other"),
+            ("{{a}}:{x:word}", "list", None, KeySize(most_members=1), ""),
+            ("a/{x}", None, KeyLifetime(required=True), None, ""),
         )
     )
 )
@@ -123,7 +125,11 @@ NAMES_SETTINGS = st.builds(
     in_schema=st.booleans(),
     owned=st.booleans(),
 )
-SCHEMA_SETTINGS = st.builds(SchemaTypeSettings, st.booleans(), st.booleans()) | st.just(SchemaSizeSettings())
+SCHEMA_SETTINGS: st.SearchStrategy[Settings] = (
+    st.builds(SchemaTypeSettings, st.booleans(), st.booleans())
+    | st.just(SchemaSizeSettings())
+    | st.builds(SchemaTtlSettings, st.builds(Conduct))
+)
 BOUNDS = st.builds(
     Bounds,
     default=st.none() | st.integers(100, 1000),

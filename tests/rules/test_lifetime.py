@@ -8,7 +8,10 @@ from proxy.commands.table import STANDARD
 from proxy.rules.bounds import Bounds, Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.lifetime import USUAL_CONDUCT, USUAL_TYPES, Lifetime, LifetimeSettings
 from proxy.rules.rule import Binding, Wording
+from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.verdict import PASS, Follow, Pass, Refuse, Rewrite, Verdict
+from proxy.schema.entries import KeyEntry, KeyLifetime, Schema
+from proxy.schema.patterns import parse_pattern
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec, streamed
 
 FIVE_MINUTES = Bounds(300)
@@ -26,7 +29,7 @@ def lifetime(
     wording: Wording = NO_WORDS,
 ) -> Lifetime:
     binding = Binding(BINDING.table, available)
-    return Lifetime("lifetimes", LifetimeSettings(bounds, conduct, keys, types), wording, binding)
+    return LifetimeSettings(bounds, conduct, keys, types).bind("lifetimes", wording, binding)
 
 
 def judged(text: str, rule: Lifetime | None = None) -> Verdict:
@@ -368,3 +371,41 @@ def test_each_command_that_creates_is_decided() -> None:
         name for name in ("SET", "SETNX", "SETEX", "GET", "INCR", "LPUSH", "PERSIST") if lifetime().touches(spec(name))
     ]
     assert touched == ["SET", "SETNX", "INCR"]
+
+
+SCHEMA = Schema(
+    tuple(
+        KeyEntry(key, parse_pattern(key), key_type, lifetime)
+        for key, key_type, lifetime in (
+            ("page:{id}", "string", KeyLifetime(default=60, least=10, most=3600)),
+            ("cart:{id}", "hash", KeyLifetime(default=7200, sliding=True)),
+            ("jobs:{name}", "list", KeyLifetime(permanent=True)),
+            ("inbox:{name}", "list", KeyLifetime(default=30)),
+            ("code:{id}", "string", KeyLifetime(required=True)),
+            ("misc:{id}", None, None),
+        )
+    )
+)
+
+
+def test_the_schema_says_how_long_each_key_lives() -> None:
+    rule = SchemaTtlSettings().bind("lifetimes", NO_WORDS, Binding(STANDARD, schema=SCHEMA))
+    assert judged("SET page:1 v", rule) == Rewrite([b"SET", b"page:1", b"v", b"EX", b"60"])
+    assert judged("SETEX page:1 9999 v", rule) == Rewrite([b"SETEX", b"page:1", b"3600", b"v"])
+    assert "states no TTL" in refused(judged("SET code:1 v", rule))
+    assert followed_by("HSET cart:1 f v", b":1\r\n", b":0\r\n", rule=rule) == ["EXPIRE cart:1 7200 NX"]
+    assert followed_by("HGETALL cart:1", b"%1\r\n", rule=rule) == ["EXPIRE cart:1 7200 GT"]
+    assert followed_by("RPUSH inbox:a x", b":1\r\n", rule=rule) == ["EXPIRE inbox:a 30 NX"]
+    given = followed_by("MSET page:1 a misc:1 b inbox:1 c", b"+OK\r\n", rule=rule)
+    assert given == ["EXPIRE page:1 60 NX", "EXPIRE inbox:1 30 NX"]
+    for text in ("SET misc:1 v", "RPUSH jobs:a x", "SET unknown v", "EXPIRE jobs:a 99999", "GET page:1", "GET misc:1"):
+        assert judged(text, rule) == PASS
+
+
+def test_a_rule_for_all_other_keys_leaves_the_schema_its_own() -> None:
+    settings = LifetimeSettings(FIVE_MINUTES, types=ALL)
+    rule = settings.bind("others", NO_WORDS, Binding(STANDARD, schema=SCHEMA))
+    for text in ("SET misc:1 v", "SET unknown v"):
+        assert judged(text, rule) == Rewrite([*text.encode().split(), b"EX", b"300"])
+    for text in ("SET page:1 v", "RPUSH jobs:a x", "SET code:1 v"):
+        assert judged(text, rule) == PASS

@@ -1,12 +1,15 @@
-"""``schema: type``, with ``applies_to`` beside it, and ``schema: size``: rules about what the schema says of keys."""
+"""Rules about what the schema says of keys: ``schema: type``, with ``applies_to`` beside it, ``schema: size``, and
+``schema: ttl``, with what is done about lifetimes beside it."""
 
 from collections.abc import Callable, Mapping
 
 from proxy.policy.fields import Fields, choice
+from proxy.policy.guardrails.lifetime import read_conduct
 from proxy.policy.guardrails.names import ACCESS
 from proxy.policy.yaml_source import Value
 from proxy.rules.rule import Settings
 from proxy.rules.schema_size import SchemaSizeSettings
+from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.schema_type import SchemaTypeSettings
 
 
@@ -25,5 +28,9 @@ def _read_size(_rule: Fields) -> SchemaSizeSettings:
     return SchemaSizeSettings()
 
 
-_ABOUT: Mapping[str, Callable[[Fields], Settings]] = {"type": _read_type, "size": _read_size}
+def _read_ttl(rule: Fields) -> SchemaTtlSettings:
+    return SchemaTtlSettings(read_conduct(rule))
+
+
+_ABOUT: Mapping[str, Callable[[Fields], Settings]] = {"type": _read_type, "size": _read_size, "ttl": _read_ttl}
 """By the word: reads from the rule what belongs to it."""

@@ -1,0 +1,34 @@
+"""Lifetimes by the schema: each entry's ``ttl`` says how long its keys live. The rule is ``Lifetime``.
+
+A key of an entry without a ``ttl``, or with ``ttl: none``, lives as long as its application says; so does a key that no
+entry owns. Since an entry names its keys, lists and streams are no exception.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.creation import TYPES
+from proxy.rules.bounds import Bounds, Conduct
+from proxy.rules.lifetime import USUAL_CONDUCT, Lifetime
+from proxy.rules.lifetime_scope import Scope
+from proxy.rules.rule import Binding, Wording
+from proxy.schema.entries import KeyLifetime
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTtlSettings:
+    """What is done about lifetimes; how long they are, the schema says."""
+
+    conduct: Conduct = USUAL_CONDUCT
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
+        """The rule itself."""
+        places = (None, *(_bounds(entry.lifetime) for entry in binding.schema.entries))
+        return Lifetime(name, Scope(binding.schema, places, frozenset(TYPES)), self.conduct, wording, binding)
+
+
+def _bounds(lifetime: KeyLifetime | None) -> Bounds | None:
+    if lifetime is None or lifetime.permanent:
+        return None
+    return Bounds(
+        lifetime.default, lifetime.least, lifetime.most, lifetime.jitter, lifetime.required, lifetime.sliding
+    )
