@@ -9,6 +9,8 @@ introspect  an engine's COMMAND reply, read
 values      which arguments are values to be stored, and how many members they make
 spans       how many elements a read asks for
 wholes      which reads are about whole collections, and who tells their sizes
+creation    how commands bring keys into being
+expiry      how commands state a lifetime
 growth      which commands make a collection grow
 twins       commands that may stand for one another
 lookup      a request's command (compiled)

@@ -82,6 +82,29 @@ def states_expiry(spec: Spec) -> bool:
     return spec.name in _AFTER_NAME or spec.name in _FIRST_OPTION or spec.name in ("MSETEX", "RESTORE", "PERSIST")
 
 
+@dataclass(frozen=True, slots=True)
+class PlainForm:
+    """A request of `argc` arguments that states a lifetime from now on in argument `number_at`, in units of `scale`
+    milliseconds; `word` stands before it, in argument `word_at`, unless that is 0."""
+
+    argc: int
+    number_at: int
+    scale: int
+    word: bytes = b""
+    word_at: int = 0
+
+
+def plain_forms(spec: Spec) -> tuple[PlainForm, ...]:
+    """The usual ways in which the command states a lifetime; it may have others."""
+    if spec.name in _FIRST_OPTION:
+        at = _FIRST_OPTION[spec.name]
+        forms = ((word, scale) for word, (scale, moment) in _OPTIONS.items() if not moment)
+        return tuple(PlainForm(at + 2, at + 1, scale, word, at) for word, scale in forms)
+    index, scale, moment = _AFTER_NAME.get(spec.name, (0, 0, True))
+    lengths = range(abs(spec.arity), abs(spec.arity) + (2 if spec.arity < 0 else 1))
+    return () if moment else tuple(PlainForm(argc, index, scale) for argc in lengths)
+
+
 def read_expiry(command: Command) -> Stated | Unstated:
     """What a command that can state a lifetime says of it. Its number of arguments is one that Redis accepts."""
     name, argv = command.spec.name, command.argv

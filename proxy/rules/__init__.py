@@ -28,7 +28,8 @@
     breaker.py    answers in Redis's place while it fails
     limits.py     rates, bytes and connections; meter.py counts, standing.py says where a client stands
     memory.py     what rules remember from one command to the next
-    lifetime.py   a TTL for strings written without one
+    lifetime.py, schema_ttl.py  how long keys live; bounds.py: what a key is given, lifetime_scope.py: which keys
+    lifetime_of_creations.py, lifetime_of_uses.py, stamps.py  hidden commands that give a TTL, or renew it
 
 A rule is bound to one command table and to what the engine is known to accept, and is pure from then on: a
 command and a context in, a verdict out. What a policy file calls it and how its YAML is read is the business

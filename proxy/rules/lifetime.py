@@ -29,7 +29,16 @@ from typing import TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
-from proxy.commands.expiry import OPTIONS, Stated, Unstated, dumped_type, read_expiry, states_expiry
+from proxy.commands.expiry import (
+    OPTIONS,
+    PlainForm,
+    Stated,
+    Unstated,
+    dumped_type,
+    plain_forms,
+    read_expiry,
+    states_expiry,
+)
 from proxy.commands.table import Spec
 from proxy.rules.bounds import Bounds, Conduct, Outside, Persist
 from proxy.rules.context import Context
@@ -38,6 +47,7 @@ from proxy.rules.lifetime_of_uses import Uses
 from proxy.rules.lifetime_scope import Scope, matcher
 from proxy.rules.lifetime_wording import LifetimeWording
 from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering
+from proxy.rules.lowering import Stated as PlannedNumber
 from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.stamps import NEEDS, Stamps
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
@@ -45,6 +55,8 @@ from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
 _FIRST_OPTION_OF_SET = 3
 _DRAWN = 256
 """How many TTLs a plan draws beforehand; evenly spread, so few are enough to keep keys apart."""
+_ANY_NUMBER = 10**15
+"""More than a plan reads as a number; what is no lifetime is judged."""
 _UNKNOWN = 0
 _WITHOUT_OWN_OPTIONS = frozenset({"SETNX", "GETSET", "MSET", "MSETNX"})
 """Commands whose work another one does that can state a lifetime."""
@@ -246,46 +258,42 @@ class Lifetime:
     # The plan
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A bare SET gets its EX from the plan, and what uses keys that the rule does not speak of passes it.
-
-        Other commands are rarer, or need more than bytes to be added: judged.
-        """
-        scope = self._scope
-        if scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
+        """A bare SET gets its EX from the plan; a TTL within the bounds passes it, and so does what uses keys that the
+        rule does not speak of. Other commands are rarer, or need more than bytes to be added: judged."""
+        places, forms = self._scope.places, plain_forms(spec)
+        if self._scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
             lowering.judge()
-        elif self._set is not None and spec.id == self._set.id:
-            self._lower_set(lowering)
-        elif len(scope.places) == 1 or not any(key_spec.names_keys for key_spec in spec.key_specs):
-            lowering.judge()
-        else:
-            reads = [0 if bounds is not None and bounds.sliding else UNLIMITED for bounds in scope.places]
-            writes = [0 if bounds is not None else UNLIMITED for bounds in scope.places]
+        elif len(places) > 1 and forms:
+            passing = [UNLIMITED] * len(places)
+            appends = [None if bounds is None else self._append(spec, bounds) for bounds in places]
+            lowering.append_by_entry(self._check(passing, passing), appends)
+        elif len(places) > 1 and any(key_spec.names_keys for key_spec in spec.key_specs):
+            reads = [0 if bounds is not None and bounds.sliding else UNLIMITED for bounds in places]
+            writes = [0 if bounds is not None else UNLIMITED for bounds in places]
             lowering.check_entries(self._check(reads, writes))
-
-    def _lower_set(self, lowering: Lowering) -> None:
-        appends = [None if bounds is None else self._append(bounds) for bounds in self._scope.places]
-        if len(appends) == 1 and appends[0] is not None:
-            lowering.append(appends[0])
-        elif len(appends) == 1:
-            lowering.judge()
+        elif places[0] is not None and forms:
+            lowering.append(self._append(spec, places[0]))
         else:
-            judged = [
-                bounds is not None and append is None
-                for bounds, append in zip(self._scope.places, appends, strict=True)
-            ]
-            check = self._check([UNLIMITED] * len(judged), [0 if each else UNLIMITED for each in judged])
-            lowering.append_by_entry(check, appends)
+            lowering.judge()
 
-    def _append(self, bounds: Bounds) -> Append | None:
-        if bounds.required or bounds.default is None:
-            return None
+    def _append(self, spec: Spec, bounds: Bounds) -> Append:
+        stated = [_stated(form, bounds) for form in plain_forms(spec)]
+        if self._set is None or spec.id != self._set.id or bounds.required or bounds.default is None:
+            return Append(stated=stated)
         chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if bounds.jitter else [0.5]
         Random(self._seed).shuffle(chances)
         suffixes = [_encode_expiry(bounds.seconds(chance)) for chance in chances]
-        return Append(_FIRST_OPTION_OF_SET, 2, suffixes, () if bounds.bounded else OPTIONS)
+        words = () if bounds.bounded else OPTIONS
+        return Append(_FIRST_OPTION_OF_SET, 2, suffixes, words, stated)
 
     def _check(self, reads: list[int], writes: list[int]) -> EntryCheck:
         return EntryCheck(self._scope.schema.automaton, tuple(reads), tuple(writes), (UNLIMITED,) * len(reads))
+
+
+def _stated(form: PlainForm, bounds: Bounds) -> PlannedNumber:
+    least = 1 if bounds.least is None else bounds.least * 1000 // form.scale
+    most = _ANY_NUMBER if bounds.most is None else bounds.most * 1000 // form.scale
+    return PlannedNumber(form.argc, form.number_at, least, most, form.word, form.word_at)
 
 
 def _expiry(bounds: Bounds, context: Context) -> tuple[bytes, bytes]:

@@ -40,6 +40,9 @@ SCHEMA = {
     "cart": {"key": "cart:{user:int}", "type": "hash", "ttl": {"default": "2h"}, "size": {"members": 2}},
     "page": {"key": "page:{path...}", "type": "string", "ttl": {"default": "5m"}, "size": "4B"},
 }
+SILENT = frozenset({"without replies", "reply skipped"})
+"""Here the command's own reply never comes."""
+
 NOT_IN_MULTI = frozenset({"transaction", "transaction in steps"})
 
 ALLOWED = ["GET", "ECHO", "MULTI", "WATCH", "CLIENT REPLY", "CLIENT TRACKING"]
@@ -87,7 +90,24 @@ CASES = [
         "EVAL return(redis['call']('DEL',KEYS[2])) 2 k:2 k:1",
     ),
     Case("replace", {"replace": {"DEL": "UNLINK"}}, "DEL k:1 k:2", ("SET k:1 v",), "DEL k:2 k:1", refused=False),
-    Case("lifetime", {"lifetime": {"default": "5m"}}, "SET k:1 v", refused=False, ttl_of="k:1"),
+    Case("lifetime", {"lifetime": {"default": "5m", "keys": "k:*"}}, "SET k:1 v", refused=False, ttl_of="k:1"),
+    Case(
+        "lifetime-behind",
+        {"lifetime": {"default": "5m", "keys": ["k:*", "l:*"]}},
+        "HSET k:1 f v",
+        second="MSETNX l:1 v k:1 w",
+        refused=False,
+        ttl_of="k:1",
+        without=SILENT | {"after a watch", "tracking"},
+    ),
+    Case(
+        "lifetime-bounds",
+        {"lifetime": {"max": "1h", "outside": "refuse", "persist": "refuse", "keys": "k:*"}},
+        "EXPIRE k:1 9999",
+        ("SET k:1 v EX 60",),
+        "GETEX k:1 PERSIST",
+    ),
+    Case("schema-ttl", {"schema": "ttl"}, "SET page:a v", refused=False, ttl_of="page:a"),
 ]
 
 
@@ -183,6 +203,3 @@ FORMS: dict[str, tuple[Callable[[list[str]], bytes], Callable[[Wire, bytes], lis
     "tracking": (lambda words: pack(*words), _tracking),
 }
 """How the words become bytes, and how the bytes are sent and the replies read; what is read is the whole of it."""
-
-SILENT = frozenset({"without replies", "reply skipped"})
-"""Here the command's own reply never comes."""

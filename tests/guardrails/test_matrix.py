@@ -93,6 +93,8 @@ def test_no_way_around_and_nothing_in_the_way(
                 after = state(engine)
                 begin(engine, case)
                 replies = play(wire, form, line)
+                if case.ttl_of:
+                    wire.ask("ECHO", "what follows the command has run")
                 if mode == "audit":
                     assert (replies, state(engine)) == (usual, after), (form, line)
                 elif case.refused:
@@ -113,6 +115,7 @@ def test_what_is_audited_is_counted_for_its_app(
     keyrail = fleet.keyrail(engine.name, policy=policies[group])
     cases = [case for case in CASES if case.group == group]
     for case in cases:
+        begin(engine, case)
         with keyrail.wire() as wire:
             wire.ask("CLIENT", "SETNAME", app_of(case, "audit"))
             play(wire, "plain", case.send)

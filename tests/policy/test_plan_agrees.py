@@ -62,10 +62,14 @@ NAMES = (
     "SETRANGE",
     "SCAN",
     "LRANGE",
+    "SETEX",
+    "EXPIRE",
+    "INCR",
+    "GETEX",
 )
 WORDS = (
     *(b"EX", b"px", b"KEEPTTL", b"NX", b"get", b"IFEQ", b"FROB", b"1", b"2", b"GET", b"SET", b"STORE", b"BY", b""),
-    *(b"COUNT", b"9"),
+    *(b"COUNT", b"9", b"150", b"2000"),
 )
 KEYS = (b"a", b"a:b", b"a:b:c", b"a::b", b"a/b", b"a b:c", b":", b"{a}:b", b"\xff:b", b"a:b/c:d:e", b"it's:a")
 
@@ -325,3 +329,30 @@ def test_two_standards_for_names_share_a_pass_where_they_can(
     bound = compile_policy(policy_of([(first, Mode.ENFORCE), (second, Mode.ENFORCE)]), STANDARD)
     assert planned(bound, [b"GET", b"a:b"]) == outcome
     assert_agreement(bound, [b"GET", b"a:b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("SET a v", APPEND),
+        ("SET a v EX 5", PASS),
+        ("SET a:1 v px 150000", PASS),
+        ("SET a:1 v EX 99", JUDGE),
+        ("SET a:1 v EX 0150", JUDGE),
+        ("SET a/1 v", JUDGE),
+        ("SET a/1 v EX 1", PASS),
+        ("SET x:y:z v", PASS),
+        ("SET nobody v", PASS),
+        ("SETEX a:1 150 v", PASS),
+        ("EXPIRE a:1 150 NX", PASS),
+        ("EXPIRE a:1 1", JUDGE),
+        ("INCR a", JUDGE),
+        ("INCR nobody", PASS),
+        ("GET a:1", JUDGE),
+        ("GET a", PASS),
+    ],
+)
+def test_lifetimes_by_the_schema_take_little_judging(text: str, outcome: int) -> None:
+    bound = compile_policy(policy_of([(SchemaTtlSettings(), Mode.ENFORCE)]), SMALL, seed=1)
+    assert planned(bound, text.encode().split()) == outcome
+    assert_agreement(bound, text.encode().split())
