@@ -5,8 +5,8 @@
 What is observed are commands of Keyrail's own, sent in line with those of the clients several times a second: what
 they take is what clients wait for. The circuit opens when Redis has been failing (no connection, no answer, LOADING,
 BUSY) for ``failing_for``, or when the middle one of all observations of a whole ``window`` is above ``slower_than``. It
-stays open for ``cool_down``, and from then on until an observation is good. Then one command in ten goes to Redis; if
-the window that follows is good the circuit closes, and if not it opens anew.
+stays open for ``cool_down``, and from then on, looked at every second, until an observation is good. Then one command
+in ten goes to Redis; if the window that follows is good the circuit closes, and if not it opens anew.
 
 Commands about the connection or a transaction always go to Redis: a PING answered here would call a dead Redis healthy,
 and a transaction whose commands are refused must still be ended.
@@ -33,6 +33,8 @@ from proxy.rules.rule import Binding, Wording
 from proxy.rules.standing import Presence, is_free
 from proxy.rules.verdict import PASS, Verdict, refusal
 
+_NEXT_LOOK = 1.0
+"""Seconds until an open circuit is looked at again when Redis is no better after the cool-down."""
 _TRIALS = 10
 """While half open, one command in so many goes to Redis."""
 
@@ -89,9 +91,8 @@ class Circuit:
                 if self._failing(now) or (self._seen_a_window(now) and self._slow()):
                     self._open(now)
             case State.OPEN:
-                if now >= self.until and took is not None and not self._too_long(took):
-                    self._begin(State.HALF_OPEN, now)
-                    self.until = now + self._settings.window
+                if now >= self.until:
+                    self._look_again(now, took)
             case State.HALF_OPEN:
                 if took is None or (self._seen_a_window(now) and self._slow()):
                     self._open(now)
@@ -122,6 +123,13 @@ class Circuit:
         self.state = state
         self._since = now
         self._observed.clear()
+
+    def _look_again(self, now: float, took: float | None) -> None:
+        if took is not None and not self._too_long(took):
+            self._begin(State.HALF_OPEN, now)
+            self.until = now + self._settings.window
+        else:
+            self.until = now + min(self._settings.cool_down, _NEXT_LOOK)
 
     def _open(self, now: float) -> None:
         slower_than = self._settings.slower_than

@@ -32,6 +32,8 @@ _LEAST_WANT = 0.02
 _NEGLIGIBLE = 0.001
 _RECOUNT = 0.001
 """Seconds for which it is believed that no place is free."""
+_PLACE_WAIT = 0.01
+"""Seconds after which somebody who found no place may try again: some commands take that long."""
 _UNLIMITED = Allowance(UNLIMITED)
 
 
@@ -206,7 +208,7 @@ class Account:
                 if wait > (0.0 if shortage is None else shortage.seconds):
                     shortage = Shortage(of, wait)
         if shortage is None and self._places is not None and not self._places.free(self.members, now):
-            return Shortage("places", _RECOUNT)
+            return Shortage("places", _PLACE_WAIT)
         if shortage is None:
             self.purse.spend(size)
         else:

@@ -76,8 +76,10 @@ def test_it_cools_down_then_tries_then_closes() -> None:
 @pytest.mark.parametrize("took", [None, 0.3])
 def test_it_stays_open_until_an_observation_is_good(took: float | None) -> None:
     circuit = opened()
-    observe(circuit, 2.1, 60.0, lambda _: took)
+    end = observe(circuit, 2.1, 60.0, lambda _: took)
     assert circuit.state is State.OPEN
+    # Who comes now is not told to come again at once.
+    assert end - 0.2 < circuit.until <= end + 1.0
 
 
 @pytest.mark.parametrize("took", [None, 0.3])

@@ -67,7 +67,9 @@ def test_commands_under_way() -> None:
     assert presence.account is not None
     presence.account.members.add(client)
     refused = rule.judge(command("GET a"), caller())
-    assert error(refused) == "-DENIED keyrail/fair: more than 1 commands under way from this user; retry after 1 ms\r\n"
+    assert error(refused) == (
+        "-DENIED keyrail/fair: more than 1 commands under way from this user; retry after 10 ms\r\n"
+    )
 
 
 @pytest.mark.parametrize(

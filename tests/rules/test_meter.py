@@ -157,7 +157,7 @@ def test_places_are_free_when_debts_are_paid() -> None:
     one.members.update((first, second))
     second.owed = 3
     assert sent(one, first, 1.0) == 7
-    assert one.take(1, 2.0) == Shortage("places", 0.001)
+    assert one.take(1, 2.0) == Shortage("places", 0.01)
     first.owed -= 2
     # It is not counted again in the same millisecond.
     assert sent(one, second, 2.0005) == 0
