@@ -101,7 +101,7 @@ HANDSHAKE = _names("""
     ROLE""")
 """What client libraries send while they connect, and whose errors they branch on."""
 
-_ALSO_CHANGES_DATA = _names("DEBUG EVAL EVALSHA FCALL REPLICAOF SLAVEOF")
+_ALSO_CHANGES_DATA = _names("CLUSTER|REPLICATE CLUSTER|RESET DEBUG EVAL EVALSHA FCALL REPLICAOF SLAVEOF")
 """Commands that may change or replace data without a flag that says so."""
 
 READ_KEYS = frozenset({"PFCOUNT"})

@@ -3,7 +3,7 @@
 A rule that is only audited for this client refuses nothing, so scripts may call it too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
@@ -11,7 +11,7 @@ from proxy.policy.model import Mode
 from proxy.rules.context import Context
 from proxy.rules.rule import CommandRule
 from proxy.rules.script_memory import ScriptKey
-from proxy.rules.scripts import Scripts
+from proxy.rules.scripts import Scripts, keys_of
 from proxy.rules.verdict import Refuse
 
 if TYPE_CHECKING:
@@ -39,6 +39,20 @@ def following(steps: "Sequence[Step]") -> "tuple[tuple[Step, Scripts], ...]":
 def mode_of(step: "Step", command: Command, context: Context) -> Mode:
     """The mode that a rule has for this command."""
     return step.voice.mode_for(command, context) if step.varies else step.mode
+
+
+def unknown_to(policy: "CompiledPolicy", command: Command, client: Callable[[], Context]) -> frozenset[ScriptKey]:
+    """What a command names that an enforced rule would have to know, and does not."""
+    keys = keys_of(command)
+    if not keys:
+        return frozenset()
+    return frozenset(
+        key
+        for step, scripts in policy.scripts
+        if scripts.must_know(command) and mode_of(step, command, client()) is Mode.ENFORCE
+        for key in keys
+        if scripts.memory.recall(key) is None
+    )
 
 
 def hides(policy: "CompiledPolicy", command: Command, context: Context, key: ScriptKey) -> bool:

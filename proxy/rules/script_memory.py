@@ -12,8 +12,9 @@ from typing import Literal, TypeAlias
 
 from proxy.rules.script_text import ScriptCalls, read_script
 
-MOST_SCRIPTS = 20_000
-"""How many scripts and functions are remembered; the ones that were not used for longest are forgotten."""
+MOST_REMEMBERED = 500_000
+"""How many scripts, functions and words of their calls are remembered together, about 100 bytes each; what was not used
+for longest is forgotten."""
 
 ScriptKey: TypeAlias = tuple[Literal["script", "function"], bytes]
 """A script by its SHA1 in hexadecimal, a function by its name; in small letters."""
@@ -22,8 +23,8 @@ ScriptKey: TypeAlias = tuple[Literal["script", "function"], bytes]
 class ScriptMemory:
     """What has been seen on one route."""
 
-    def __init__(self, most: int = MOST_SCRIPTS) -> None:
-        self._most = most
+    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+        self._left = most
         self._known: OrderedDict[ScriptKey, ScriptCalls] = OrderedDict()
 
     def read(self, text: bytes) -> ScriptCalls:
@@ -44,10 +45,11 @@ class ScriptMemory:
 
     def learn(self, key: ScriptKey, calls: ScriptCalls) -> None:
         """Remember it."""
+        former = self._known.pop(key, None)
+        self._left += _weight(former) - _weight(calls)
         self._known[key] = calls
-        self._known.move_to_end(key)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
+        while self._left < 0 and len(self._known) > 1:
+            self._left += _weight(self._known.popitem(last=False)[1])
 
     def loaded(self, text: bytes) -> None:
         """Redis has accepted a library of functions."""
@@ -58,7 +60,11 @@ class ScriptMemory:
     def forget_functions(self) -> None:
         """Redis has been given functions that cannot be read."""
         for key in [key for key in self._known if key[0] == "function"]:
-            del self._known[key]
+            self._left += _weight(self._known.pop(key))
+
+
+def _weight(calls: ScriptCalls | None) -> int:
+    return 0 if calls is None else 1 + len(calls.functions) + sum(len(call.words) for call in calls.calls)
 
 
 def script_key(sha: bytes) -> ScriptKey:

@@ -24,7 +24,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.script_memory import ScriptKey, ScriptMemory, function_key, script_key
 from proxy.rules.script_text import ScriptCalls
-from proxy.rules.verdict import PASS, Pass, Refuse, Verdict, refusal
+from proxy.rules.verdict import PASS, Answer, Pass, Refuse, Verdict, refusal
 from proxy.wire.encode import encode_error
 
 _REMEMBERED = "scripts"
@@ -88,6 +88,10 @@ class Scripts:
         """Whether a script must have been seen before it can be run by its SHA."""
         return self._settings.follow_rules or self._settings.dynamic is Dynamic.REFUSE
 
+    def must_know(self, command: Command) -> bool:
+        """Whether the verdict on this command is another one where what it names has been seen."""
+        return self._settings.dynamic is Dynamic.REFUSE if command.spec.name in _NAMES else self.wants_texts
+
     def touches(self, spec: Spec) -> bool:
         """Whatever brings or runs a script or a function."""
         return spec.name in _TOUCHED
@@ -108,7 +112,8 @@ class Scripts:
             why = "it runs a function whose library was not seen here"
             return self._judge_dynamic(why, "load the library with FUNCTION LOAD REPLACE")
         if self.wants_texts:
-            return Refuse(NOSCRIPT)
+            # What is in a transaction must abort it; elsewhere nothing is wrong, and the client sends the text.
+            return Refuse(NOSCRIPT) if context.in_transaction else Answer(NOSCRIPT)
         return self._judge_dynamic("it runs a script that was not seen here", "use EVAL")
 
     def _judge_text(self, command: Command, context: Context) -> Verdict:

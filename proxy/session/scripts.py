@@ -12,9 +12,8 @@ there is no such script where EVALSHA would be told so.
 from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
-from proxy.policy.following import hides
+from proxy.policy.following import hides, unknown_to
 from proxy.rules.script_memory import script_key
-from proxy.rules.scripts import keys_of
 from proxy.rules.verdict import ReplyEdit
 
 if TYPE_CHECKING:
@@ -27,9 +26,7 @@ _MOST_ASKED = 100
 def waits(session: "Session", command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked."""
     asked, session.sought = session.sought, frozenset()
-    unknown = frozenset(
-        key for key in keys_of(command) for _, rule in session.regime.policy.scripts if rule.memory.recall(key) is None
-    )
+    unknown = unknown_to(session.regime.policy, command, session.context)
     if unknown <= asked or len(unknown) > _MOST_ASKED:
         return False
     if session.transaction is not None and session.pinned is None:

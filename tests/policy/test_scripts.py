@@ -2,13 +2,14 @@
 matter of its own."""
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.errors import PolicyError
 from proxy.rules.scripts import NOSCRIPT, Dynamic, ScriptsSettings
-from proxy.rules.verdict import Pass, Refuse
+from proxy.rules.verdict import Answer, Pass, Refuse
 from tests.policy.given import compiled, policy
 from tests.rules.given import command, context
 
@@ -78,7 +79,9 @@ def test_a_sha_stands_for_its_text() -> None:
     rules = bound()
     good, bad = b"return redis.call('GET', KEYS[1])", b"return redis.call('FLUSHALL')"
     sha = {text: hashlib.sha1(text, usedforsecurity=False).hexdigest() for text in (good, bad)}
-    assert rules.judge(command(f"EVALSHA {sha[good]} 0"), context()).verdict == Refuse(NOSCRIPT)
+    assert rules.judge(command(f"EVALSHA {sha[good]} 0"), context()).verdict == Answer(NOSCRIPT)
+    queued = replace(context(), in_transaction=True)
+    assert rules.judge(command(f"EVALSHA {sha[good]} 0"), queued).verdict == Refuse(NOSCRIPT)
     assert NOSCRIPT == b"-NOSCRIPT No matching script. Please use EVAL.\r\n"
     assert said(rules, "SCRIPT LOAD", good) == ""
     assert said(rules, "EVAL", bad, b"0") != ""

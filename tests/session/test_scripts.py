@@ -136,3 +136,21 @@ def test_a_session_without_such_a_rule_asks_nothing() -> None:
     client.say("EVALSHA", SHA, 0)
     assert upstream(client).taken() == call("EVALSHA", SHA, 0)
     assert script_key(SHA.encode()) not in {key for _, keys in route.sought for key in keys}
+
+
+@pytest.mark.parametrize(
+    ("rules", "command"),
+    [
+        ("audited: {scripts: {commands: follow_rules}, mode: audit}", "EVALSHA"),
+        ("audited: {scripts: {commands: follow_rules}, mode: audit}", "SCRIPT EXISTS"),
+        ("lenient: {scripts: {dynamic_calls: warn}, mode: enforce}", "EVALSHA"),
+        ("lenient: {scripts: {commands: follow_rules, dynamic_calls: warn}, mode: enforce}", "FCALL"),
+    ],
+)
+def test_nobody_is_asked_where_the_answer_changes_nothing(rules: str, command: str) -> None:
+    route = route_with(f"rules: {{{rules}}}")
+    route.workers = True
+    client = Client(route)
+    client.say(*command.split(), SHA, 0)
+    assert route.sought == []
+    assert upstream(client).taken() == call(*command.split(), SHA, 0)
