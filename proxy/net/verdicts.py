@@ -31,7 +31,7 @@ _WARNINGS_PER_SECOND = 10
 _LOOKS_PER_SECOND = 500
 _SAMPLE_SECONDS = 1.0
 _MOST_KEYS = 8
-_MENDED = frozenset({"rewritten", "accompanied", "followed"})
+_MENDED = frozenset({"rewritten", "answered", "accompanied", "followed"})
 
 _log = logging.getLogger("keyrail.route")
 

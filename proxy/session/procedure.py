@@ -9,7 +9,8 @@ upstreams carry, and no other client waits.
                                ├── the time is over, or no connection can be had: the rule's ``otherwise``
                                └── the client has left: nothing comes of it
 
-The procedure of a rule that is only audited is run as well, but nobody waits for it: its end is counted.
+The procedure of a rule that is only audited is run as well, but nobody waits for it, not even for its client to
+be there still: its end is counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -133,7 +134,7 @@ def _inquiry(session: "Session", policy: CompiledPolicy, command: Command, decis
 def _look_on(session: "Session", policy: CompiledPolicy, command: Command, aside: Aside) -> None:
     def ended(end: End | Exception) -> None:
         hits = policy.said(aside.rule, aside.mode, end)
-        if hits and not session.gone:
+        if hits:
             session.gate.report(hits, command, session)
 
     Inquiry(session.gate, session.key, aside.procedure, ended).begin()

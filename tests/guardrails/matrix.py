@@ -81,6 +81,7 @@ CASES = [
         ("HSET k:1 a 1 b 2 c 3", "SADD k:2 a b", "SADD k:3 c"),
         "SUNION k:2 k:3",
     ),
+    Case("replies", {"replies": {"elements": "1"}}, "HGETALL k:1", ("HSET k:1 a 1 b 2",), refused=False),
     Case("keys", {"keys_by_scan": {"keys": "1"}}, "KEYS *", ("SET k:1 v", "SET k:2 v"), group="apart"),
     Case(
         "scripts",

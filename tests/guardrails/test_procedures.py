@@ -3,6 +3,7 @@ large collections are refused and small ones read, and the asking is done as the
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
-from tests.resp import decode, eventually, pack
+from tests.resp import Closed, decode, eventually, pack
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 
@@ -90,6 +91,17 @@ def test_past_the_budget_keys_is_refused(pooled: Keyrail, engine: Engine) -> Non
         assert wire.frame() == b"+OK\r\n"
         assert wire.frame().startswith(b"-DENIED keyrail/walk: KEYS is not answered: it is inside MULTI; ")
         assert wire.frame().startswith(b"-EXECABORT")
+
+
+def test_a_client_that_has_said_all_is_answered_before_it_is_closed(pooled: Keyrail, engine: Engine) -> None:
+    engine.do("MSET", *[word for i in range(1000) for word in (f"k:{i}", "v")])
+    with pooled.wire() as wire:
+        wire.send(pack("KEYS", "*") + pack("ECHO", "last"))
+        wire.socket.shutdown(socket.SHUT_WR)
+        assert len(names_in(wire.frame())) == 1000
+        assert wire.frame() == b"$4\r\nlast\r\n"
+        with pytest.raises(Closed):
+            wire.frame()
 
 
 def test_large_collections_are_refused_and_small_ones_are_read(pooled: Keyrail, engine: Engine) -> None:

@@ -223,6 +223,7 @@ def test_audit_asks_and_nobody_waits() -> None:
     assert asked(route) == [b"HLEN k", b"SCAN 0 MATCH * COUNT 500"]
     assert route.hits == []
     tell(route, b":4\r\n")
+    client.close("client")
     tell(route, b"*2\r\n$1\r\n0\r\n*0\r\n")
     assert route.hits == [("small", "audit", "refused"), ("walk", "warn", "answered")]
     assert client.heard() == b"*0\r\n$-1\r\n"
