@@ -26,16 +26,14 @@ class Automaton:
         self.rows = array("i", rows)
         self.width = max(classes) + 2
         self.start = start
-        if len(self.rows) % self.width or any(not 0 <= each < len(self.rows) for each in self._steps()):
+        steps = [*rows, start]
+        del steps[self.width - 1 : len(rows) : self.width]
+        if len(rows) % self.width or min(steps) < 0 or max(steps) >= len(rows):
             raise ValueError("a row leads out of the automaton")
 
     def __reduce__(self) -> tuple[type["Automaton"], tuple[bytes, list[int], int]]:
         """Workers are handed their policies by pickle, which cannot see into the compiled form by itself."""
         return Automaton, (self.classes, list(self.rows), self.start)
-
-    def _steps(self) -> list[int]:
-        rows = list(self.rows)
-        return [self.start, *(each for i, each in enumerate(rows) if i % self.width != self.width - 1)]
 
     @property
     def states(self) -> int:

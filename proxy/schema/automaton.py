@@ -112,18 +112,19 @@ class _Construction:
         """Find all states; False if there are too many."""
         while len(self._steps) < len(self._states) <= most_states:
             number = len(self._steps)
-            reading: list[list[int]] = [[] for _ in range(self._width)]
+            reading: dict[int, list[int]] = {}
             for position in sorted(self._states[number][0]):
-                for each in self._reads[position]:
-                    reading[each].append(position)
+                for byte_class in self._reads[position]:
+                    reading.setdefault(byte_class, []).append(position)
             targets: dict[tuple[int, ...], int] = {}
-            step = []
-            for byte_class, read in enumerate(map(tuple, reading)):
-                if read not in targets:
-                    targets[read] = self._number_of(self._behind(read))
+            step = [0] * self._width
+            for byte_class, read in sorted(reading.items()):
+                together = tuple(read)
+                if together not in targets:
+                    targets[together] = self._number_of(self._behind(together))
                     if len(self._states) > len(self._reached_by):
                         self._reached_by.append((number, byte_class))
-                step.append(targets[read])
+                step[byte_class] = targets[together]
             self._steps.append(step)
         return len(self._states) <= most_states
 
@@ -184,10 +185,11 @@ class _Matches:
         self._specificity = [pattern.specificity for pattern in patterns]
         self._together = dict.fromkeys(each for each in matches if each)
         # A pattern's language lies within another's if every key that it matches is matched by the other too.
-        self._within: list[frozenset[int]] = [frozenset() for _ in patterns]
-        for number in range(len(patterns)):
-            sharing = [each for each in self._together if number in each]
-            self._within[number] = frozenset.intersection(*sharing) if sharing else frozenset()
+        within: dict[int, frozenset[int]] = {}
+        for each in self._together:
+            for number in each:
+                within[number] = within.get(number, each) & each
+        self._within = [within.get(number, frozenset()) for number in range(len(patterns))]
         self._owners = {each: self._winners(each) for each in self._together}
 
     def _beats(self, one: int, other: int) -> bool:
