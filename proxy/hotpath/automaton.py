@@ -31,9 +31,9 @@ class Automaton:
         if len(rows) % self.width or min(steps) < 0 or max(steps) >= len(rows):
             raise ValueError("a row leads out of the automaton")
 
-    def __reduce__(self) -> tuple[type["Automaton"], tuple[bytes, list[int], int]]:
+    def __reduce__(self) -> tuple[type["Automaton"], tuple[bytes, Sequence[int], int]]:
         """Workers are handed their policies by pickle, which cannot see into the compiled form by itself."""
-        return Automaton, (self.classes, list(self.rows), self.start)
+        return Automaton, (self.classes, array("i", self.rows), self.start)
 
     @property
     def states(self) -> int:

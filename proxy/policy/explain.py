@@ -21,7 +21,7 @@ from proxy.policy.precedence import voice
 from proxy.rules.context import Context
 from proxy.rules.order import ORDER
 from proxy.rules.verdict import Answer, End, Follow, Look, Pass, Procedure, Refuse, Rewrite, Verdict
-from proxy.schema.entries import NO_SCHEMA, Schema
+from proxy.schema.entries import Schema
 from proxy.wire.encode import encode_command
 
 _LONGEST_SHOWN = 200
@@ -84,7 +84,7 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
 
 def _owners(schema: Schema, command: Command) -> list[Line]:
     """Whose the keys are; of a command with many keys, the first few."""
-    if schema is NO_SCHEMA:
+    if not schema.entries:
         return []
     found = list(zip(command.keys, schema.owners_of(command.keys), strict=True))
     lines = [

@@ -1,5 +1,6 @@
 """What `explain` tells and what a policy's own tests find is what judging does."""
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,14 @@ def test_whose_the_keys_are_is_told_first() -> None:
     ]
     many = str(explain(compile_policy(loaded, STANDARD), b"MGET 1 2 3 4 5 6 7".split(), context()))
     assert many.splitlines()[7].strip() == "and 2 more keys"
+
+
+def test_a_policy_that_was_handed_on_is_explained_as_before() -> None:
+    for schema in ("", "schema: {cart: {key: 'cart:{user:int}'}}\n"):
+        loaded = policy(schema + "rules: {no-keys: {refuse: [KEYS]}}")
+        handed = pickle.loads(pickle.dumps(loaded))
+        told, again = (
+            str(explain(compile_policy(each, STANDARD), [b"GET", b"cart:1"], context())) for each in (loaded, handed)
+        )
+        assert again == told
+        assert ("is a key of cart" in again) is bool(schema)
