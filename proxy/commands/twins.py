@@ -1,4 +1,5 @@
-"""Commands that take the same arguments and give the same replies, so that one can stand for the other.
+"""Commands that do the same with the same arguments: whoever refuses one means the other too, and where the replies are
+the same as well, one can be sent in place of the other.
 
 COMMAND does not tell this (what its notes call a replacement may take other arguments), so it is written by
 hand.
@@ -11,7 +12,13 @@ _GROUPS: tuple[tuple[str, ...], ...] = (
 )
 _WITH_ARGUMENT = {f"{command} ASYNC" for command in ("FLUSHALL", "FLUSHDB", "SCRIPT FLUSH", "FUNCTION FLUSH")}
 """Commands with an argument that changes nothing that a client can see but how long it takes."""
-_ALIASES: tuple[tuple[str, ...], ...] = _GROUPS[1:]
+_ALIASES: tuple[tuple[str, ...], ...] = (
+    *_GROUPS[1:],
+    ("HMSET", "HSET"),  # the same but for the reply
+    ("RESTORE-ASKING", "RESTORE"),
+    ("CLUSTER SLAVES", "CLUSTER REPLICAS"),
+    ("JSON.FORGET", "JSON.DEL"),
+)
 
 
 def interchangeable(command: str, other: str) -> bool:
@@ -25,5 +32,8 @@ def interchangeable(command: str, other: str) -> bool:
 
 
 def twins(command: str) -> tuple[str, ...]:
-    """The other names of what is one and the same command in Redis (SLAVEOF for REPLICAOF); DEL and UNLINK are two."""
+    """The other names of what does one and the same thing (SLAVEOF for REPLICAOF, HMSET for HSET).
+
+    DEL and UNLINK are two.
+    """
     return tuple(other for group in _ALIASES if command in group for other in group if other != command)

@@ -14,7 +14,7 @@ from proxy.rules.handshake import refusal_of, refusal_of_unknown
 from proxy.rules.listing import Listing
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Verdict
+from proxy.rules.verdict import PASS, Refuse, Verdict
 
 ALWAYS_ALLOWED = (
     "AUTH",
@@ -50,6 +50,7 @@ class AllowOnly:
     def __init__(self, name: str, settings: AllowOnlySettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._wording = wording
+        self._instead = wording.instead or "ask those who run this Redis"
         self._listed = Listing((*settings.commands, *ALWAYS_ALLOWED), binding.table)
         self._categories = frozenset(settings.categories)
 
@@ -64,17 +65,24 @@ class AllowOnly:
         """PASS what is listed, refuse the rest."""
         if self._listed.find(command) is not None:
             return PASS
+        if command.spec.id:
+            return self._refuse(command.spec)
+        return refusal_of_unknown(command, self.name, self._why(command.name), self._instead)
+
+    def _refuse(self, spec: Spec) -> Refuse:
+        return refusal_of(spec, self.name, self._why(spec.display), self._instead)
+
+    def _why(self, shown: str) -> str:
         because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"{command.name} is not among the commands that this policy allows{because}"
-        instead = self._wording.instead or "ask those who run this Redis"
-        if not command.spec.id:
-            return refusal_of_unknown(command, self.name, why, instead)
-        return refusal_of(command.spec, self.name, why, instead)
+        return f"{shown} is not among the commands that this policy allows{because}"
 
     def refuses_part(self, command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""
         return self._listed.find(command) is None
 
-    def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Refusals and their counting are judged."""
-        lowering.judge()
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """A refusal is known beforehand where it depends on no argument."""
+        if not spec.id or self._listed.touches(spec):
+            lowering.judge()
+        else:
+            lowering.refuse(self._refuse(spec).error)

@@ -13,9 +13,10 @@ from proxy.rules.context import Context
 from proxy.rules.handshake import refusal_of_unknown
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import Verdict, refusal
+from proxy.rules.verdict import Refuse, Verdict, refusal
 
 _UNKNOWN = 0
+_INSTEAD = "only read from here"
 _READING = {
     "EVAL": "use EVAL_RO",
     "EVALSHA": "use EVALSHA_RO",
@@ -44,6 +45,7 @@ class ReadOnly:
     def __init__(self, name: str, wording: Wording) -> None:
         self.name = name
         self._wording = wording
+        self._because = f", and {wording.because}" if wording.because else ""
 
     def touches(self, spec: Spec) -> bool:
         """Whatever may change data."""
@@ -51,17 +53,22 @@ class ReadOnly:
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse."""
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        instead = self._wording.instead or _READING.get(command.spec.name, "only read from here")
-        if command.spec.id == _UNKNOWN:
-            why = f"nobody knows whether {command.name} writes, and only reading is allowed{because}"
-            return refusal_of_unknown(command, self.name, why, instead)
-        return refusal(self.name, f"{command.name} may write, and only reading is allowed{because}", instead)
+        if command.spec.id != _UNKNOWN:
+            return self._refuse(command.spec)
+        why = f"nobody knows whether {command.name} writes, and only reading is allowed{self._because}"
+        return refusal_of_unknown(command, self.name, why, self._wording.instead or _INSTEAD)
+
+    def _refuse(self, spec: Spec) -> Refuse:
+        instead = self._wording.instead or _READING.get(spec.name, _INSTEAD)
+        return refusal(self.name, f"{spec.display} may write, and only reading is allowed{self._because}", instead)
 
     def refuses_part(self, _command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""
         return True
 
-    def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """Refusals and their counting are judged."""
-        lowering.judge()
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """All refusals of a known command are alike."""
+        if spec.id == _UNKNOWN:
+            lowering.judge()
+        else:
+            lowering.refuse(self._refuse(spec).error)
