@@ -61,10 +61,15 @@ READS = tuple(name for name in WHOLES if not name.endswith(("STORE", "CARD")))
 """Those that send all of it to the client."""
 
 
-def measured_keys(command: Command) -> list[bytes]:
-    """The collections that the command works on as a whole; none where its arguments ask for a part."""
-    whole = WHOLES[command.spec.name]
-    if whole.spans and elements_asked(command) != ENDLESS:
+def asked_of_whole(command: Command) -> int:
+    """How many members the command asks for: all there are, but for a span that has an end."""
+    asked = elements_asked(command) if WHOLES[command.spec.name].spans else None
+    return ENDLESS if asked is None else asked
+
+
+def measured_keys(command: Command, most: int = ENDLESS - 1) -> list[bytes]:
+    """The collections that the command works on as a whole; none where it asks for ``most`` members or fewer."""
+    if asked_of_whole(command) <= most:
         return []
     return [key.name for key in command.keys if not key.write]
 

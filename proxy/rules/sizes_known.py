@@ -20,14 +20,14 @@ class KnownSizes:
         """The size of a collection; None where it is not known well enough."""
         known = self._sizes.get((database, measure, key))
         # A clock that was set back must not keep a size alive.
-        if known is None or not known[1] - self._seconds <= now < known[1]:
+        if known is None or not known[1] <= now < known[1] + self._seconds:
             return None
         return known[0]
 
     def learn(self, database: int, measure: str, key: bytes, size: int, now: float) -> None:
         """Redis has told a size."""
         self._sizes.pop((database, measure, key), None)
-        self._sizes[database, measure, key] = size, now + self._seconds
+        self._sizes[database, measure, key] = size, now
         if len(self._sizes) > _MOST:
             self._sizes.popitem(last=False)
 

@@ -3,7 +3,8 @@
 What they cost, only the collections know, and one of them with a million members stops every client for a second. A
 policy refuses them outright, or has their sizes looked up first: HLEN, SCARD and their kin take no time, are asked on
 a connection of Keyrail's own, and are remembered for a short while. A collection that grows in that while is not
-noticed. A span that has an end (``LRANGE k 0 99``) is none of all this: that is what ``ranges`` is for.
+noticed. A span that has an end (``LRANGE k 0 99``) is about the whole only if it asks for more than may be read; how
+long spans may be otherwise is what ``ranges`` says.
 
 Where a size can't be learnt (inside MULTI, no connection, a user without HLEN) the command passes and is counted as
 skipped, or is refused, as the policy says. A key of another type passes: Redis answers WRONGTYPE.
@@ -15,7 +16,7 @@ from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
-from proxy.commands.wholes import READS, WHOLES, Whole, measured_keys
+from proxy.commands.wholes import READS, WHOLES, Whole, asked_of_whole, measured_keys
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
@@ -62,17 +63,18 @@ class WholeCollections:
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Refuse what works on a large collection, or on any; ask where the size is not known."""
-        keys = measured_keys(command)
+        most = self._settings.max
+        keys = measured_keys(command) if most is None else measured_keys(command, most)
         if not keys:
             return PASS
-        if self._settings.max is None:
+        if most is None:
             return self._refuse(command, "works on all that is there, however much that is")
         measure = WHOLES[command.spec.name].measures[0]
         sizes = [self._known.find(context.database, measure, key, context.now) for key in keys]
         known = [size for size in sizes if size is not None]
         if len(known) == len(sizes):
-            return self._decide(command, known, self._settings.max)
-        steps = partial(self._steps, command, keys, context, self._settings.max)
+            return self._decide(command, known, most)
+        steps = partial(self._steps, command, keys, context, most)
         return Procedure(steps, _PATIENCE, partial(self._unknown, command))
 
     def _steps(self, command: Command, keys: Sequence[bytes], context: Context, most: int) -> Steps:
@@ -88,7 +90,7 @@ class WholeCollections:
         return self._decide(command, sizes, most)
 
     def _decide(self, command: Command, sizes: Sequence[int], most: int) -> Pass | Refuse:
-        size = _cost(WHOLES[command.spec.name], sizes)
+        size = min(_cost(WHOLES[command.spec.name], sizes), asked_of_whole(command))
         if size <= most:
             return PASS
         return self._refuse(command, f"would work on {size} members, and {most} is the most")

@@ -64,6 +64,18 @@ def test_the_size_of_each_collection_is_asked(text: str, asked: list[str], size:
     assert b" would work on %d members, and %d is the most; " % (size, size - 1) in end.error
 
 
+def test_a_span_with_an_end_that_asks_for_too_much_is_no_way_around() -> None:
+    end, asked = run(wholes(5).judge(command("LRANGE k 0 99999"), context()), lambda _: b":9\r\n")
+    assert isinstance(end, Refuse)
+    assert asked == ["LLEN k"]
+    end, _ = run(wholes(5).judge(command("LRANGE k 0 6"), context()), lambda _: b":100\r\n")
+    assert isinstance(end, Refuse)
+    assert b" would work on 7 members, and 5 is the most; " in end.error
+    end, _ = run(wholes(5).judge(command("LRANGE k 0 6"), context()), lambda _: b":4\r\n")
+    assert end is PASS
+    assert wholes(5).judge(command("LRANGE k 0 4"), context()) is PASS
+
+
 def test_a_size_is_remembered_for_a_while_and_by_database() -> None:
     rule = wholes()
     now, later, other = context(), context(), context()
