@@ -308,7 +308,8 @@ def compile_policy(
     keeps what rules remember from one binding to the next; without it commands are only tried, and cost nothing.
     """
     remembered = Memory(rehearsal=True) if memory is None else memory
-    binding = Binding(table, available, seed, "" if app is None else app.name, policy.schema, remembered)
+    proven = frozenset(each.name for each in policy.apps if each.proven)
+    binding = Binding(table, available, seed, "" if app is None else app.name, policy.schema, remembered, proven)
     mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
     voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]
     if rehearsal:

@@ -11,6 +11,7 @@ from proxy.policy.errors import Where, shown
 from proxy.policy.model import Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.precedence import is_active, voice
 from proxy.policy.yaml_source import Problems
+from proxy.rules.names import NamesSettings
 
 
 def check_references(policy: Policy, documents: list[Document], problems: Problems) -> list[str]:
@@ -40,6 +41,7 @@ class _Check:
             else:
                 self._check_rollout(document)
         self._check_modes()
+        self._check_owners(documents)
         self._check_exceptions()
         self._check_tests()
         return self._warnings
@@ -92,6 +94,18 @@ class _Check:
 
     def _claimed(self, app: App) -> str:
         return f"{app.name} is only claimed (by its client name), never exempted"
+
+    def _check_owners(self, documents: list[Document]) -> None:
+        """Keys of an app that is only claimed are nobody's own, whatever a rule asks for."""
+        asking = [
+            rule.name for rule in self._policy.rules if isinstance(rule.settings, NamesSettings) and rule.settings.owned
+        ]
+        claimed = {app.name: app for app in self._policy.apps if not app.proven}
+        for placed in (each for document in documents for each in document.schema):
+            app = claimed.pop(placed.entry.app, None)
+            if asking and app is not None:
+                effect = f"so {asking[0]} takes its keys for nobody's own"
+                self._warn(placed.where, f"{placed.path}: {self._claimed(app)}, {effect}")
 
     def _check_app_file(self, document: Document) -> None:
         app = self._app(document.app, document.app_where or Where(document.file), "app")

@@ -1,7 +1,8 @@
 """Whether a key is one that the schema knows: a part of the ``names`` guardrail.
 
 A team may describe its keys as widely as ``{any...}``, and that must not make everybody's keys legal. So ``owned`` asks
-more: an entry of another app's is no home for a client's key.
+more: an entry of another app's is no home for a client's key. What belongs to an app that anyone can claim to be is
+nobody's own: else a client that says another name would get at keys that it must not have.
 """
 
 from dataclasses import dataclass
@@ -12,11 +13,12 @@ from proxy.schema.entries import Owner, Schema
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What the keys of an app's clients must belong to; `app` is "" for clients of no app."""
+    """What the keys of an app's clients must belong to; `app` is "" for clients of no app, `proven` are sure ones."""
 
     schema: Schema
     app: str
     owned: bool
+    proven: frozenset[str]
 
     def fault(self, owner: Owner) -> str:
         """What is wrong with a key that has this owner."""
@@ -27,7 +29,7 @@ class Membership:
         return ""
 
     def _is_foreign(self, owner: Owner) -> bool:
-        return self.owned and owner is not None and owner.app not in {"", self.app}
+        return self.owned and owner is not None and owner.app != self.app and owner.app in self.proven
 
     def check(self, *, reads: bool, writes: bool) -> EntryCheck:
         """Keys that have no such home are judged."""

@@ -112,7 +112,7 @@ class Naming:
         self._membership: Membership | None = None
         self._schema_check: EntryCheck | None = None
         if settings.in_schema:
-            self._membership = Membership(binding.schema, binding.app, settings.owned)
+            self._membership = Membership(binding.schema, binding.app, settings.owned, binding.proven)
             self._schema_check = self._membership.check(reads=settings.reads, writes=settings.writes)
         self._parts = _parts(settings, binding.app)
         self._language = automaton_of(self._parts) if self._parts else None

@@ -31,7 +31,8 @@ class Binding:
 
     `available` are the commands that the engine is known to run for this user, among those that rules need;
     None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
-    for clients of no app. `schema` is the policy's. `memory` keeps what rules remember.
+    for clients of no app; `proven` are the apps that no client can merely claim to be. `schema` is the policy's.
+    `memory` keeps what rules remember.
     """
 
     table: Table
@@ -40,6 +41,7 @@ class Binding:
     app: str = ""
     schema: Schema = NO_SCHEMA
     memory: Memory = field(default_factory=Memory)
+    proven: frozenset[str] = frozenset()
 
     def can_send(self, command: str) -> bool:
         """Whether a rewrite may send this command in place of the client's."""

@@ -155,3 +155,20 @@ def test_a_rule_reads_the_schema() -> None:
     bound = compiled(SCHEMA + "rules: {types: {schema: type, applies_to: all, mode: enforce}}")
     for text, passes in (("LPUSH cart:1 x", False), ("GET cart:1", False), ("HGET cart:1 f", True), ("GET x", True)):
         assert (bound.judge(command(text), context()).verdict == PASS) is passes, text
+
+
+def test_keys_of_an_app_that_is_only_claimed_are_nobodys_own() -> None:
+    text = """
+        apps: {checkout: {match: {user: checkout}}, spark: {match: {client_name: "spark-*"}}}
+        schema:
+          cart: {key: "cart:{id}", app: checkout}
+          job: {key: "job:{id}", app: spark}
+          task: {key: "task:{id}", app: spark}
+        rules: {known-keys: {names: {in_schema: %s}, mode: enforce}}
+        """
+    (warning,) = policy(text % "owned").warnings  # once for each app
+    assert "policy.yaml:6: schema.job.key: spark is only claimed (by its client name), never exempted, so" in warning
+    assert policy(text % "true").warnings == ()
+    judge = compiled(text % "owned").judge
+    assert judge(command("SET job:1 x"), context()).verdict == PASS
+    assert judge(command("SET cart:1 x"), context()).verdict != PASS

@@ -19,14 +19,16 @@ SCHEMA = Schema(
         KeyEntry("cart", parse_pattern("cart:{user:int}"), app="checkout"),
         KeyEntry("any", parse_pattern("x:{any...}"), app="reports"),
         KeyEntry("flag", parse_pattern("flag:{name}")),
+        KeyEntry("job", parse_pattern("job:{name}"), app="spark"),
     )
 )
+PROVEN = frozenset({"checkout", "reports"})
 KNOWN = NamesSettings(in_schema=True)
 OWNED = NamesSettings(in_schema=True, owned=True)
 
 
 def said(settings: NamesSettings, text: str, app: str = "checkout") -> str:
-    rule = settings.bind("known-keys", NO_WORDS, Binding(STANDARD, app=app, schema=SCHEMA))
+    rule = settings.bind("known-keys", NO_WORDS, Binding(STANDARD, app=app, schema=SCHEMA, proven=PROVEN))
     verdict = rule.judge(command(text), context())
     if verdict == PASSED:
         return ""
@@ -68,6 +70,11 @@ def test_owned_leaves_other_apps_keys_alone() -> None:
     assert said(OWNED, "SET x:y z", app="").startswith(f"{why} no app; ")
     own = (("SET cart:1 x", "checkout"), ("SET flag:a x", "checkout"), ("SET flag:a x", ""), ("SET x:y z", "reports"))
     assert [said(OWNED, text, app) for text, app in own] == [""] * 4
+
+
+def test_what_an_app_has_that_anyone_can_claim_to_be_is_nobodys_own() -> None:
+    assert [said(OWNED, "SET job:1 x", app) for app in ("spark", "checkout", "")] == [""] * 3
+    assert said(OWNED, "SET cart:1 x", "spark").startswith("the key in argument 1 belongs to checkout/cart")
 
 
 def test_the_standard_for_names_comes_first() -> None:
