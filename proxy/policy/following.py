@@ -12,7 +12,7 @@ from proxy.rules.context import Context
 from proxy.rules.rule import CommandRule
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.scripts import Scripts, keys_of
-from proxy.rules.verdict import Refuse
+from proxy.rules.verdict import Procedure, Refuse
 
 if TYPE_CHECKING:
     from proxy.policy.compile import CompiledPolicy, Step
@@ -27,7 +27,10 @@ def following(steps: "Sequence[Step]") -> "tuple[tuple[Step, Scripts], ...]":
         for step, rule in about_commands:
             if not rule.touches(command.spec) or mode_of(step, command, context) is not Mode.ENFORCE:
                 continue
-            if isinstance(rule.judge(command, context), Refuse) or (not complete and rule.refuses_part(command)):
+            if not complete and rule.refuses_part(command):
+                return rule.name
+            # What would have to be asked first, a script does not wait for.
+            if isinstance(rule.judge(command, context), Refuse | Procedure):
                 return rule.name
         return ""
 

@@ -59,6 +59,10 @@ class KeysByScan:
             return PASS
         return Procedure(partial(self._steps, command.argv[1]), self._settings.time, self._refuse)
 
+    def refuses_part(self, _command: Command) -> bool:
+        """A script cannot walk, and may not run KEYS itself."""
+        return True
+
     def _steps(self, pattern: bytes) -> Steps:
         if not any(byte in pattern for byte in _GLOB):
             (frame,) = yield [(b"EXISTS", pattern)]

@@ -14,6 +14,7 @@ from proxy.commands.table import Spec
 from proxy.hotpath.appending import Appending, StatedNumber
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.plan import Plan
+from proxy.rules.name_language import joined
 from proxy.schema.entries import Owner, Schema
 
 UNLIMITED = 2**31 - 1
@@ -44,8 +45,11 @@ class NameCheck:
         """A check that passes only what both pass; None where no single pass over a key can tell."""
         if None not in (self.separator, other.separator) and self.separator != other.separator:
             return None
-        if None not in (self.language, other.language) and self.language is not other.language:
-            return None
+        language = self.language or other.language
+        if self.language is not None and other.language is not None and self.language is not other.language:
+            language = joined(self.language, other.language)
+            if language is None:
+                return None
         return NameCheck(
             allowed=bytes(a & b for a, b in zip(self.allowed, other.allowed, strict=True)),
             min_length=max(self.min_length, other.min_length),
@@ -56,7 +60,7 @@ class NameCheck:
             empty_segments=self.empty_segments and other.empty_segments,
             reads=self.reads or other.reads,
             writes=self.writes or other.writes,
-            language=other.language if self.language is None else self.language,
+            language=language,
         )
 
     def add_to(self, plan: Plan) -> int:

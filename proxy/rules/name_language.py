@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from proxy.hotpath.automaton import NOBODY, Automaton
@@ -54,6 +55,35 @@ def automaton_of(machines: Sequence[Machine], most_states: int = MOST_STATES) ->
         if len(states) > most_states:
             return None
     return Automaton(classes, rows, width)
+
+
+@lru_cache(maxsize=64)
+def joined(one: Automaton, other: Automaton) -> Automaton | None:
+    """The automaton that owns the names that both own; None if it would be too large."""
+    return automaton_of((_Walked(one), _Walked(other)))
+
+
+class _Walked:
+    """An automaton as a machine: its states are its rows."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+        self._rows = list(automaton.rows)
+        self.start: Hashable = automaton.start
+
+    def tells(self, byte: int) -> Hashable:
+        """Its class."""
+        return self._automaton.classes[byte]
+
+    def step(self, state: Hashable, byte: int) -> Hashable | None:
+        """The row behind one more byte; None for the one that no name leaves."""
+        assert isinstance(state, int)
+        return self._rows[state + self._automaton.classes[byte]] or None
+
+    def accepts(self, state: Hashable) -> bool:
+        """Whether a name that ends here is owned."""
+        assert isinstance(state, int)
+        return self._rows[state + self._automaton.width - 1] != NOBODY
 
 
 def _step(machines: Sequence[Machine], state: tuple[Hashable, ...], byte: int) -> tuple[Hashable, ...] | None:

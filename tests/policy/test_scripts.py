@@ -66,6 +66,15 @@ def test_an_audited_rule_refuses_nothing_to_scripts_either() -> None:
     assert said(bound(), "EVAL", b"redis.call('KEYS','*')", b"0") == ""
 
 
+@pytest.mark.parametrize("script", ["redis.call('KEYS', '*')", "redis.call('keys', ARGV[1])"])
+def test_what_a_client_gets_in_another_way_a_script_does_not_get_at_all(script: str) -> None:
+    rules = compiled("""
+        defaults: {mode: enforce}
+        rules: {walks: {keys_by_scan: {}}, scripts: {scripts: {commands: follow_rules}}}
+    """)
+    assert said(rules, "EVAL", script.encode(), b"0").startswith("the script calls KEYS, which walks refuses; ")
+
+
 @pytest.mark.parametrize("script", ["redis.call(ARGV[1])", "redis.call('CONFIG', ARGV[1])", "local c = redis.call"])
 def test_what_cannot_be_told(script: str) -> None:
     refused = said(bound("refuse"), "EVAL", script.encode(), b"0")

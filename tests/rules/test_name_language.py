@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from proxy.commands.table import STANDARD
 from proxy.rules.name_faults import Banned, HashTags, Prefixes, SegmentKinds
-from proxy.rules.name_language import automaton_of
+from proxy.rules.name_language import automaton_of, joined
 from proxy.rules.names import DEFAULT_PREFIXES, NamesSettings, Naming
 from proxy.rules.rule import Binding
 from proxy.rules.verdict import Refuse
+from tests.policy.given import compiled
 from tests.rules.given import BINDING, NO_WORDS, command, context
 
 KINDS = ("any", "word", "int", "uuid", "date", "hex|slug", "prod|staging")
@@ -112,6 +113,29 @@ def test_an_application_keeps_to_its_prefixes(app: str, right: tuple[str, ...], 
             if isinstance(rule.judge(command("GET", name.encode()), context()), Refuse)
         ]
         assert refused == list(wrong)
+
+
+def test_two_rules_become_one_automaton() -> None:
+    kinds, banned = automaton_of([SegmentKinds(("word", "int"), ":")]), automaton_of([Banned(["tmp"], ":")])
+    assert kinds is not None
+    assert banned is not None
+    both = joined(kinds, banned)
+    assert both is not None
+    assert both is joined(kinds, banned)
+    names = (b"cart:1", b"tmp:1", b"cart:x", b"cart", b"cart:1:TMP", b"cart:1:x")
+    assert [name for name in names if both.owner(name) >= 0] == [b"cart:1", b"cart", b"cart:1:x"]
+
+
+def test_two_rules_for_names_take_no_judging() -> None:
+    rules = compiled("""
+        defaults: {mode: enforce}
+        rules: {a: {names: {segment_types: [word, int]}}, b: {names: {banned_segments: [tmp]}}}
+    """)
+    get = STANDARD.find("GET")
+    assert get is not None
+    program = rules.plan.programs[get.id]
+    assert program is not None
+    assert [program.passes(name, 0, len(name)) for name in (b"a:1", b"tmp:1", b"a:b")] == [True, False, False]
 
 
 def test_too_many_states_are_judged() -> None:
