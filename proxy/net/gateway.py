@@ -236,9 +236,9 @@ class Gateway:
 
     # Policy
 
-    def prepare(self, policy: Policy, generation: int) -> None:
+    async def prepare(self, policy: Policy, generation: int) -> None:
         """Compile a policy without putting it in force. Raises what compiling raises."""
-        self._policies.prepare(policy, generation)
+        await self._policies.prepare(policy, generation)
 
     def commit(self) -> None:
         """Put the prepared policy in force for all clients; those inside MULTI finish under the old one."""

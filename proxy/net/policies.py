@@ -7,6 +7,7 @@ the clients adopt new regimes. Former regimes are kept for a while: transactions
 hold counts.
 """
 
+import asyncio
 from collections.abc import Collection
 
 from proxy.commands.table import Lane, State
@@ -28,6 +29,7 @@ from proxy.session.gate import PoolKey, Regime
 from proxy.wire.request import Request
 
 _FORMER_KEPT = 8
+_CALLERS_KEPT = 10_000
 
 
 class Policies:
@@ -60,11 +62,14 @@ class Policies:
         self._regimes: dict[tuple[frozenset[str], App | None], Regime] = {}
         self._rehearsals: dict[tuple[frozenset[str], App | None], CompiledPolicy] = {}
         self._former: list[tuple[Regime, ...]] = []
+        self._identified: dict[Caller, App | None] = {}
 
-    def prepare(self, policy: Policy, generation: int) -> None:
+    async def prepare(self, policy: Policy, generation: int) -> None:
         """Compile a policy without putting it in force. Raises what compiling raises."""
         for app in (None, *policy.apps):
             compile_policy(policy, self._known.table(), app=app)
+            # With many apps it takes long enough for clients to notice.
+            await asyncio.sleep(0)
         self._prepared = policy, generation
 
     @property
@@ -86,6 +91,7 @@ class Policies:
         needed_before = self._needs()
         self._policy, self.generation = self._prepared
         self._prepared = None
+        self._identified.clear()
         self.memory.retain({rule.name for rule in self._policy.rules if is_active(self._policy, rule)})
         return bool(self._needs() - needed_before)
 
@@ -106,7 +112,7 @@ class Policies:
     def regime(self, key: PoolKey, caller: Caller) -> Regime:
         """The policy as compiled for the client's app and for what this pool's user may run."""
         able = self._known.able.get(key.user, frozenset())
-        app = identify(self._policy.apps, caller)
+        app = self._identify(caller)
         regime = self._regimes.get((able, app))
         if regime is None:
             table = self._known.table()
@@ -132,12 +138,20 @@ class Policies:
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
         """The same policy once more, to try commands on: it knows nothing of what clients do, and spends nothing."""
         able = self._known.able.get(key.user, frozenset())
-        app = identify(self._policy.apps, caller)
+        app = self._identify(caller)
         found = self._rehearsals.get((able, app))
         if found is None:
             found = compile_policy(self._policy, self._known.table(), able, app=app, paused=self._paused)
             self._rehearsals[able, app] = found
         return found
+
+    def _identify(self, caller: Caller) -> App | None:
+        # All clients are asked about at a reload, and many of them are alike.
+        if caller not in self._identified:
+            if len(self._identified) >= _CALLERS_KEPT:
+                self._identified.clear()
+            self._identified[caller] = identify(self._policy.apps, caller)
+        return self._identified[caller]
 
     # Learning
 

@@ -143,7 +143,7 @@ class Worker:
         while (message := await self._channel.receive()) is not None:
             match message:
                 case Prepare(policies, generation):
-                    problem = self._prepare(policies, generation)
+                    problem = await self._prepare(policies, generation)
                     self._prepared = generation if problem is None else None
                     self._channel.send(Prepared(generation, problem))
                 case Commit(generation):
@@ -172,10 +172,10 @@ class Worker:
                     raise AssertionError(f"the supervisor never sends {message!r} now")
         self._stop.set()
 
-    def _prepare(self, policies: tuple[Any, ...], generation: int) -> str | None:
+    async def _prepare(self, policies: tuple[Any, ...], generation: int) -> str | None:
         for gateway, policy in zip(self._gateways, policies, strict=True):
             try:
-                gateway.prepare(policy, generation)
+                await gateway.prepare(policy, generation)
             except Exception as error:  # noqa: BLE001  whatever it is, the old policy stays and the operator reads it
                 return f"{type(error).__name__}: {error}"
         return None
