@@ -15,6 +15,7 @@ from tests.server.running import Running, serve, ticks
 POLICY = """
 keyrail: 1
 traffic: {count_keys: off}
+apps: {reports: {match: {client_name: "spark*"}}}
 rules:
   walks: {refuse: [KEYS], mode: enforce}
   flush: {refuse: [FLUSHALL], mode: warn}
@@ -71,16 +72,17 @@ def lines(file: Path, least: int) -> list[dict[str, Any]]:
 def test_the_evidence_of_all_workers(seen: tuple[Running, Path]) -> None:
     found = rules(seen[0], walks=8, short=16, lazy=8)
     assert [found[name]["mode"] for name in ("walks", "flush", "short")] == ["enforce", "warn", "audit"]
-    assert found["walks"]["where"].endswith("policy.yaml:5")
+    assert found["walks"]["where"].endswith("policy.yaml:6")
     assert found["walks"]["hits"] == {"enforce refused": 8}
     assert found["lazy"]["hits"] == {"enforce rewritten": 8}, "what the plan changes by itself counts too"
     silent: dict[str, Any] = {}
     for _ in ticks():
-        silent = seen[0].json("/rules")["routes"][0]["rules"][-1]["apps"]["unknown"]
+        silent = seen[0].json("/rules")["routes"][0]["rules"][-1]["apps"]["reports"]
         if silent["out_of"] == 8 * 6:
             break
     assert silent == {"mode": "audit", "hits": {}, "out_of": 8 * 6}, "no hits, out of all commands"
-    (app,) = found["short"]["apps"].values()
+    assert found["short"]["apps"]["unknown"]["hits"] == {}
+    app = found["short"]["apps"]["reports"]
     assert {"shape": "user:{int}:a-key-too-long-for-it", "count": 8} in app["shapes"]
     (client,) = app["clients"]
     assert client == {
@@ -104,7 +106,7 @@ def test_one_line_for_each_violation(seen: tuple[Running, Path]) -> None:
         "route": "default",
         "mode": "enforce",
         "what": "refused",
-        "app": "unknown",
+        "app": "reports",
         "command": "KEYS",
         "client_name": "spark",
         "library": "redis-py",
