@@ -2,6 +2,7 @@
 
 from proxy.commands.creation import TYPES
 from proxy.policy.fields import Fields, choice, read_duration, read_fields, read_list, read_percent
+from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Problems, Scalar, Value
 from proxy.rules.bounds import Bounds, Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.lifetime import USUAL_TYPES, LifetimeSettings
@@ -72,15 +73,23 @@ def _check(bounds: Bounds, fields: Fields) -> None:
 
 
 def _read_keys(value: Value, problems: Problems) -> tuple[str, ...] | None:
+    """One glob, or a list of them."""
+    note(value, type="string")
     if isinstance(value, Scalar) and value.text:
         return (value.text,)
     found = read_list(value, problems)
+    for scalar in found or ():
+        note(scalar, type="string")
     return None if found is None else tuple(scalar.text for scalar in found)
 
 
 def _read_types(value: Value, problems: Problems) -> frozenset[str] | None:
-    if isinstance(value, Scalar) and value.text == "all":
-        return frozenset(TYPES)
+    """``all``, or a list of types."""
+    if not note(value, enum=["all"]) and isinstance(value, Scalar):
+        if value.text == "all":
+            return frozenset(TYPES)
+        problems.unexpected(value, "all, or a list such as [string, hash]")
+        return None
     read = choice({each: each for each in TYPES})
     found = [read(scalar, problems) for scalar in read_list(value, problems) or ()]
     return frozenset(each for each in found if each is not None) or None
