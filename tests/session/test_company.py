@@ -1,0 +1,158 @@
+"""Hidden commands go with a client's own: what is sent, what is hidden, what the client hears when Redis refuses."""
+
+from __future__ import annotations
+
+from tests.session.given import HOME, Client, Route, Upstream, call, route_with
+
+GIVES = """
+rules:
+  lifetimes: {lifetime: {default: 5m, types: [string, hash, list], keys: "k*"}, mode: enforce}
+  strict: {lifetime: {default: 5m, without_proof: refuse, keys: "r*"}, mode: enforce}
+"""
+OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
+EXPIRE = call("EXPIRE", "k", 300, "NX")
+UNIT = call("MULTI") + call("EXISTS", "k") + call("INCR", "k") + call("EXEC")
+
+
+def begin() -> tuple[Route, Client, Upstream]:
+    route = route_with(GIVES)
+    return route, Client(route), route.upstream(HOME)
+
+
+def test_one_unit_and_what_follows() -> None:
+    route, client, upstream = begin()
+    client.say("INCR", "k")
+    client.say("PING")
+    assert upstream.taken() == UNIT + call("PING")
+    upstream.answer(OK, QUEUED, QUEUED, b"*2\r\n:0\r\n:1\r\n", b"+PONG\r\n")
+    assert client.heard() == b":1\r\n+PONG\r\n"
+    assert upstream.taken() == EXPIRE
+    assert client.owed == 1
+    upstream.answer(b":1\r\n")
+    assert (client.heard(), client.owed) == (b"", 0)
+    assert [what for _, _, what in route.hits] == ["accompanied", "followed"]
+
+
+def test_a_key_that_was_there_is_left_alone() -> None:
+    _, client, upstream = begin()
+    client.say("INCR", "k")
+    upstream.answer(OK, QUEUED, QUEUED, b"*2\r\n:1\r\n:7\r\n")
+    assert client.heard() == b":7\r\n"
+    assert upstream.taken() == UNIT
+    assert client.owed == 0
+
+
+def test_what_redis_says_to_the_command_is_what_the_client_hears() -> None:
+    """At the queue, at EXEC, or in EXEC's array."""
+    aborted = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+    because = b"-EXECABORT Transaction discarded because of: OOM command not allowed\r\n"
+    for replies, heard in (
+        ((OK, QUEUED, b"-OOM no\r\n", aborted), b"-OOM no\r\n"),
+        ((OK, QUEUED, QUEUED, because), b"-OOM command not allowed\r\n"),
+        ((OK, QUEUED, QUEUED, b"*2\r\n:0\r\n-ERR not an integer\r\n"), b"-ERR not an integer\r\n"),
+        ((b"-NOAUTH a\r\n", b"-NOAUTH b\r\n", b"-NOAUTH c\r\n", b"-NOAUTH d\r\n"), b"-NOAUTH c\r\n"),
+        ((b"-NOPERM\r\n", b":0\r\n", b":1\r\n", b"-ERR EXEC without MULTI\r\n"), b":1\r\n"),
+    ):
+        _, client, upstream = begin()
+        client.say("INCR", "k")
+        upstream.answer(*replies)
+        assert client.heard() == heard
+        assert upstream.taken() == UNIT
+        assert (client.owed, upstream.head) == (0, None)
+
+
+def test_where_redis_refuses_what_goes_along_nothing_more_does() -> None:
+    route, client, upstream = begin()
+    client.say("INCR", "k")
+    upstream.answer(OK, b"-NOPERM exists\r\n", QUEUED, b"-EXECABORT Transaction discarded\r\n")
+    assert client.heard().startswith(b"-DENIED keyrail/lifetimes: Redis refused a hidden command")
+    upstream.taken()
+    client.say("INCR", "k")
+    assert upstream.taken() == call("INCR", "k")
+    client.say("INCR", "r")
+    upstream.answer(b":1\r\n")
+    assert client.heard().startswith(b":1\r\n-DENIED keyrail/strict: INCR may create a key without a TTL")
+    assert route.hits[-1] == ("strict", "enforce", "refused")
+
+
+def test_an_upstream_whose_transaction_may_be_open_is_given_up() -> None:
+    route, client, upstream = begin()
+    client.say("INCR", "k")
+    upstream.answer(OK, QUEUED, QUEUED, b"-ERR what\r\n")
+    assert route.discarded == [upstream]
+
+
+def test_the_error_of_what_follows_is_counted_and_not_shown() -> None:
+    route, client, upstream = begin()
+    client.say("LPUSH", "k", "a")
+    assert upstream.taken() == call("LPUSH", "k", "a")
+    upstream.answer(b":1\r\n")
+    assert upstream.taken() == EXPIRE
+    upstream.answer(b"-NOPERM expire\r\n")
+    assert client.heard() == b":1\r\n"
+    assert route.hits[-1] == ("lifetimes", "enforce", "error")
+
+
+def test_what_follows_waits_for_the_end_of_a_transaction() -> None:
+    """Between MULTI and EXEC it would be queued, between WATCH and EXEC it would break what is watched."""
+    _, client, shared = begin()
+    client.say("WATCH", "w")
+    own = client.own
+    own.answer(OK)
+    client.say("LPUSH", "k", "a")
+    assert own.taken() == call("WATCH", "w") + call("LPUSH", "k", "a")
+    own.answer(b":1\r\n")
+    assert own.taken() == b""
+    client.say("MULTI")
+    client.say("INCR", "k")
+    own.answer(OK, QUEUED, QUEUED)
+    client.say("EXEC")
+    assert own.taken() == call("MULTI") + call("EXISTS", "k") + call("INCR", "k") + call("EXEC") + EXPIRE
+    own.answer(b"*2\r\n:0\r\n:1\r\n", b":0\r\n")
+    assert client.heard() == OK + b":1\r\n" + OK + QUEUED + b"*1\r\n:1\r\n"
+    assert own.taken() == EXPIRE
+    assert client.is_pinned()
+    own.answer(b":1\r\n")
+    assert not client.is_pinned()
+    assert shared.taken() == b""
+
+
+def test_between_watch_and_exec_no_unit_is_sent() -> None:
+    route, client, _ = begin()
+    client.say("WATCH", "k")
+    client.say("INCR", "k")
+    assert client.own.taken() == call("WATCH", "k") + call("INCR", "k")
+    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
+
+
+def test_a_client_that_leaves_takes_what_waits_with_it() -> None:
+    route, client, _ = begin()
+    client.say("WATCH", "w")
+    client.say("LPUSH", "k", "a")
+    client.own.answer(OK, b":1\r\n")
+    client.close("gone")
+    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
+
+
+def test_what_it_did_is_seen_to_although_the_client_is_gone() -> None:
+    _, client, upstream = begin()
+    client.say("INCR", "k")
+    client.close("gone")
+    upstream.answer(OK, QUEUED, QUEUED, b"*2\r\n:0\r\n:1\r\n")
+    assert upstream.taken() == UNIT + EXPIRE
+    upstream.answer(b":1\r\n")
+    assert upstream.head is None
+
+
+def test_a_type_is_asked_for_behind_the_command() -> None:
+    _, client, upstream = begin()
+    client.say("RENAME", "a", "k")
+    assert upstream.taken() == call("MULTI") + call("RENAME", "a", "k") + call("TYPE", "k") + call("EXEC")
+    upstream.answer(OK, QUEUED, QUEUED, b"*2\r\n+OK\r\n+hash\r\n")
+    assert client.heard() == OK
+    assert upstream.taken() == EXPIRE
+    upstream.answer(b":0\r\n")
+    client.say("RENAME", "a", "k")
+    upstream.taken()
+    upstream.answer(OK, QUEUED, QUEUED, b"*2\r\n+OK\r\n+stream\r\n")
+    assert (client.heard(), upstream.taken()) == (OK, b"")
