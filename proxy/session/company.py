@@ -12,7 +12,7 @@ out of it. What the replies prove then decides on commands that follow. Those ar
 connection may be inside a MULTI or between WATCH and EXEC by then: they wait until that is over.
 
 Nothing goes along where it could do harm or could not be told apart: without replies (CLIENT REPLY), under CLIENT
-TRACKING, behind ASKING, while subscribed under RESP2; and no unit between WATCH and EXEC, or around what may block.
+TRACKING, behind ASKING; and no unit between WATCH and EXEC, or around what may block.
 """
 
 from collections.abc import Callable, Sequence
@@ -112,17 +112,15 @@ def catch_up(session: "Session") -> bool:
 
 
 def give_up(session: "Session") -> None:
-    """The client has left: what waited is not sent."""
+    """The client has left, or begun anew: what waited is not sent."""
     for each in session.deferred:
-        session.gate.report([each.following.hit("skipped", "the client has left")], each.command, session)
+        session.gate.report([each.following.hit("skipped", "the connection is over")], each.command, session)
     session.deferred.clear()
 
 
 def _obstacle(session: "Session") -> str:
     if session.replies != silence.ON:
         return "no reply will come"
-    if session.subscriptions is not None and session.key.protocol == 2:
-        return "the client is subscribed"
     return session.unaccompanied
 
 

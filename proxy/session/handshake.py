@@ -13,7 +13,7 @@ from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import names, silence, switching
+from proxy.session import company, names, silence, switching
 from proxy.session.gate import PoolKey
 from proxy.session.item import Item
 from proxy.wire.encode import OK, encode_command
@@ -230,7 +230,7 @@ def _start_over(session: "Session") -> None:
     session.subscriptions = None
     session.watching = False
     session.slot = NO_SLOT
-    session.deferred.clear()
+    company.give_up(session)
     session.unaccompanied = ""
     session.permanent = False
     session.lingering = False

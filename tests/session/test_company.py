@@ -125,6 +125,42 @@ def test_between_watch_and_exec_no_unit_is_sent() -> None:
     assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
 
 
+def test_what_waits_is_sent_when_there_was_no_transaction_after_all() -> None:
+    route = route_with(GIVES, pooling=False)
+    client = Client(route)
+    client.say("LPUSH", "k", "a")
+    client.say("MULTI")
+    own = client.own
+    own.taken()
+    own.answer(b":1\r\n")
+    assert own.taken() == b""
+    own.answer(b"-NOPERM multi\r\n")
+    assert own.taken() == EXPIRE
+
+
+def test_nothing_follows_where_its_reply_would_not_come() -> None:
+    for mode in ("OFF", "SKIP"):
+        route = route_with(GIVES, pooling=False)
+        client = Client(route)
+        client.say("LPUSH", "k", "a")
+        client.say("CLIENT", "REPLY", mode)
+        client.own.taken()
+        client.own.answer(b":1\r\n")
+        assert (client.own.taken(), client.owed) == (b"", 0)
+        assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
+
+
+def test_a_client_that_begins_anew_leaves_nothing_behind() -> None:
+    route, client, _ = begin()
+    client.say("WATCH", "w")
+    client.say("LPUSH", "k", "a")
+    client.own.answer(OK, b":1\r\n")
+    client.say("CLIENT", "REPLY", "SKIP")
+    client.say("RESET")
+    assert route.dismissed
+    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
+
+
 def test_a_client_that_leaves_takes_what_waits_with_it() -> None:
     route, client, _ = begin()
     client.say("WATCH", "w")
