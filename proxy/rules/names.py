@@ -9,10 +9,12 @@ there is no default, out of all that are listed.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from proxy.commands.command import Command, Key
 from proxy.commands.table import Spec
+from proxy.hotpath.automaton import Automaton
 from proxy.rules.context import Context
 from proxy.rules.in_schema import Membership
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
@@ -114,8 +116,15 @@ class Naming:
         if settings.in_schema:
             self._membership = Membership(binding.schema, binding.app, settings.owned, binding.proven)
             self._schema_check = self._membership.check(reads=settings.reads, writes=settings.writes)
-        self._parts = _parts(settings, binding.app)
-        self._language = automaton_of(self._parts) if self._parts else None
+        self._parts, self._language = _parts(
+            settings.separator,
+            settings.segment_types,
+            settings.banned,
+            settings.banned_segments,
+            settings.hash_tags,
+            settings.banned_hash_tags,
+            *settings.prefixes_of(binding.app),
+        )
         self._instead = wording.instead or _describe(settings, binding.app)
 
     def touches(self, spec: Spec) -> bool:
@@ -196,21 +205,31 @@ def _bytes(size: int) -> str:
     return "1 byte" if size == 1 else f"{size} bytes"
 
 
-def _parts(settings: NamesSettings, app: str) -> "tuple[_Part, ...]":
+@lru_cache(maxsize=256)  # a policy is bound for each application and user, and mostly to the same standards
+def _parts(
+    separator: str,
+    segment_types: tuple[str, ...],
+    banned: tuple[str, ...],
+    banned_segments: tuple[str, ...],
+    hash_tags: bool | tuple[int, ...],
+    banned_hash_tags: tuple[str, ...],
+    own_prefixes: tuple[str, ...],
+    foreign_prefixes: tuple[str, ...],
+) -> "tuple[tuple[_Part, ...], Automaton | None]":
+    """What judges names beyond their bytes and lengths, and the automaton of it all, if there is one."""
     parts: list[_Part] = []
-    own, foreign = settings.prefixes_of(app)
-    if own or foreign:
-        parts.append(Prefixes(own, foreign))
-    if settings.segment_types:
-        parts.append(SegmentKinds(settings.segment_types, settings.separator))
-    if settings.banned:
-        parts.append(Banned(settings.banned))
-    if settings.banned_segments:
-        parts.append(Banned(settings.banned_segments, settings.separator))
-    if settings.hash_tags is not True or settings.banned_hash_tags:
-        segments = () if isinstance(settings.hash_tags, bool) else settings.hash_tags
-        parts.append(HashTags(settings.hash_tags is True, segments, settings.banned_hash_tags, settings.separator))
-    return tuple(parts)
+    if own_prefixes or foreign_prefixes:
+        parts.append(Prefixes(own_prefixes, foreign_prefixes))
+    if segment_types:
+        parts.append(SegmentKinds(segment_types, separator))
+    if banned:
+        parts.append(Banned(banned))
+    if banned_segments:
+        parts.append(Banned(banned_segments, separator))
+    if hash_tags is not True or banned_hash_tags:
+        segments = () if isinstance(hash_tags, bool) else hash_tags
+        parts.append(HashTags(hash_tags is True, segments, banned_hash_tags, separator))
+    return tuple(parts), automaton_of(parts) if parts else None
 
 
 def _describe(settings: NamesSettings, app: str) -> str:
