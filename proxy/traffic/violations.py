@@ -4,9 +4,10 @@
      "what": "refused", "app": "reports", "command": "KEYS", "shape": "user:{int}", "key": "user:{int}#9f86d081",
      "user": "default", "client_name": "spark-7", "library": "redis-py 8.1.0", "address": "10.0.0.7:51234"}
 
-``what``: ``refused``, ``rewritten``, ``skipped`` (a rewrite that could not be made; ``why`` says why), ``error`` (the
-rule itself failed, ``why`` says where). In a mode other than ``enforce`` it is what would have been. A command without
-keys has neither ``shape`` nor ``key``; one with several shows the first, and ``keys`` says how many there are.
+``what``: ``refused``, ``skipped`` (what the rule asks for could not be done; ``why`` says why), ``noticed`` (in a
+reply), ``error`` (the rule itself failed, ``why`` says where). In a mode other than ``enforce`` it is what would have
+been, which may also be ``rewritten``, ``answered``, ``accompanied`` or ``followed``. A command without keys has neither
+``shape`` nor ``key``; one with several shows the first, and ``keys`` says how many there are.
 
 A line has at most 4096 bytes, so that it reaches a file or a pipe in one piece.
 """

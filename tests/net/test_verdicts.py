@@ -1,0 +1,81 @@
+"""What is told of a violation holds nothing of a value, whatever the command and the rule."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
+from proxy.net.client import ClientConnection
+from proxy.net.verdicts import Verdicts
+from proxy.policy.compile import Hit, compile_policy
+from proxy.policy.load import load_policy, packaged
+from proxy.policy.model import Mode
+from proxy.rules.context import Context
+from proxy.session.gate import PoolKey
+from proxy.traffic.redaction import Redact, Redaction
+
+SECRET = b"a-value-that-must-not-be-told"
+
+
+class Client(ClientConnection):
+    """A client of nobody."""
+
+    def __init__(self, regime: object) -> None:
+        self.name, self.library, self.library_version = b"spark", b"redis-py", b"8.1.0"
+        self.address = "10.0.0.7:51234"
+        self.key = PoolKey(None, 0, 2)
+        self.regime = regime  # type: ignore[assignment]  # its policy is all that is asked for
+
+
+def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:
+    policy = compile_policy(load_policy(packaged("observe")), STANDARD)
+    verdicts = Verdicts("default", Redaction(Redact.HASH, b"secret"), tells=True)
+    client = Client(SimpleNamespace(policy=policy))
+    context = Context("default", "spark", 0, False, 1.0, lambda: 0.5, policy.app)
+    told = []
+    for spec in STANDARD.specs[1:]:
+        for more in range(4):
+            words = [word.encode() for word in spec.name.split("|")]
+            argv = [*words, *[SECRET] * (max(0, abs(spec.arity) - len(words)) + more)]
+            for key in Command(STANDARD, argv).keys:
+                argv[key.index] = b"user:7:name with spaces"
+            command = Command(STANDARD, argv)
+            hits = policy.judge(command, context).hits
+            if hits:
+                verdicts.report(hits, command, client)
+                told.append(spec.name)
+                verdicts.another_second()
+    seen = verdicts.seen()
+    assert len(told) > 200, "most commands with keys are told of"
+    assert any(b'"key": "user:{int}:name{bytes}with{bytes}spaces#' in line for line in seen.lines)
+    assert not any(SECRET in line for line in seen.lines)
+    assert SECRET.decode() not in repr(seen.records)
+
+
+def test_what_a_plan_has_done_is_told_of_as_far_as_somebody_has_looked() -> None:
+    policy = SimpleNamespace(app="reports")
+    verdicts = Verdicts("default", Redaction(), tells=True)
+    hit = Hit("walks", Mode.ENFORCE, "refused")
+    for _ in range(3):
+        assert verdicts.looks()
+        verdicts.witness((hit,), Command(STANDARD, [b"KEYS", b"*"]), Client(SimpleNamespace(policy=policy)))
+    verdicts.add(hit, 10, "reports")
+    verdicts.another_second()
+    seen = verdicts.seen()
+    assert [b'"dropped": 7' in line for line in seen.lines] == [False, False, False, True]
+    record = seen.records["walks", "reports"]
+    assert (record.hits, record.looked_at) == ({"enforce refused": 10}, 3)
+    assert verdicts.dropped() == {"walks": 7}
+
+
+def test_in_a_flood_everything_is_counted_and_not_everything_looked_at() -> None:
+    verdicts = Verdicts("default", Redaction(Redact.SHAPE), tells=False)
+    client = Client(SimpleNamespace(policy=SimpleNamespace(app="reports")))
+    for number in range(2000):
+        command = Command(STANDARD, [b"GET", b"user:%d" % number])
+        verdicts.report((Hit("names", Mode.AUDIT, "refused"),), command, client)
+    record = verdicts.seen().records["names", "reports"]
+    assert record.hits == {"audit refused": 2000}
+    assert record.looked_at == sum(record.shapes.counts.values()) < 2000
+    assert verdicts.figures() == {"names": {"reports": {"audit refused": 2000}}}
