@@ -41,6 +41,7 @@ from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
 from proxy.rules.meter import Demand, Lease, Meter
 from proxy.rules.script_memory import ScriptKey, ScriptMemory
+from proxy.traffic.digest import Digest
 from proxy.traffic.exposure import Exposure
 from proxy.traffic.merge import Answer
 from proxy.traffic.windows import Windows
@@ -210,7 +211,7 @@ class Gateway:
     def _tick(self) -> None:
         self._windows.rotate(time.monotonic())
         self._verdicts.another_second()
-        self._insight.another_second()
+        self._insight.another_second(sum(self._asked_by_app().values()), self._windows.fresh())
         self._inquiries.tend()
         self._connections.pools.tend(self.loop.time(), self._lending.logged_in)
         self._ticker = self.loop.call_later(1.0, self._tick)
@@ -307,6 +308,10 @@ class Gateway:
             "features_off": [] if engine is None else engine.features_off,
             "generation": self._policies.generation,
         }
+
+    def digests(self) -> list[Digest]:
+        """What the route did, second by second, since the last call."""
+        return self._insight.digests()
 
     def seen(self) -> Seen:
         """What rules said since the last call: lines to be written, and evidence."""

@@ -1,4 +1,7 @@
-"""Looking closely at one route's commands: what sessions measure becomes looks, and these become figures."""
+"""Looking closely at one route's commands: what sessions measure becomes looks, and these become figures.
+
+Each second's figures are a digest, which the supervisor adds to those of the other workers.
+"""
 
 import asyncio
 import random
@@ -6,14 +9,18 @@ import time
 
 from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.slices import Slice
 from proxy.net.client import ClientConnection
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.who import who_is
 from proxy.session.measuring import Measurement
+from proxy.traffic.digest import Digest
 from proxy.traffic.latency import Latencies
 from proxy.traffic.looks import Look
 from proxy.traffic.shapes import shape
 
+_MOST_WAITING = 10
+"""Digests that wait for a supervisor which does not take them."""
 _MOST_KEYS = 16
 """Of one command; the keys behind these are not looked at."""
 
@@ -25,6 +32,9 @@ class Insight:
         self.sampler = Sampler(looks, random.getrandbits(64))
         self.latencies = Latencies()
         self.clock = loop.time
+        self._digest = Digest(time.time())
+        self._commands = 0
+        self._closed: list[Digest] = []
 
     def departs(self, ledger: Ledger, measurement: Measurement) -> None:
         """Have the upstream note when what was just sent leaves."""
@@ -33,13 +43,28 @@ class Insight:
 
     def observe(self, measurement: Measurement) -> None:
         """Take what is known of a command."""
-        self.latencies.add(self._look(measurement))
+        look, schema = self._look(measurement)
+        self.latencies.add(look)
+        self._digest.see(look, schema)
 
-    def another_second(self) -> None:
-        """The sampler may look at more."""
+    def another_second(self, commands: int, slices: list[Slice]) -> None:
+        """Close the second: so many `commands` there were since the start, and these counts of keys since the last."""
         self.sampler.another_second()
+        now = time.time()
+        digest, self._digest = self._digest, Digest(now)
+        digest.seconds = now - digest.began
+        digest.commands, self._commands = commands - self._commands, commands
+        digest.slices = slices
+        digest.close()
+        self._closed = [*self._closed, digest][-_MOST_WAITING:]
 
-    def _look(self, measurement: Measurement) -> Look:
+    def digests(self) -> list[Digest]:
+        """What has been closed since the last call."""
+        closed, self._closed = self._closed, []
+        return closed
+
+    def _look(self, measurement: Measurement) -> tuple[Look, frozenset[str]]:
+        # The look, and the names of those of its patterns that are entries of the schema.
         client = measurement.seeker
         if not isinstance(client, ClientConnection):
             raise AssertionError("only clients' commands are measured")
@@ -48,7 +73,7 @@ class Insight:
         owners = [schema.owner_of(key.name) for key in keys]
         patterns = (shape(key.name) if owner is None else owner.name for key, owner in zip(keys, owners, strict=True))
         sent = measurement.sent or measurement.arrived
-        return Look(
+        look = Look(
             at=time.time(),
             weight=measurement.weight,
             command=measurement.command.name,
@@ -64,3 +89,4 @@ class Insight:
             at_redis=max(0.0, measurement.answered - sent),
             refused=measurement.refused,
         )
+        return look, frozenset(owner.name for owner in owners if owner is not None)

@@ -3,7 +3,7 @@
     keyrail: 1                                      # the version of this language
     include: [apps/*.yaml]                          # more files, beside this one; in the first file only
     defaults: {mode: audit, on_rule_error: refuse}
-    traffic: {count_keys: on}
+    traffic: {count_keys: on, redact: none}
     apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
 
 An app's own file starts with ``app: checkout``. It has a schema, rules, a rollout and tests of its own, and can only
@@ -26,6 +26,7 @@ from proxy.policy.sections.rules import read_rules
 from proxy.policy.sections.schema import PlacedEntry, read_schema
 from proxy.policy.sections.tests import read_tests
 from proxy.policy.yaml_source import Problems, Scalar, Value, read_yaml
+from proxy.traffic.redaction import Redact
 
 _VERSION = "1"
 _ON_ERROR = {each.value: each for each in OnError}
@@ -42,7 +43,8 @@ class Document:
     include: tuple[Scalar, ...] = ()
     default: Stage | None = None
     on_rule_error: OnError | None = None
-    count_keys: bool | None = None
+    count_keys: bool = True
+    redact: Redact = Redact.NONE
     apps: tuple[App, ...] = ()
     schema: tuple[PlacedEntry, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
@@ -104,7 +106,8 @@ def _read_platform(document: Document, fields: Fields, first: bool) -> None:
         if defaults is not None:
             _read_defaults(document, defaults, problems)
         traffic = fields.take("traffic")
-        document.count_keys = None if traffic is None else _read_traffic(traffic, problems)
+        if traffic is not None:
+            _read_traffic(document, traffic, problems)
     document.apps = fields.read("apps", read_apps, ())
     document.exceptions = fields.read("exceptions", read_exceptions, ())
 
@@ -128,10 +131,10 @@ def _read_defaults(document: Document, value: Value, problems: Problems) -> None
     fields.finish()
 
 
-def _read_traffic(value: Value, problems: Problems) -> bool | None:
+def _read_traffic(document: Document, value: Value, problems: Problems) -> None:
     fields = read_fields(value, problems)
     if fields is None:
-        return None
-    count_keys = fields.read("count_keys", choice(_SWITCH), True)
+        return
+    document.count_keys = fields.read("count_keys", choice(_SWITCH), True)
+    document.redact = fields.read("redact", choice({each.value: each for each in Redact}), Redact.NONE)
     fields.finish()
-    return count_keys

@@ -9,6 +9,7 @@ from proxy.policy.apps import App
 from proxy.policy.errors import Where
 from proxy.rules.rule import Settings, Wording
 from proxy.schema.entries import NO_SCHEMA, Schema
+from proxy.traffic.redaction import Redact
 
 
 class Mode(StrEnum):
@@ -125,6 +126,8 @@ class Policy:
     rules: tuple[PolicyRule, ...] = ()
     on_rule_error: OnError = OnError.REFUSE
     count_keys: bool = True
+    redact: Redact = Redact.NONE
+    """What is shown of keys wherever traffic is shown."""
     default: Stage = Stage(Mode.AUDIT, Where(""))
     apps: tuple[App, ...] = ()
     schema: Schema = NO_SCHEMA

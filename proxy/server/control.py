@@ -13,6 +13,7 @@
     Found      what it calls                  Recalled  what it calls, if that is known
     Drain      finish, then end               Report    figures, every second and as the last word
                                               News      with each report: violations, changed evidence
+                                              Watched   with each report: what was done, second by second
 
 Messages are pickled, with their length in front. So a worker that replaces a dead one gets the very policies in force,
 not what their files have become since; and pickle is safe here, because whoever could write to this socket already runs
@@ -32,6 +33,7 @@ from proxy.policy import Policy
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.script_text import ScriptCalls
 from proxy.server.leases import Demands, Leases
+from proxy.traffic.digest import Digest
 from proxy.traffic.merge import Answer
 
 _HEADER = struct.Struct("<I")
@@ -197,6 +199,13 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Watched:
+    """What each route did, second by second, since the last time."""
+
+    routes: tuple[list[Digest], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Each route's snapshot."""
 
@@ -219,7 +228,19 @@ class Wanted:
 
 ToWorker = Start | Prepare | Commit | Switch | Ask | Informed | Leased | Recall | Found | Drain
 FromWorker = (
-    Serving | Unfit | Prepared | Committed | Switched | Told | Report | News | Inquire | Wanted | Seek | Recalled
+    Serving
+    | Unfit
+    | Prepared
+    | Committed
+    | Switched
+    | Told
+    | Report
+    | News
+    | Watched
+    | Inquire
+    | Wanted
+    | Seek
+    | Recalled
 )
 
 

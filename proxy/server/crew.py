@@ -45,6 +45,7 @@ from proxy.server.control import (
     Told,
     Unfit,
     Wanted,
+    Watched,
 )
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
 from proxy.server.leases import Demands, deal_out
@@ -52,8 +53,10 @@ from proxy.server.listeners import Listeners
 from proxy.server.notices import notice
 from proxy.server.searches import Searches
 from proxy.server.violations import ViolationLog
+from proxy.traffic.digest import Digest
 from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.merge import Answer
+from proxy.traffic.rings import Rings
 
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
 """Seconds before a replacement: the first pause doubles up to the longest, until a worker has lived steadily."""
@@ -101,6 +104,8 @@ class Crew:
         """Called when a worker has reported, started to serve, or ended."""
         self.briefing: Callable[[int, str], dict[str, Any]] = lambda _route, _subject: {}
         """What a worker's client is told about a route and a subject."""
+        self.rings = tuple(Rings() for _ in settings.routes)
+        """What each route did lately, over all workers, those that have ended included."""
         self._settings = settings
         self._listeners = listeners
         self._log = log
@@ -307,6 +312,8 @@ class Crew:
                 member.heard = time.monotonic()
             case News(routes):
                 self._note(member, routes)
+            case Watched(routes):
+                self._watch(routes)
             case Inquire() | Wanted() | Seek() | Recalled():
                 self._help(member, message)
             case Told(question, answer):
@@ -354,6 +361,11 @@ class Crew:
         worker = members.index(member)
         wanted = ([each.wanted[i] if each.wanted else {} for each in members] for i in range(len(member.wanted)))
         member.channel.send(Leased(tuple(deal_out(demands, worker) for demands in wanted)))
+
+    def _watch(self, routes: tuple[list[Digest], ...]) -> None:
+        for rings, digests in zip(self.rings, routes, strict=True):
+            for digest in digests:
+                rings.add(digest)
 
     def _note(self, member: _Member, routes: Sequence[Seen]) -> None:
         if not member.evidence:

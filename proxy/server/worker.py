@@ -48,6 +48,7 @@ from proxy.server.control import (
     Told,
     Unfit,
     Wanted,
+    Watched,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS
 
@@ -217,6 +218,9 @@ class Worker:
     def _tell(self) -> None:
         self._channel.send(Report(tuple(gateway.snapshot() for gateway in self._gateways)))
         self._channel.send(News(tuple(gateway.seen() for gateway in self._gateways)))
+        watched = tuple(gateway.digests() for gateway in self._gateways)
+        if any(watched):
+            self._channel.send(Watched(watched))
 
     async def _drain(self) -> None:
         for gateway in self._gateways:

@@ -25,6 +25,32 @@ class Histogram:
         self.counts[bisect_left(BOUNDS, seconds)] += weight
         self.seconds += seconds * weight
 
+    def merge(self, more: "Histogram") -> None:
+        """Add another's counts."""
+        self.counts = [own + other for own, other in zip(self.counts, more.counts, strict=True)]
+        self.seconds += more.seconds
+
+    def clone(self) -> "Histogram":
+        """The same counts, to go on with."""
+        return Histogram(list(self.counts), self.seconds)
+
+    def quantile(self, share: float) -> float | None:
+        """The time in seconds that this share of the commands stayed below, as near as buckets tell; None of none.
+
+        Within a bucket commands are taken to be spread evenly, as Prometheus does.
+        """
+        total = sum(self.counts)
+        if total == 0:
+            return None
+        left = share * total
+        for i, count in enumerate(self.counts):
+            if left <= count and count > 0:
+                lower = BOUNDS[i - 1] if i > 0 else 0.0
+                upper = BOUNDS[i] if i < len(BOUNDS) else lower
+                return lower + (upper - lower) * left / count
+            left -= count
+        return BOUNDS[-1]
+
 
 class Latencies:
     """Both histograms, and the bytes of what was measured."""

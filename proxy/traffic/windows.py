@@ -38,13 +38,21 @@ class Windows:
         self._counters = counters
         self._began = now
         self._stretches: deque[_Stretch] = deque()
+        self._fresh: list[Slice] = []
 
     def rotate(self, now: float) -> None:
         """Close the running slice and forget those that no window reaches any more."""
-        self._stretches.append(_Stretch(now, self._counters.harvest(_LISTED)))
+        harvested = self._counters.harvest(_LISTED)
+        self._fresh.append(harvested)
+        self._stretches.append(_Stretch(now, harvested))
         self._began = now
         while self._stretches[0].ended <= now - LONGEST_WINDOW:
             self._stretches.popleft()
+
+    def fresh(self) -> list[Slice]:
+        """The slices that have been closed since the last call."""
+        slices, self._fresh = self._fresh, []
+        return slices
 
     def answer(self, window: int, now: float) -> Answer:
         """The last ``window`` seconds (at most LONGEST_WINDOW) in a form that ``traffic.merge`` adds up."""

@@ -16,7 +16,7 @@ from proxy.form import FORM
 from tests.conftest import Fleet
 from tests.engines import Engine, free_port
 from tests.net.certificates import authority, issue
-from tests.resp import Address, Closed, Wire
+from tests.resp import Address, Closed, Wire, eventually
 from tests.server.running import Running, refused, serve, ticks
 
 REFUSE_KEYS = """
@@ -181,14 +181,20 @@ def test_figures_of_the_busiest_keys(upstream: str) -> None:
             answer = running.json("/hotkeys?count=1&window=60")  # figures are up to a second old
         assert answer["window"] == 60
         assert 0 <= answer["age"] < 10
-        assert answer["keys"] == [
-            {"key": "busy", "count": 20, "error": 0, "share": pytest.approx(2 / 3, abs=1e-5), "reads": 10, "writes": 10}
-        ]
+        (busy,) = answer["keys"]
+        known = {"key": "busy", "count": 20, "error": 0, "reads": 10, "writes": 10, "hot": False}
+        assert {name: busy[name] for name in known} == known
+        assert busy["share"] == pytest.approx(2 / 3, abs=1e-5)
+        eventually(lambda: running.json("/hotkeys?count=1")["keys"][0]["clients"] != [])
+        eventually(lambda: running.json("/patterns")["patterns"][0]["pattern"] == "busy")
+        for path in ("/slots", "/clients", "/slow", "/traffic", "/hotkeys?window=3600&by=bytes"):
+            assert running.http(path)[0] == 200
         for query, expected in (
             ("count=0", "count: expected a whole number from 1 to 1000, got '0'"),
-            ("window=61", "window: expected a whole number from 1 to 60, got '61'"),
+            ("window=3601", "window: expected a whole number from 1 to 3600, got '3601'"),
+            ("by=size", "by: expected one of all, reads, writes, bytes, got 'size'"),
             ("route=x", "route: expected one of default"),
-            ("cuont=1", "unknown parameter 'cuont', expected count, window or route"),
+            ("cuont=1", "unknown parameter 'cuont', expected count, window, by or route"),
         ):
             assert running.http(f"/hotkeys?{query}")[0] == 400
             assert running.json(f"/hotkeys?{query}") == {"error": expected}

@@ -12,7 +12,7 @@ from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
 from proxy.server.admin.rules import rules
 from proxy.server.admin.state import STATE, AdminState
-from proxy.server.admin.traffic import hotkeys
+from proxy.server.admin.traffic import TRAFFIC
 from proxy.server.listeners import listen_problem, listen_tcp
 
 
@@ -28,7 +28,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def index(_request: web.Request) -> web.Response:
     """Say what there is."""
-    return web.Response(text="keyrail: /healthz /readyz /metrics /hotkeys?count=10&window=60 /rules /policy\n")
+    return web.Response(text=f"keyrail: /healthz /readyz /metrics {' '.join(TRAFFIC)} /rules /policy\n")
 
 
 class AdminServer:
@@ -69,7 +69,8 @@ class AdminServer:
         app.router.add_get("/healthz", healthz)
         app.router.add_get("/readyz", readyz)
         app.router.add_get("/metrics", metrics)
-        app.router.add_get("/hotkeys", hotkeys)
+        for path, answer in TRAFFIC.items():
+            app.router.add_get(path, answer)
         app.router.add_get("/rules", rules)
         app.router.add_get("/policy", policy)
         app.router.add_post("/policy/reload", reload)

@@ -1,51 +1,158 @@
-"""The busiest keys: ``/hotkeys?count=10&window=60[&route=NAME]``.
+"""What goes through: the busiest keys, patterns, slots and clients, slow commands, and the last minute.
 
-{"window": 60, "age": 0.4, "keys": [{"key", "count", "error", "share", "reads", "writes"}, …]}
+    /hotkeys?count=10&window=60[&by=reads|writes|bytes]    keys, with who is behind them and since when
+    /patterns  /slots  /clients                            the same windows: 10, 60, 600 and 3600 seconds
+    /slow?count=20                                         the slowest of the commands that were looked at in an hour
+    /traffic                                               the last minute, second by second
+
+Every path takes ``route=NAME`` where there are several. Counts of keys are exact within their ``error``; all else is
+estimated from the commands that are looked at closely.
 """
+
+import time
+from typing import Any
 
 from aiohttp import web
 
+from proxy.net.settings import Settings
 from proxy.server.admin.state import STATE, AdminState
-from proxy.traffic.merge import merge, present
-from proxy.traffic.windows import LONGEST_WINDOW
+from proxy.traffic import answers
+from proxy.traffic.merge import merge
+from proxy.traffic.redaction import Redaction
+from proxy.traffic.rings import WINDOWS
 
-MOST_KEYS = 1000
+MOST_ROWS = 1000
+ORDERS = ("all", "reads", "writes", "bytes")
+
+_EXACT_WINDOW = 60
+"""Up to so many seconds the workers themselves are asked, who know the very last moment."""
+
+
+class Asked:
+    """What a request asks for. Raises ValueError with what is wrong with it."""
+
+    def __init__(self, request: web.Request, *names: str, count: int = 10) -> None:
+        self._request = request
+        known = (*names, "route")
+        for name in request.query:
+            if name not in known:
+                raise ValueError(f"unknown parameter {name!r}, expected {', '.join(known[:-1])} or {known[-1]}")
+        self.count = self._number("count", count, MOST_ROWS)
+        self.window = self._number("window", 60, WINDOWS[-1])
+        self.by = request.query.get("by", ORDERS[0])
+        if self.by not in ORDERS:
+            raise ValueError(f"by: expected one of {', '.join(ORDERS)}, got {self.by!r}")
+        self.route = self._route(request.app[STATE].settings)
+
+    def _number(self, name: str, default: int, most: int) -> int:
+        text = self._request.query.get(name, str(default))
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+            raise ValueError(f"{name}: expected a whole number from 1 to {most}, got {text!r}")
+        return int(text)
+
+    def _route(self, settings: Settings) -> int:
+        names = [route.name for route in settings.routes]
+        wanted = self._request.query.get("route")
+        if wanted is None and len(names) == 1:
+            return 0
+        if wanted not in names:
+            raise ValueError(f"route: expected one of {', '.join(names)}")
+        return names.index(wanted)
+
+
+def _wrong(error: ValueError) -> web.Response:
+    return web.json_response({"error": str(error)}, status=400)
+
+
+async def hot_keys(state: AdminState, route: int, window: int, count: int, by: str) -> dict[str, Any] | None:
+    """The busiest keys of one route, over all workers; None where no worker answers."""
+    now = time.time()
+    rings = state.crew.rings[route]
+    if window <= _EXACT_WINDOW:
+        told = await state.crew.ask(route, window)
+        if not told:
+            return None
+        counts = merge(told, MOST_ROWS)
+    else:
+        counts = answers.counted(rings, window, now)
+    return answers.hot_keys(rings, counts, count, by, now, redaction_of(state, route), answers.Hot())
+
+
+def redaction_of(state: AdminState, route: int) -> Redaction:
+    """How the keys of a route may be shown."""
+    return Redaction(state.crew.policies[route].redact, state.settings.redaction.secret)
 
 
 async def hotkeys(request: web.Request) -> web.Response:
-    """Answer with the busiest keys of one route, over all workers."""
-    state = request.app[STATE]
+    """Answer with the busiest keys."""
     try:
-        _refuse_unknown(request)
-        count = _number(request, "count", 10, MOST_KEYS)
-        window = _number(request, "window", LONGEST_WINDOW, LONGEST_WINDOW)
-        route = _route(request, state)
+        asked = Asked(request, "count", "window", "by")
     except ValueError as error:
-        return web.json_response({"error": str(error)}, status=400)
-    answers = await state.crew.ask(route, window)
-    if not answers:
+        return _wrong(error)
+    found = await hot_keys(request.app[STATE], asked.route, asked.window, asked.count, asked.by)
+    if found is None:
         return web.json_response({"error": "no worker answers"}, status=503)
-    return web.json_response(present(merge(answers, MOST_KEYS), count))
+    return web.json_response(found)
 
 
-def _refuse_unknown(request: web.Request) -> None:
-    for name in request.query:
-        if name not in ("count", "window", "route"):
-            raise ValueError(f"unknown parameter {name!r}, expected count, window or route")
+async def patterns(request: web.Request) -> web.Response:
+    """Answer with the busiest patterns of keys."""
+    try:
+        asked = Asked(request, "count", "window", count=100)
+    except ValueError as error:
+        return _wrong(error)
+    state = request.app[STATE]
+    rings, redaction = state.crew.rings[asked.route], redaction_of(state, asked.route)
+    return web.json_response(answers.patterns(rings, asked.window, asked.count, time.time(), redaction))
 
 
-def _number(request: web.Request, name: str, default: int, most: int) -> int:
-    text = request.query.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-        raise ValueError(f"{name}: expected a whole number from 1 to {most}, got {text!r}")
-    return int(text)
+async def slots(request: web.Request) -> web.Response:
+    """Answer with the busiest slots and hash tags."""
+    try:
+        asked = Asked(request, "count", "window", count=20)
+    except ValueError as error:
+        return _wrong(error)
+    state = request.app[STATE]
+    rings, redaction = state.crew.rings[asked.route], redaction_of(state, asked.route)
+    return web.json_response(answers.slots(rings, asked.window, asked.count, time.time(), redaction))
 
 
-def _route(request: web.Request, state: AdminState) -> int:
-    names = [route.name for route in state.settings.routes]
-    wanted = request.query.get("route")
-    if wanted is None and len(names) == 1:
-        return 0
-    if wanted not in names:
-        raise ValueError(f"route: expected one of {', '.join(names)}")
-    return names.index(wanted)
+async def clients(request: web.Request) -> web.Response:
+    """Answer with the busiest clients."""
+    try:
+        asked = Asked(request, "count", "window", count=50)
+    except ValueError as error:
+        return _wrong(error)
+    rings = request.app[STATE].crew.rings[asked.route]
+    return web.json_response(answers.clients(rings, asked.window, asked.count, time.time()))
+
+
+async def slow(request: web.Request) -> web.Response:
+    """Answer with the slowest commands."""
+    try:
+        asked = Asked(request, "count", count=20)
+    except ValueError as error:
+        return _wrong(error)
+    state = request.app[STATE]
+    rings, redaction = state.crew.rings[asked.route], redaction_of(state, asked.route)
+    return web.json_response(answers.slow(rings, asked.count, time.time(), redaction))
+
+
+async def traffic(request: web.Request) -> web.Response:
+    """Answer with the last minute."""
+    try:
+        asked = Asked(request)
+    except ValueError as error:
+        return _wrong(error)
+    return web.json_response(answers.traffic(request.app[STATE].crew.rings[asked.route]))
+
+
+TRAFFIC = {
+    "/hotkeys": hotkeys,
+    "/patterns": patterns,
+    "/slots": slots,
+    "/clients": clients,
+    "/slow": slow,
+    "/traffic": traffic,
+}
+"""The paths, and who answers."""

@@ -1,0 +1,301 @@
+"""Windows of traffic as people and programs are told of them: the JSON of the admin port, the page and ``keyrail top``.
+
+Rates are per second, shares are of all uses of keys (of clients: of all commands). What is unknown is null.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from proxy.commands.slots import SLOTS, slot_of
+from proxy.hotpath.slices import Slice
+from proxy.traffic.digest import Client, Digest, KeyFigures, PatternFigures, SlowCommand, Volume
+from proxy.traffic.evidence import moment
+from proxy.traffic.merge import Answer, Entry
+from proxy.traffic.names import shown
+from proxy.traffic.redaction import Redaction
+from proxy.traffic.rings import Rings
+
+CELLS = 256
+"""Of the heat map; each has 64 slots."""
+
+History: TypeAlias = list[tuple[float, float, Slice]]
+"""Stretches of time: when each began, its seconds, and the counts of keys in it."""
+
+_CLIENT = ("app", "user", "client_name", "library", "address")
+_CLIENTS_SHOWN = 10
+_KEYS_OF_SLOT = 3
+_SAME_RATE = 0.5
+"""A key has been as busy as now while its rate was at least this part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hot:
+    """From when on a key is hot: a share of all uses of keys, and a rate per second; both must be surely reached."""
+
+    share: float = 0.1
+    rate: float = 1000.0
+
+    def reached(self, sure: int, total: int, window: int) -> bool:
+        """Whether a key that was used at least so often, of all uses of keys, is hot."""
+        return sure >= self.share * total and sure >= self.rate * window
+
+
+def counted(rings: Rings, window: int, now: float) -> Answer:
+    """The counts of keys in a window, from what workers have handed in."""
+    counts = rings.window(window, now).counts()
+    keys = [(shown(each.key), each.count, each.error, each.reads, each.writes) for each in counts.tallies]
+    age = max(0.0, now - rings.newest)
+    return Answer(window=window, age=age, total=counts.total, floor=counts.floor, keys=keys)
+
+
+def hot_keys(
+    rings: Rings, counts: Answer, count: int, by: str, now: float, redaction: Redaction, hot: Hot
+) -> dict[str, Any]:
+    """The busiest keys of a window, by `all`, `reads`, `writes` or `bytes`, with who is behind them."""
+    window = counts["window"]
+    figures = {shown(key): each for key, each in rings.window(window, now).keys.found.items()}
+    history = [(digest.began, digest.seconds, digest.counts()) for digest in reversed(rings.tens())]
+    ranked = sorted(counts["keys"], key=lambda entry: -_measure(entry, figures, by))[:count]
+    return {
+        "window": window,
+        "age": round(counts["age"], 3),
+        "rate": round(counts["total"] / window, 1),
+        "keys": [
+            {
+                **_counted(entry, counts["total"], redaction),
+                **_carried(figures.get(entry[0]), window),
+                "rate": round(entry[1] / window, 1),
+                "slot": slot_of(entry[0].encode("utf-8", "surrogateescape")),
+                "hot": hot.reached(entry[1] - entry[2], counts["total"], window),
+                **_story(rings, history, entry, window, figures.get(entry[0])),
+            }
+            for entry in ranked
+        ],
+    }
+
+
+def _measure(entry: Entry[str], figures: dict[str, KeyFigures], by: str) -> int:
+    key, count, error, reads, writes = entry
+    if by == "reads":
+        return reads
+    if by == "writes":
+        return writes
+    if by == "bytes":
+        known = figures.get(key)
+        return 0 if known is None else known.volume.bytes_in + known.volume.bytes_out
+    return count - error
+
+
+def _counted(entry: Entry[str], total: int, redaction: Redaction) -> dict[str, Any]:
+    key, count, error, reads, writes = entry
+    return {
+        "key": redaction.of(key.encode("utf-8", "surrogateescape")),
+        "count": count,
+        "error": error,
+        "share": round(min(count / total, 1.0), 6),
+        "reads": reads,
+        "writes": writes,
+    }
+
+
+def _carried(figures: KeyFigures | None, window: int) -> dict[str, Any]:
+    volume = Volume() if figures is None else figures.volume
+    return {
+        "bytes_in": round(volume.bytes_in / window),
+        "bytes_out": round(volume.bytes_out / window),
+        "hit_ratio": _hit_ratio(volume),
+        "pattern": None if figures is None else figures.pattern,
+    }
+
+
+def _story(
+    rings: Rings, history: History, entry: Entry[str], window: int, figures: KeyFigures | None
+) -> dict[str, Any]:
+    before, since = changed(history, entry[0], (entry[1] - entry[2]) / window)
+    return {
+        "before": None if before is None else round(before, 1),
+        "since": None if since is None else moment(since),
+        **_clients_of(rings, figures, since),
+    }
+
+
+def changed(history: History, key: str, rate: float) -> tuple[float | None, float | None]:
+    """A key's rate before it became as busy as it is, and since when it is that; `history` has the newest first.
+
+    Both are None where it has been so for as long as anybody remembers. Before, it was at most as busy as any key that
+    was not listed then.
+    """
+    since: float | None = None
+    earlier: list[float] = []
+    for began, seconds, counts in history:
+        tally = next((each for each in counts.tallies if shown(each.key) == key), None)
+        used = (counts.floor if tally is None else tally.count) / seconds
+        if not earlier and tally is not None and used >= _SAME_RATE * rate:
+            since = began
+        else:
+            earlier.append(used)
+    if not earlier or since is None:
+        return None, None
+    return sum(earlier) / len(earlier), since
+
+
+def _clients_of(rings: Rings, figures: KeyFigures | None, since: float | None) -> dict[str, Any]:
+    if figures is None:
+        return {"clients": [], "other_clients": 0.0}
+    total = sum(figures.clients.values()) + figures.other_clients
+    known: set[Client] = set()
+    if since is not None:
+        known = {client for digest in rings.tens() if digest.began < since for client in digest.clients.found}
+    ranked = figures.clients.most_common()
+    shown = [
+        {**_named(client), "share": round(weight / total, 4), "new": since is not None and client not in known}
+        for client, weight in ranked[:_CLIENTS_SHOWN]
+    ]
+    rest = figures.other_clients + sum(weight for _, weight in ranked[_CLIENTS_SHOWN:])
+    return {"clients": shown, "other_clients": round(rest / total, 4) if total else 0.0}
+
+
+def _named(client: Client) -> dict[str, str]:
+    return dict(zip(_CLIENT, client, strict=True))
+
+
+def _hit_ratio(volume: Volume) -> float | None:
+    return None if volume.measured == 0 else round(1 - volume.missed / volume.measured, 4)
+
+
+def patterns(rings: Rings, window: int, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
+    """The busiest patterns of keys: entries of the schema, and shapes of the keys outside of it."""
+    digest = rings.window(window, now)
+    ranked = digest.patterns.ranked()
+    rest = ranked[count:]
+    return {
+        "window": window,
+        "age": round(max(0.0, now - rings.newest), 3),
+        "patterns": [_pattern(name, name in digest.schema, each, window, redaction) for name, each in ranked[:count]],
+        "other": {
+            "patterns": digest.patterns.other_names + len(rest),
+            "rate": round((digest.patterns.other + sum(each.weight for _, each in rest)) / window, 1),
+        },
+    }
+
+
+def _pattern(name: str, schema: bool, figures: PatternFigures, window: int, redaction: Redaction) -> dict[str, Any]:
+    volume = figures.volume
+    return {
+        "pattern": name,
+        "schema": schema,
+        "app": figures.app,
+        "rate": round(figures.weight / window, 1),
+        "reads": round(volume.reads / window, 1),
+        "writes": round(volume.writes / window, 1),
+        "bytes_in": round(volume.bytes_in / window),
+        "bytes_out": round(volume.bytes_out / window),
+        "hit_ratio": _hit_ratio(volume),
+        "ttl_share": round(figures.expiring / figures.asked, 4) if figures.asked else None,
+        "largest": figures.largest,
+        "largest_key": redaction.of(figures.largest_key),
+        "p50_ms": _milliseconds(figures.times.quantile(0.5)),
+        "p99_ms": _milliseconds(figures.times.quantile(0.99)),
+        "runs": round(figures.runs / window, 2),
+    }
+
+
+def slots(rings: Rings, window: int, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
+    """The busiest hash slots and hash tags, as a cluster would have them, and a heat map of all slots."""
+    digest = rings.window(window, now)
+    total = sum(digest.slots.values()) or 1
+    heat = [0] * CELLS
+    for slot, weight in digest.slots.items():
+        heat[slot * CELLS // SLOTS] += weight
+    keys: dict[int, list[str]] = {}
+    for key, _ in digest.keys.ranked():
+        keys.setdefault(slot_of(key), []).append(redaction.of(key))
+    tagged = digest.tags.ranked()[:count]
+    return {
+        "window": window,
+        "age": round(max(0.0, now - rings.newest), 3),
+        "heat": [round(weight / total, 6) for weight in heat],
+        "slots": [
+            {**_part(weight, total, window), "slot": slot, "keys": keys.get(slot, [])[:_KEYS_OF_SLOT]}
+            for slot, weight in Counter(digest.slots).most_common(count)
+        ],
+        "tags": [
+            {**_part(each.weight, total, window), "tag": redaction.of(tag)}
+            for tag, each in tagged
+        ],
+        "crossslot": round(digest.crossslot / window, 2),
+    }
+
+
+def _part(weight: int, total: int, window: int) -> dict[str, float]:
+    return {"share": round(weight / total, 6), "rate": round(weight / window, 1)}
+
+
+def clients(rings: Rings, window: int, count: int, now: float) -> dict[str, Any]:
+    """The busiest clients; a client is an app, user, name, library and host, on however many connections."""
+    digest = rings.window(window, now)
+    ranked = digest.clients.ranked()
+    total = digest.clients.other + sum(each.weight for _, each in ranked) or 1
+    rest = ranked[count:]
+    return {
+        "window": window,
+        "age": round(max(0.0, now - rings.newest), 3),
+        "clients": [
+            {
+                **_named(client),
+                "rate": round(volume.weight / window, 1),
+                "share": round(volume.weight / total, 6),
+                "bytes_in": round(volume.bytes_in / window),
+                "bytes_out": round(volume.bytes_out / window),
+                "refused": round(volume.refused / window, 2),
+            }
+            for client, volume in ranked[:count]
+        ],
+        "other": {
+            "clients": digest.clients.other_names + len(rest),
+            "rate": round((digest.clients.other + sum(volume.weight for _, volume in rest)) / window, 1),
+        },
+    }
+
+
+def slow(rings: Rings, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
+    """The slowest of the commands that were looked at in the last hour, with their time at Redis and in the proxy."""
+    found = sorted(rings.window(3600, now).slow, key=lambda each: -each.took)[:count]
+    return {"commands": [_slow(each, redaction) for each in found]}
+
+
+def _slow(command: SlowCommand, redaction: Redaction) -> dict[str, Any]:
+    return {
+        "time": moment(command.at),
+        "command": command.command,
+        "key": redaction.of(command.key) if command.key else None,
+        "at_redis_ms": _milliseconds(command.at_redis),
+        "in_proxy_ms": _milliseconds(command.in_proxy),
+        "bytes_in": command.bytes_in,
+        "bytes_out": command.bytes_out,
+        **_named(command.client),
+    }
+
+
+def traffic(rings: Rings) -> dict[str, Any]:
+    """The last minute, second by second."""
+    return {"seconds": [_second(digest) for digest in rings.seconds()]}
+
+
+def _second(digest: Digest) -> dict[str, Any]:
+    return {
+        "at": moment(digest.began),
+        "commands": digest.commands,
+        "keys": sum(each.total for each in digest.slices),
+        "p50_ms": _milliseconds(digest.redis.quantile(0.5)),
+        "p99_ms": _milliseconds(digest.redis.quantile(0.99)),
+        "proxy_p99_ms": _milliseconds(digest.proxy.quantile(0.99)),
+        "bytes_in": digest.volume.bytes_in,
+        "bytes_out": digest.volume.bytes_out,
+        "refused": digest.volume.refused,
+    }
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

@@ -1,0 +1,350 @@
+"""What one route did in a second, or in many: the counts of its keys, and what was seen of the commands looked at.
+
+Digests add up: those of workers to the process group's, those of seconds to a window's. Everything in one is bounded.
+When there is too much of something, what weighs least gives way and is folded into ``other``, which is shown.
+
+Counts of keys come from the counters and have bounds (``traffic.merge``). All other figures are sums over looks, each
+of which stands for ``weight`` commands: they are estimates, unbiased, and the better the more often something was seen.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, Self, TypeVar
+
+from proxy.commands.slots import hashed_part, slot_of
+from proxy.hotpath.slices import Slice, Tally
+from proxy.traffic.evidence import Who
+from proxy.traffic.latency import Histogram
+from proxy.traffic.looks import Look
+from proxy.traffic.merge import LISTED, Sum
+
+MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS, MOST_TAGS = 400, 200, 200, 100
+MOST_CLIENTS_OF_KEY = 24
+MOST_SLOW = 20
+_SLICES = 8
+"""Slices of counts that stand side by side, before they are made one."""
+
+Client = tuple[str, ...]
+"""The app, and then a Who."""
+
+
+class Addable(Protocol):
+    """Something that has a weight, and can take over another's figures."""
+
+    @property
+    def weight(self) -> int:
+        """How much it weighs."""
+
+    def add(self, more: Self, /) -> None:
+        """Take over the other's figures."""
+
+    def clone(self) -> Self:
+        """The same figures, to go on with."""
+
+
+A = TypeVar("A", bound=Addable)
+K = TypeVar("K", str, bytes, Client)
+
+
+@dataclass(slots=True)
+class Heaviest(Generic[K, A]):
+    """Figures by name, of at most so many names; what weighs least is folded into `other` (names, weight)."""
+
+    most: int
+    found: dict[K, A] = field(default_factory=dict)
+    other_names: int = 0
+    other: int = 0
+
+    def put(self, name: K, figures: A) -> None:
+        """Add the figures to those of the name."""
+        known = self.found.get(name)
+        if known is not None:
+            known.add(figures)
+            return
+        if len(self.found) >= self.most * 2:
+            self.fold(self.most)
+        self.found[name] = figures
+
+    def fold(self, most: int) -> None:
+        """Keep the heaviest."""
+        ranked = self.ranked()
+        self.other_names += len(ranked[most:])
+        self.other += sum(figures.weight for _, figures in ranked[most:])
+        self.found = dict(ranked[:most])
+
+    def ranked(self) -> list[tuple[K, A]]:
+        """The heaviest first."""
+        return sorted(self.found.items(), key=lambda item: -item[1].weight)
+
+
+@dataclass(slots=True)
+class Volume:
+    """Commands that read and that write, what they brought and took in bytes, and how many found nothing.
+
+    Of `measured` commands the reply was seen: `missed` of them got a null.
+    """
+
+    reads: int = 0
+    writes: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    measured: int = 0
+    missed: int = 0
+    refused: int = 0
+
+    @property
+    def weight(self) -> int:
+        """All commands."""
+        return self.reads + self.writes
+
+    def add(self, more: "Volume") -> None:
+        """Take over the other's figures."""
+        self.reads += more.reads
+        self.writes += more.writes
+        self.bytes_in += more.bytes_in
+        self.bytes_out += more.bytes_out
+        self.measured += more.measured
+        self.missed += more.missed
+        self.refused += more.refused
+
+    def clone(self) -> "Volume":
+        """The same figures, to go on with."""
+        return replace(self)
+
+    @classmethod
+    def of(cls, look: Look, write: bool, share: int = 1) -> "Volume":
+        """What a look says; of the bytes, one of so many equal shares."""
+        weight = look.weight
+        return cls(
+            reads=0 if write else weight,
+            writes=weight if write else 0,
+            bytes_in=weight * look.bytes_in // share,
+            bytes_out=weight * look.bytes_out // share,
+            measured=weight if look.measured and not look.failed else 0,
+            missed=weight if look.missed else 0,
+            refused=weight if look.refused else 0,
+        )
+
+
+@dataclass(slots=True)
+class KeyFigures:
+    """One key: what it carries, and for whom."""
+
+    volume: Volume
+    pattern: str
+    clients: Counter[Client]
+    other_clients: int = 0
+
+    @property
+    def weight(self) -> int:
+        """Uses of the key."""
+        return self.volume.weight
+
+    def add(self, more: "KeyFigures") -> None:
+        """Take over the other's figures."""
+        self.volume.add(more.volume)
+        self.pattern = more.pattern
+        self.clients.update(more.clients)
+        self.other_clients += more.other_clients
+        if len(self.clients) > 2 * MOST_CLIENTS_OF_KEY:
+            ranked = self.clients.most_common()
+            self.other_clients += sum(weight for _, weight in ranked[MOST_CLIENTS_OF_KEY:])
+            self.clients = Counter(dict(ranked[:MOST_CLIENTS_OF_KEY]))
+
+    def clone(self) -> "KeyFigures":
+        """The same figures, to go on with."""
+        return KeyFigures(self.volume.clone(), self.pattern, Counter(self.clients), self.other_clients)
+
+
+@dataclass(slots=True)
+class PatternFigures:
+    """One pattern of keys: an entry of the schema, or a shape."""
+
+    volume: Volume
+    times: Histogram
+    app: str = ""
+    largest: int = 0
+    largest_key: bytes = b""
+    asked: int = 0
+    """Keys of it whose TTL was asked for."""
+    expiring: int = 0
+    """Those of them that have one."""
+    runs: int = 0
+
+    @property
+    def weight(self) -> int:
+        """Uses of its keys."""
+        return self.volume.weight
+
+    def add(self, more: "PatternFigures") -> None:
+        """Take over the other's figures."""
+        self.volume.add(more.volume)
+        self.times.merge(more.times)
+        self.app = more.app or self.app
+        if more.largest > self.largest:
+            self.largest, self.largest_key = more.largest, more.largest_key
+        self.asked += more.asked
+        self.expiring += more.expiring
+        self.runs += more.runs
+
+    def clone(self) -> "PatternFigures":
+        """The same figures, to go on with."""
+        return replace(self, volume=self.volume.clone(), times=self.times.clone())
+
+
+@dataclass(slots=True)
+class SlowCommand:
+    """One command that took long; times in seconds, `at` since the epoch."""
+
+    at: float
+    command: str
+    key: bytes
+    at_redis: float
+    in_proxy: float
+    bytes_in: int
+    bytes_out: int
+    client: Client
+
+    @property
+    def took(self) -> float:
+        """Seconds from the command to its reply."""
+        return self.at_redis + self.in_proxy
+
+
+class Digest:
+    """A stretch of time: it began at `began` (seconds since the epoch), and took `seconds`."""
+
+    __slots__ = (
+        "began",
+        "clients",
+        "commands",
+        "crossslot",
+        "keys",
+        "patterns",
+        "proxy",
+        "redis",
+        "refused",
+        "schema",
+        "seconds",
+        "slices",
+        "slots",
+        "slow",
+        "tags",
+        "volume",
+    )
+
+    def __init__(self, began: float, seconds: float = 0.0) -> None:
+        self.began = began
+        self.seconds = seconds
+        self.commands = 0
+        """All commands, counted."""
+        self.volume = Volume()
+        self.proxy = Histogram()
+        self.redis = Histogram()
+        self.slices: list[Slice] = []
+        self.keys: Heaviest[bytes, KeyFigures] = Heaviest(MOST_KEYS)
+        self.patterns: Heaviest[str, PatternFigures] = Heaviest(MOST_PATTERNS)
+        self.clients: Heaviest[Client, Volume] = Heaviest(MOST_CLIENTS)
+        self.tags: Heaviest[bytes, Volume] = Heaviest(MOST_TAGS)
+        self.slots: Counter[int] = Counter()
+        self.schema: set[str] = set()
+        """Those of the patterns that are entries of the schema."""
+        self.crossslot = 0
+        self.slow: list[SlowCommand] = []
+
+    # One look
+
+    def see(self, look: Look, schema: frozenset[str]) -> None:
+        """Add a command that was looked at; `schema` are those of its patterns that are entries of the schema."""
+        writes = any(look.writes)
+        client: Client = (look.app, *_host(look.who))
+        self.volume.add(Volume.of(look, writes))
+        self.clients.put(client, Volume.of(look, writes))
+        if look.measured:
+            self.proxy.add(look.in_proxy, look.weight)
+            self.redis.add(look.at_redis, look.weight)
+            self._see_slow(look, client)
+        self.schema |= schema
+        slots = {slot_of(key) for key in look.keys}
+        if len(slots) > 1:
+            self.crossslot += look.weight
+        for key, write, pattern in zip(look.keys, look.writes, look.patterns, strict=True):
+            volume = Volume.of(look, write, len(look.keys))
+            self.keys.put(key, KeyFigures(volume, pattern, Counter({client: look.weight})))
+            self._see_pattern(look, key, pattern, write)
+            self.slots[slot_of(key)] += look.weight
+            tag = hashed_part(key)
+            if tag is not key:
+                self.tags.put(tag, Volume.of(look, write, len(look.keys)))
+
+    def _see_pattern(self, look: Look, key: bytes, pattern: str, write: bool) -> None:
+        times = Histogram()
+        if look.measured:
+            times.add(look.at_redis, look.weight)
+        figures = PatternFigures(Volume.of(look, write, len(look.keys)), times, look.app)
+        figures.largest = max(look.bytes_in, look.bytes_out) // len(look.keys)
+        figures.largest_key = key
+        self.patterns.put(pattern, figures)
+
+    def _see_slow(self, look: Look, client: Client) -> None:
+        key = look.keys[0] if look.keys else b""
+        sizes = look.bytes_in, look.bytes_out
+        slow = SlowCommand(look.at, look.command, key, look.at_redis, look.in_proxy, *sizes, client)
+        self._keep_slow([slow])
+
+    def _keep_slow(self, more: list[SlowCommand]) -> None:
+        self.slow = sorted((*self.slow, *more), key=lambda each: -each.took)[:MOST_SLOW]
+
+    # Sums
+
+    def add(self, more: "Digest") -> None:
+        """Add another worker's digest of the same time, or that of another time."""
+        self.commands += more.commands
+        self.volume.add(more.volume)
+        self.proxy.merge(more.proxy)
+        self.redis.merge(more.redis)
+        self.slices += more.slices
+        if len(self.slices) > _SLICES:
+            self.slices = [combined(self.slices)]
+        self.slots.update(more.slots)
+        self.schema |= more.schema
+        self.crossslot += more.crossslot
+        self._keep_slow(more.slow)
+        _add_all(self.keys, more.keys)
+        _add_all(self.patterns, more.patterns)
+        _add_all(self.clients, more.clients)
+        _add_all(self.tags, more.tags)
+
+    def counts(self) -> Slice:
+        """The counts of keys, as one slice."""
+        if len(self.slices) != 1:
+            self.slices = [combined(self.slices)]
+        return self.slices[0]
+
+    def close(self) -> None:
+        """Fold what is too much, before it is handed on."""
+        for heaviest in (self.keys, self.patterns, self.clients, self.tags):
+            if len(heaviest.found) > heaviest.most:
+                heaviest.fold(heaviest.most)
+
+
+def combined(slices: Iterable[Slice]) -> Slice:
+    """Slices of counts as one, whose bounds hold as theirs do."""
+    summed = Sum[bytes]()
+    for each in slices:
+        summed.add(each.total, each.floor, ((t.key, t.count, t.error, t.reads, t.writes) for t in each.tallies))
+    floor, entries = summed.part(LISTED)
+    return Slice(summed.total, floor, tuple(Tally(*entry) for entry in entries))
+
+
+def _add_all(heaviest: Heaviest[K, A], more: Heaviest[K, A]) -> None:
+    heaviest.other += more.other
+    heaviest.other_names = max(heaviest.other_names, more.other_names)
+    for name, figures in more.found.items():
+        heaviest.put(name, figures.clone())
+
+
+def _host(who: Who) -> Who:
+    """The same client on any of its connections: without the port."""
+    return (*who[:3], who[3].rpartition(":")[0] or who[3])

@@ -1,0 +1,176 @@
+"""Digests add up and lose nothing but what they say they fold; what is told of them is what was done."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from proxy.commands.slots import slot_of
+from proxy.hotpath.slices import Slice, Tally
+from proxy.traffic import answers
+from proxy.traffic.digest import MOST_KEYS, Digest
+from proxy.traffic.looks import Look
+from proxy.traffic.merge import merge
+from proxy.traffic.redaction import Redact, Redaction
+from proxy.traffic.rings import WINDOWS, Rings
+
+OPEN = Redaction(Redact.NONE)
+HOT = answers.Hot()
+READ = Look(
+    at=1000.0,
+    weight=10,
+    command="GET",
+    keys=(b"user:1",),
+    writes=(False,),
+    patterns=("user:{int}",),
+    app="shop",
+    who=("default", "web", "redis-py 8", "10.0.0.1:5555"),
+    bytes_in=30,
+    bytes_out=100,
+    first_line=b"$93\r\n",
+    in_proxy=0.0001,
+    at_redis=0.001,
+)
+WRITE = replace(READ, command="SET", writes=(True,), first_line=b"+OK\r\n", bytes_out=5)
+MISS = replace(READ, first_line=b"$-1\r\n", bytes_out=5)
+OTHER = replace(READ, app="data", who=("spark", "", "", "unix"))
+
+
+def digest(began: float, *looks: Look, tallies: tuple[Tally, ...] = (), total: int = 0) -> Digest:
+    made = Digest(began, 1.0)
+    for look in looks:
+        made.see(look, frozenset())
+    made.commands = sum(look.weight for look in looks)
+    made.slices = [Slice(total or sum(each.count for each in tallies), 0, tallies)]
+    made.close()
+    return made
+
+
+def counted(key: bytes, count: int) -> Tally:
+    return Tally(key, count, 0, count, 0)
+
+
+def test_a_window_is_the_sum_of_its_seconds_and_workers_and_changes_nothing() -> None:
+    rings = Rings()
+    for second in range(5):
+        for _worker in range(2):
+            rings.add(digest(1000.0 + second, READ, WRITE, MISS))
+    for _again in range(2):
+        window = rings.window(10, 1005.0)
+        assert window.volume.reads == 5 * 2 * 20
+        assert window.volume.writes == 5 * 2 * 10
+        assert window.commands == 5 * 2 * 30
+        assert window.patterns.found["user:{int}"].volume.missed == 5 * 2 * 10
+        assert window.slots == {slot_of(b"user:1"): 300}
+    assert [each.commands for each in rings.seconds()] == [60] * 5
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_each_window_forgets_in_its_time(window: int) -> None:
+    rings = Rings()
+    rings.add(digest(60_000.0, READ))
+    assert rings.window(window, 60_001.0).volume.reads == 10
+    later = 60_000.0 + window + 61
+    rings.add(digest(later, WRITE))
+    found = rings.window(window, later + 1).volume
+    assert (found.reads, found.writes) == (0, 10)
+
+
+def test_what_comes_late_or_from_before_still_counts() -> None:
+    rings = Rings()
+    for began in (1000.0, 1002.0, 1001.0, 1000.0):
+        rings.add(digest(began, READ))
+    assert rings.window(60, 1003.0).volume.reads == 40
+
+
+def test_what_is_too_much_is_folded_and_told() -> None:
+    looks = [replace(READ, keys=(b"k:%d" % n,), patterns=(f"p{n}",), app=f"a{n}") for n in range(3 * MOST_KEYS)]
+    made = digest(1000.0, *looks)
+    assert len(made.keys.found) <= MOST_KEYS
+    assert sum(each.weight for each in made.keys.found.values()) + made.keys.other == 30 * MOST_KEYS
+    rings = Rings()
+    rings.add(made)
+    told = answers.patterns(rings, 60, 10, 1001.0, OPEN)
+    assert len(told["patterns"]) == 10
+    assert told["other"]["patterns"] == 3 * MOST_KEYS - 10
+    together = sum(each["rate"] for each in told["patterns"]) + told["other"]["rate"]
+    assert together == pytest.approx(30 * MOST_KEYS / 60, rel=0.01)
+    everybody = answers.clients(rings, 60, 5, 1001.0)
+    assert everybody["other"]["clients"] == 3 * MOST_KEYS - 5
+
+
+def test_what_is_told_of_a_key() -> None:
+    rings = Rings()
+    for second in range(60):
+        looks = (READ, MISS) if second < 50 else (READ, *[OTHER] * 9)
+        tallies = (counted(b"user:1", 20 if second < 50 else 4000),)
+        rings.add(digest(6000.0 + second, *looks, tallies=tallies, total=20_000))
+    now = 6060.0
+    told = answers.hot_keys(rings, merge([answers.counted(rings, 10, now)]), 5, "all", now, OPEN, HOT)
+    json.dumps(told)
+    (key,) = told["keys"]
+    assert (key["key"], key["count"], key["error"], key["reads"]) == ("user:1", 40_000, 0, 40_000)
+    assert (key["share"], key["rate"], key["hot"]) == (0.2, 4000.0, True)
+    assert key["pattern"] == "user:{int}"
+    assert key["slot"] == slot_of(b"user:1")
+    assert key["hit_ratio"] == 1.0
+    assert key["before"] == 20.0
+    assert key["since"].endswith("01:40:50.000Z")
+    assert [(client["app"], client["new"]) for client in key["clients"]] == [("data", True), ("shop", False)]
+    assert key["clients"][0]["share"] == 0.9
+    assert key["clients"][1]["address"] == "10.0.0.1", "a client is the same on each of its connections"
+
+
+def test_a_busy_key_among_few_commands_is_not_hot() -> None:
+    rings = Rings()
+    rings.add(digest(1000.0, READ, tallies=(counted(b"user:1", 15),), total=50))
+    told = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, OPEN, HOT)
+    assert [key["hot"] for key in told["keys"]] == [False]
+
+
+def test_keys_can_be_ranked_by_what_they_carry() -> None:
+    rings = Rings()
+    large = replace(READ, keys=(b"big:1",), bytes_out=90_000)
+    rings.add(
+        digest(1000.0, READ, large, WRITE, tallies=(Tally(b"user:1", 30, 0, 10, 20), Tally(b"big:1", 20, 0, 20, 0)))
+    )
+    counts = answers.counted(rings, 60, 1001.0)
+
+    def order(by: str) -> list[str]:
+        return [key["key"] for key in answers.hot_keys(rings, counts, 5, by, 1001.0, OPEN, HOT)["keys"]]
+
+    assert order("all") == order("writes") == ["user:1", "big:1"]
+    assert order("reads") == order("bytes") == ["big:1", "user:1"]
+
+
+def test_slots_tags_and_commands_over_several_slots() -> None:
+    rings = Rings()
+    both = replace(READ, command="MGET", keys=(b"{a}:1", b"b"), writes=(False, False), patterns=("x", "y"))
+    rings.add(digest(1000.0, both, replace(both, keys=(b"{a}:1", b"{a}:2"))))
+    told = answers.slots(rings, 10, 5, 1001.0, OPEN)
+    assert told["slots"][0] == {"slot": slot_of(b"a"), "share": 0.75, "rate": 3.0, "keys": ["{a}:1", "{a}:2"]}
+    assert told["tags"] == [{"tag": "a", "share": 0.75, "rate": 3.0}]
+    assert told["crossslot"] == 1.0
+    assert len(told["heat"]) == 256
+    assert sum(told["heat"]) == pytest.approx(1)
+
+
+def test_slow_commands_and_the_last_minute() -> None:
+    rings = Rings()
+    rings.add(digest(1000.0, READ, replace(READ, at_redis=2.0, command="SUNION")))
+    told = answers.slow(rings, 1, 1001.0, Redaction(Redact.SHAPE))
+    (slow,) = told["commands"]
+    assert (slow["command"], slow["key"]) == ("SUNION", "user:{int}")
+    assert (slow["at_redis_ms"], slow["in_proxy_ms"]) == (2000, 0.1)
+    (second,) = answers.traffic(rings)["seconds"]
+    assert second["commands"] == 20
+    assert 0 < second["p50_ms"] < second["p99_ms"] <= 5000
+
+
+def test_names_are_shown_as_the_policy_wants_them() -> None:
+    rings = Rings()
+    rings.add(digest(1000.0, READ, tallies=(counted(b"user:1", 15),)))
+    told = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, Redaction(Redact.SHAPE), HOT)
+    assert told["keys"][0]["key"] == "user:{int}"
+    shown = answers.patterns(rings, 10, 5, 1001.0, Redaction(Redact.SHAPE))
+    assert shown["patterns"][0]["largest_key"] == "user:{int}"
