@@ -7,7 +7,8 @@ from proxy.commands.spec import Spec
 from proxy.commands.table import Table
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: those take three times as long to make, and one is made for each key of a judged command.
+@dataclass(slots=True)
 class Key:
     """A key of a command: which argument it is, and whether the command may write it."""
 
@@ -52,7 +53,7 @@ class Command:
         """The command's keys, in the order of its arguments as the key specifications list them."""
         if self._keys is None:
             found = self._table.keys_of(self.spec, self.argv)
-            self._keys = tuple(Key(index, self.argv[index], write) for index, write in found)
+            self._keys = tuple([Key(index, self.argv[index], write) for index, write in found])
         return self._keys
 
     def length(self, index: int) -> int:

@@ -10,7 +10,7 @@ The gaps between looks are random (uniform, their mean is the interval), or a cl
 always or never. Each look stands for as many commands as its interval was, so sums over looks are unbiased.
 """
 
-_STEP = 64
+_STEP = 16
 _LEAST = 2
 
 

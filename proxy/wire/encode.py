@@ -10,6 +10,7 @@ from typing import Any
 from hiredis import pack_command
 
 _ONE_LINE = dict.fromkeys([*range(32), 127], " ")
+_ONE_LINE_OF_BYTES = bytes(32 if byte < 32 or byte == 127 else byte for byte in range(256))
 
 
 def encode_command(argv: Sequence[bytes]) -> bytes:
@@ -26,8 +27,7 @@ def encoded_size(argv: Sequence[bytes]) -> int:
 
 def encode_error(text: str) -> bytes:
     """An error reply of exactly one line: control characters, CR and LF among them, become spaces."""
-    line = text if text.isprintable() else text.translate(_ONE_LINE)
-    return b"-" + line.encode("utf-8", "replace") + b"\r\n"
+    return b"-%b\r\n" % text.encode("utf-8", "replace").translate(_ONE_LINE_OF_BYTES)
 
 
 def encode_bulk(value: bytes) -> bytes:
