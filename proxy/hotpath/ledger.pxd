@@ -29,6 +29,10 @@ cdef class Entry:
     cdef public Entry next
 
 
+@cython.locals(entry=Entry)
+cdef Entry _forwarding(Creditor creditor, Py_ssize_t due)
+
+
 cdef class Ledger:
     cdef public Entry head
     cdef public Entry tail
@@ -38,6 +42,7 @@ cdef class Ledger:
     cdef public bint counts
     cdef public list outgoing
     cdef public bint scheduled
+    cdef public bint watched
     cdef public bint usable
     cdef public bint closed
     cdef public bint relay

@@ -40,6 +40,7 @@ class Insight:
         """Have the upstream note when what was just sent leaves."""
         if isinstance(ledger, UpstreamConnection):
             ledger.leaving.append(measurement)
+            ledger.watched = True
 
     def observe(self, measurement: Measurement) -> None:
         """Take what is known of a command."""

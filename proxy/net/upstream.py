@@ -97,14 +97,13 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.write = self.transport.write
         self.schedule = partial(self.loop.call_soon, self.flush)
 
-    def flush(self) -> None:
-        """Write what has gathered; whoever measures a part of it learns when it left."""
-        super().flush()
-        if self.leaving:
-            now = self.loop.time()
-            for measurement in self.leaving:
-                measurement.sent = now
-            self.leaving.clear()
+    def left(self) -> None:
+        """Whoever measures a part of what was written learns when it left."""
+        now = self.loop.time()
+        for measurement in self.leaving:
+            measurement.sent = now
+        self.leaving.clear()
+        self.watched = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Whoever is owed something has lost it."""
