@@ -86,20 +86,25 @@ class KillSwitch:
         async with self._lock:
             now = time.time()
             since = now if self._pause is None else self._pause.since
-            self._set(Pause(since, now + min(seconds, MOST_SECONDS), because))
+            pause = Pause(since, now + min(seconds, MOST_SECONDS), because)
+            self._set(pause)
             await self._crew.pause(True)
             notice(f"{self.sentence()}: only locked rules are enforced")
-            self._write()
+            self._write(pause)
 
     async def turn_off(self) -> None:
         """Enforce all that the policy says again; when this returns, every worker does. Raises OSError."""
         async with self._lock:
-            was_on = self.on
-            self._set(None)
-            await self._crew.pause(False)
-            if was_on:
+            await self._turn_off()
+
+    async def _turn_off(self) -> None:
+        await self._crew.pause(False)
+        try:
+            self._write(None)
+        finally:
+            if self.on:
                 notice("the kill switch is off: the policy is enforced again")
-            self._write()
+            self._set(None)
 
     def close(self) -> None:
         """Wait for nothing any more."""
@@ -121,15 +126,21 @@ class KillSwitch:
         self._ending = asyncio.get_running_loop().create_task(self._end())
 
     async def _end(self) -> None:
-        if self._pause is not None and self._pause.until <= time.time() + 0.01:
+        async with self._lock:
+            if self._pause is None:
+                return
+            if self._pause.until > time.time():
+                # It has been turned on anew meanwhile, or the clock was set back.
+                self._set(self._pause)
+                return
             with contextlib.suppress(OSError):
-                await self.turn_off()
+                await self._turn_off()
 
-    def _write(self) -> None:
+    def _write(self, pause: Pause | None) -> None:
         if self._file is None:
             return
         try:
-            _replace(self._file, {"kill_switch": None if self._pause is None else asdict(self._pause)})
+            _replace(self._file, {"kill_switch": None if pause is None else asdict(pause)})
         except OSError as error:
             notice(f"the kill switch will not survive a restart: cannot write {self._file}: {error.strerror}")
             raise

@@ -1,0 +1,107 @@
+"""The kill switch by itself: what it keeps, and how it ends."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from proxy.server.crew import Crew
+from proxy.server.kill_switch import KillSwitch, StateError
+
+
+class FakeCrew:
+    """Takes the switch's orders."""
+
+    def __init__(self) -> None:
+        self.paused = False
+        self.orders: list[bool] = []
+        self.followed = asyncio.Event()
+
+    async def pause(self, paused: bool) -> None:
+        self.orders.append(paused)
+        self.followed.set()
+
+
+def switch(file: Path | None = None) -> tuple[KillSwitch, FakeCrew]:
+    crew = FakeCrew()
+    return KillSwitch(cast("Crew", crew), file), crew
+
+
+def test_it_is_kept_and_taken_up_again(tmp_path: Path) -> None:
+    async def live() -> None:
+        file = tmp_path / "state"
+        first, crew = switch(file)
+        assert (first.on, crew.paused) == (False, False)
+        await first.turn_on(600.0, "INC-7")
+        assert crew.orders == [True]
+        first.close()
+        second, crew = switch(file)
+        assert (second.on, crew.paused) == (True, True)
+        assert second.status()["because"] == "INC-7"
+        since = second.status()["since"]
+        await second.turn_on(900.0, "still")
+        assert second.status()["since"] == since, "it has been on all the time"
+        await second.turn_off()
+        third, crew = switch(file)
+        assert (third.on, crew.paused) == (False, False)
+
+    asyncio.run(live())
+    assert [each.name for each in tmp_path.iterdir()] == ["state"]
+
+
+def test_it_ends_by_itself_also_while_nobody_was_there(tmp_path: Path) -> None:
+    async def live() -> None:
+        file = tmp_path / "state"
+        now = time.time()
+        file.write_text(json.dumps({"kill_switch": {"since": now - 9, "until": now - 1, "because": ""}}))
+        over, crew = switch(file)
+        assert (over.on, crew.paused) == (False, False)
+        await over.turn_on(0.001, "")
+        crew.followed.clear()
+        await crew.followed.wait()
+        assert (over.on, crew.orders) == (False, [True, False])
+
+    asyncio.run(live())
+
+
+def test_a_day_is_the_most(tmp_path: Path) -> None:
+    async def live() -> None:
+        long, _ = switch()
+        before = time.time()
+        await long.turn_on(1e9, "")
+        assert json.loads(json.dumps(long.status()))["survives_restart"] is False
+        until = long.status()["until"]
+        assert until <= time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(before + 86400 + 60))
+        long.close()
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("text", ["{}", "no json", '{"kill_switch": {"since": 1}}', "[]"])
+def test_a_file_that_is_none_of_its_own(tmp_path: Path, text: str) -> None:
+    async def live() -> None:
+        (tmp_path / "state").write_text(text)
+        with pytest.raises(StateError, match="not a state file"):
+            switch(tmp_path / "state")
+        with pytest.raises(StateError, match="missing or not writable"):
+            switch(tmp_path / "none" / "state")
+
+    asyncio.run(live())
+
+
+def test_a_file_that_cannot_be_written_does_not_hold_the_switch_up(tmp_path: Path) -> None:
+    async def live() -> None:
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        its, crew = switch(folder / "state")
+        folder.rmdir()
+        with pytest.raises(OSError, match="No such file"):
+            await its.turn_on(60.0, "")
+        assert its.on
+        assert crew.orders == [True]
+        its.close()
+
+    asyncio.run(live())
