@@ -79,8 +79,10 @@ def _decisions(compiled: CompiledPolicy, test: Expectation, now: float) -> Itera
 
 
 def _heard(decision: Decision) -> Iterator[str]:
-    """The rules that had something to say, the one that would ask Redis among them."""
+    """The rules that had something to say, or would ask Redis, look at the reply or send something behind it."""
     yield from (hit.rule for hit in decision.hits)
+    yield from (following.rule for following in decision.followings)
+    yield from (aside.rule for aside in decision.asides)
     if decision.pause is not None:
         yield decision.pause.rule
 

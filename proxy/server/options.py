@@ -16,7 +16,7 @@ from proxy.net.settings import AdminSettings, PolicyKind, PolicySource, Violatio
 from proxy.traffic.redaction import Redact
 
 ENVIRONMENT_PREFIX = "KEYRAIL_"
-PACKAGED_POLICIES = ("default", "tour", "bench")
+PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "tour", "bench")
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {
