@@ -59,38 +59,25 @@ def note_state(session: "Session", command: Command) -> None:
 
 def send(session: "Session", item: Item) -> bool:
     """Send a command with all that goes with it, on the upstream chosen for it; False if it was refused instead."""
-    obstacle = _obstacle(session)
-    units = _needs_unit(item.followings)
-    if not obstacle and units and session.watching:
-        obstacle = "the connection is between WATCH and EXEC"
-    if not obstacle and units and item.command.spec.state is State.BLOCKING:
-        obstacle = "the command may block"
+    obstacle = _obstacle(session, item.command, item.followings)
     if obstacle:
         return _go_alone(session, item, obstacle)
-    company = _Company(session, item)
-    if units:
-        company.send_unit()
-    else:
-        fate, payload = company.fate()
-        session.forwarded += 1
-        session.owe(item.raw, fate, payload)
+    company = Company(session, item)
+    company.begin()
+    company.end(item.raw)
     return True
 
 
-def queue(session: "Session", item: Item) -> None:
-    """Queue a command with all that goes with it, inside the client's own transaction."""
-    obstacle = _obstacle(session)
-    if obstacle:
-        _go_alone(session, item, obstacle)
-    else:
-        _Company(session, item).queue()
-
-
 def alongside(
-    session: "Session", followings: tuple[Following, ...], command: Command
+    session: "Session", followings: tuple[Following, ...], command: Command, *, begun: bool
 ) -> tuple[bytes | None, tuple[Following, ...]]:
-    """What may go with a command that is on its way already, or the error that the client gets in its place."""
-    obstacle = "the value is too large to be held back" if _needs_unit(followings) else _obstacle(session)
+    """What may go with a command that is streamed, or the error that the client gets in its place.
+
+    `begun` says that the command is on its way already.
+    """
+    obstacle = _obstacle(session, command, followings) if followings else ""
+    if begun and _needs_unit(followings):
+        obstacle = "the value is too large to be held back"
     if not obstacle:
         return None, followings
     return _forgo(session, followings, command, obstacle), ()
@@ -118,10 +105,20 @@ def give_up(session: "Session") -> None:
     session.deferred.clear()
 
 
-def _obstacle(session: "Session") -> str:
-    if session.replies != silence.ON:
-        return "no reply will come"
-    return session.unaccompanied
+def _obstacle(session: "Session", command: Command, followings: tuple[Following, ...]) -> str:
+    # Why nothing can go along with a command; empty if it can.
+    if _silent(session):
+        return _silent(session)
+    if session.transaction is None and _needs_unit(followings):
+        if session.watching:
+            return "the connection is between WATCH and EXEC"
+        if command.spec.state is State.BLOCKING:
+            return "the command may block"
+    return ""
+
+
+def _silent(session: "Session") -> str:
+    return "no reply will come" if session.replies != silence.ON else session.unaccompanied
 
 
 def _needs_unit(followings: tuple[Following, ...]) -> bool:
@@ -167,7 +164,7 @@ def _follow(session: "Session", ledger: Ledger | None, deferred: Deferred) -> No
         elif frame in (b":1\r\n", OK):
             report("followed")
 
-    obstacle = _obstacle(session) if ledger is session.pinned else ""
+    obstacle = _silent(session) if ledger is session.pinned else ""
     if ledger is None or ledger.closed or obstacle:
         report("skipped", obstacle or "the connection was lost")
     elif ledger is session.pinned and (session.transaction is not None or session.watching):
@@ -177,8 +174,11 @@ def _follow(session: "Session", ledger: Ledger | None, deferred: Deferred) -> No
         ledger.owe(session, 1, NOTE, answered)
 
 
-class _Company:
-    """The hidden commands of one command: what has been said so far, and what follows from it."""
+class Company:
+    """The hidden commands of one command: what has been said so far, and what follows from it.
+
+    Between ``begin`` and ``end`` the command may be sent in pieces; ``end`` sends the last one.
+    """
 
     def __init__(self, session: "Session", item: Item) -> None:
         assert session.ledger is not None
@@ -213,15 +213,32 @@ class _Company:
 
         return heard
 
-    def send_unit(self) -> None:
-        """Send MULTI, what goes before, the client's command, what goes behind, EXEC."""
+    def begin(self) -> None:
+        """Send what goes before the command."""
+        if self._session.transaction is not None:
+            for i, argv in enumerate(self._before):
+                self._queue_hidden(i, argv)
+        elif self._before or self._after:
+            self._ledger.send(_MULTI + b"".join(map(encode_command, self._before)))
+            self._ledger.owe(_NOBODY, 1 + len(self._before), HIDE, None)
+
+    def end(self, raw: bytes) -> None:
+        """Send the rest of the command, and what goes behind it."""
+        session = self._session
+        if session.transaction is not None:
+            self._queue(raw)
+        elif self._before or self._after:
+            self._end_unit(raw)
+        else:
+            fate, payload = self.fate()
+            session.forwarded += 1
+            session.owe(raw, fate, payload)
+
+    def _end_unit(self, raw: bytes) -> None:
         session, ledger = self._session, self._ledger
-        before = b"".join(map(encode_command, self._before))
-        after = b"".join(map(encode_command, self._after))
-        ledger.send(_MULTI + before + self._item.raw + after + _EXEC)
+        ledger.send(raw + b"".join(map(encode_command, self._after)) + _EXEC)
         ledger.commands += 1
         session.forwarded += 1
-        ledger.owe(_NOBODY, 1 + len(self._before), HIDE, None)
         ledger.owe(_NOBODY, 1, NOTE, self._note_early)
         if self._after:
             ledger.owe(_NOBODY, len(self._after), HIDE, None)
@@ -229,16 +246,14 @@ class _Company:
         members = {i: (NOTE, self._listen(i)) for i in range(place + 1 + len(self._after))}
         ledger.owe(session, 1, UNWRAP, ({**members, place: self.fate()}, self._instead))
 
-    def queue(self) -> None:
-        """Queue them one by one; EXEC's array has a place for each."""
+    def _queue(self, raw: bytes) -> None:
+        # Each has its own place in EXEC's array.
         session = self._session
-        for i, argv in enumerate(self._before):
-            self._queue_hidden(i, argv)
         running = session.transaction
         assert running is not None
         running.fates[session.forwarded - running.first] = self.fate()
         edit = self._item.edit
-        session.submit(self._item.raw, None if edit is None else unless_queued(edit))
+        session.submit(raw, None if edit is None else unless_queued(edit))
         for i, argv in enumerate(self._after, len(self._before) + 1):
             self._queue_hidden(i, argv)
 

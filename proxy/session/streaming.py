@@ -75,7 +75,7 @@ class _Stream:
         self.refusal: bytes | None = None
         self.verdict: Verdict = PASS
         self.edit: ReplyEdit | None = None
-        self.followings: tuple[Following, ...] = ()
+        self.company: company.Company | None = None
         self.tail = b""
 
     def judge_first(self, head: bytes) -> None:
@@ -86,13 +86,23 @@ class _Stream:
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)
-        else:
-            self.refusal, self.followings = company.alongside(self.session, decision.followings, command)
-        if isinstance(verdict, Rewrite):
+        elif isinstance(verdict, Rewrite):
             head, self.tail = _around(verdict.argv, self.streamed, self.length)
             self.edit = verdict.edit
             self.judged = Command(self.session.regime.table, verdict.argv)
+        self._invite(decision.followings, begun=False)
         self.emit(head)
+
+    def _invite(self, followings: tuple[Following, ...], *, begun: bool) -> None:
+        # What goes with the command begins before its first byte, unless that has left.
+        assert self.judged is not None
+        if not followings or self.refusal is not None:
+            return
+        session = self.session
+        self.refusal, followings = company.alongside(session, followings, self.judged, begun=begun)
+        if followings and self.refusal is None:
+            self.company = company.Company(session, Item(self.judged, b"", self.edit, followings))
+            self.company.begin()
 
     def _command(self) -> Command:
         command = Command(self.session.regime.table, self.argv)
@@ -164,7 +174,7 @@ class _Stream:
         if self.refusal is None:
             assert self.judged is not None
             session.count_keys(self.judged)
-            _submit(session, Item(self.judged, self.tail, self.edit, self.followings))
+            self._submit()
         elif session.pinned is not None:
             session.refuse(self.refusal)
             switching.settle_pin(session)
@@ -177,6 +187,17 @@ class _Stream:
         if not session.running:
             session.resume()
 
+    def _submit(self) -> None:
+        session = self.session
+        if session.transaction is None:
+            session.attentive = True
+        if self.company is not None:
+            self.company.end(self.tail)
+        elif session.transaction is None:
+            session.submit(self.tail, self.edit)
+        else:
+            transaction.queue_bytes(session, self.tail, self.edit)
+
     def _judge_last(self) -> None:
         session = self.session
         command = self._command()
@@ -186,28 +207,16 @@ class _Stream:
             self.refusal = _instead(verdict)
         elif isinstance(verdict, Rewrite):
             self.refusal = _CANNOT_REWRITE
-        else:
-            self.refusal, self.followings = company.alongside(session, decision.followings, command)
+        self.judged = command
+        self._invite(decision.followings, begun=True)
+        self.tail = self.withheld
         if self.refusal is not None:
             # Redis has all but the last byte: without that upstream, it has nothing.
             _cut(session, self.refusal)
-            return
-        self.judged = command
-        self.tail = self.withheld
 
 
 def _instead(verdict: Refuse | Answer) -> bytes:
     return verdict.error if isinstance(verdict, Refuse) else verdict.reply
-
-
-def _submit(session: "Session", item: Item) -> None:
-    if session.transaction is None:
-        session.attentive = True
-        session.dispatch(item)
-    elif item.followings:
-        company.queue(session, item)
-    else:
-        transaction.queue_bytes(session, item.raw, item.edit)
 
 
 def _cut(session: "Session", error: bytes) -> None:

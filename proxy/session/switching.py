@@ -84,10 +84,11 @@ def _pin(session: "Session", ledger: PrivateLedger) -> None:
 
 
 def keeps_pin(session: "Session") -> bool:
-    """Whether the private upstream still holds state of this client."""
+    """Whether the private upstream still holds state of this client, or an unfinished command."""
     return (
         session.permanent
         or session.watching
+        or session.stream is not None
         or session.transaction is not None
         or (session.subscriptions is not None and not session.subscriptions.empty())
     )

@@ -129,7 +129,7 @@ def queue(session: "Session", item: Item) -> int:
         session.permanent = True
         company.note_state(session, item.command)
     if item.followings:
-        company.queue(session, item)
+        company.send(session, item)
     else:
         queue_bytes(session, item.raw, item.edit)
     return TAKEN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.session.given import HOME, Client, Route, Upstream, call, route_with
+from tests.session.given import HOME, LARGE, Client, Route, Upstream, call, route_with
 
 GIVES = """
 rules:
@@ -192,3 +192,31 @@ def test_a_type_is_asked_for_behind_the_command() -> None:
     upstream.taken()
     upstream.answer(OK, QUEUED, QUEUED, b"*2\r\n+OK\r\n+stream\r\n")
     assert (client.heard(), upstream.taken()) == (OK, b"")
+
+
+def test_a_streamed_value_has_its_company_around_it() -> None:
+    _, client, _ = begin()
+    value = b"v" * (LARGE + 20)
+    whole = call("HSET", "k", "f", value)
+    for piece in (whole[:-30], whole[-30:]):
+        client.send(piece)
+    own = client.own
+    assert own.taken() == call("MULTI") + call("EXISTS", "k") + whole + call("EXEC")
+    own.answer(OK, QUEUED, QUEUED, b"*2\r\n:0\r\n:1\r\n")
+    assert (client.heard(), own.taken()) == (b":1\r\n", EXPIRE)
+    own.answer(b":1\r\n")
+    client.send(call("HSET", "r", "f", value, "g", "small"))
+    assert client.heard().startswith(b"-DENIED keyrail/strict: HSET may create a key")
+
+
+def test_a_streamed_value_inside_a_transaction() -> None:
+    _, client, _ = begin()
+    whole = call("HSET", "k", "f", b"v" * (LARGE + 20))
+    client.say("MULTI")
+    client.send(whole)
+    client.say("EXEC")
+    own = client.own
+    assert own.taken() == call("MULTI") + call("EXISTS", "k") + whole + call("EXEC")
+    own.answer(OK, QUEUED, QUEUED, b"*2\r\n:0\r\n:1\r\n")
+    assert client.heard() == OK + QUEUED + b"*1\r\n:1\r\n"
+    assert own.taken() == EXPIRE

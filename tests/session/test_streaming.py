@@ -207,3 +207,20 @@ def test_each_of_several_large_values_counts() -> None:
         client.send(command[i : i + 40])
     assert client.heard().startswith(b"-DENIED keyrail/sizes: the value in argument 4 has 150 bytes, and 120 is")
     assert len(route.discarded) == 1
+
+
+def test_an_upstream_with_an_unfinished_command_is_not_given_back() -> None:
+    """The reply to what was asked before comes in the middle of the value."""
+    route = Route()
+    client = Client(route)
+    client.say("BLPOP", "k", 0)
+    value = b"v" * (LARGE + 20)
+    whole = call("SET", "k", value)
+    client.send(whole[:-30])
+    own = client.own
+    own.answer(b"*-1\r\n")
+    assert route.released == []
+    client.send(whole[-30:])
+    own.answer(b"+OK\r\n")
+    assert client.heard() == b"*-1\r\n+OK\r\n"
+    assert route.released == [own]
