@@ -205,7 +205,9 @@ def test_a_streamed_value_has_its_company_around_it() -> None:
     own.answer(OK, QUEUED, QUEUED, b"*2\r\n:0\r\n:1\r\n")
     assert (client.heard(), own.taken()) == (b":1\r\n", EXPIRE)
     own.answer(b":1\r\n")
-    client.send(call("HSET", "r", "f", value, "g", "small"))
+    whole = call("HSET", "r", "f", value, "g", "small")
+    for piece in (whole[:60], whole[60:]):
+        client.send(piece)
     assert client.heard().startswith(b"-DENIED keyrail/strict: HSET may create a key")
 
 
