@@ -18,8 +18,13 @@ from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
 from proxy.policy.explain import shown_command
 from proxy.policy.model import Expectation, Policy
 from proxy.policy.precedence import is_active
+from proxy.rules.breaker import BreakerSettings
 from proxy.rules.context import Context
+from proxy.rules.limits import LimitsSettings
 from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite
+
+_OVER_TIME = (LimitsSettings, BreakerSettings)
+"""What these do depends on what went before: no single command can show it."""
 
 _CHANCES = (0.5, 0.0, 0.999999)
 
@@ -68,8 +73,8 @@ def run_tests(policy: Policy, now: float) -> Report:
         reached.update(rule for decision in decisions for rule in _heard(decision))
         got = next((text for decision in decisions if (text := _mismatch(test, decision))), "")
         outcomes.append(Outcome(test, got))
-    unreached = (rule.name for rule in policy.rules if rule.name not in reached and is_active(policy, rule))
-    return Report(tuple(outcomes), tuple(unreached))
+    testable = (rule for rule in policy.rules if is_active(policy, rule) and not isinstance(rule.settings, _OVER_TIME))
+    return Report(tuple(outcomes), tuple(rule.name for rule in testable if rule.name not in reached))
 
 
 def _decisions(compiled: CompiledPolicy, test: Expectation, now: float) -> Iterator[Decision]:

@@ -15,7 +15,7 @@ from proxy.net.settings import (
     ViolationsSettings,
 )
 from proxy.server.config import ConfigError, load_settings
-from proxy.server.options import OPTIONS, read_seconds, read_size
+from proxy.server.options import OPTIONS, PACKAGED_POLICIES, read_seconds, read_size
 
 
 def test_nothing_given() -> None:
@@ -143,7 +143,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         f"{file}:6: routes[1]: expected 'upstream'",
         f"{file}:7: routes[2].name: a second route named 'c'",
         f"{file}:7: routes[2].upstream: expected text, got a mapping",
-        f"{file}:7: routes[2].policy: expected a file, none, or one of default, tour, bench",
+        f"{file}:7: routes[2].policy: expected a file, none, or one of {', '.join(PACKAGED_POLICIES)}",
         f"{file}:8: routes[3]: expected a route",
     ):
         assert expected in shown
