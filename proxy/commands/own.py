@@ -6,7 +6,7 @@ from proxy.commands.introspect import Description
 
 CONTAINER = "KEYRAIL"
 
-_ARITIES = {"EXPLAIN": -3, "HELP": 2, "INFO": 2, "POLICY": 2, "RULES": -2}
+_ARITIES = {"EXPLAIN": -3, "HELP": 2, "HOTKEYS": -2, "INFO": 2, "PATTERNS": -2, "POLICY": 2, "RULES": -2, "SLOTS": -2}
 """By subcommand, as Redis counts: both words included; negative: at least that many."""
 
 

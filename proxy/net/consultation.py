@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from proxy.session.gate import Seeker
+from proxy.session.topic import Topic
 
 KEPT_SECONDS = 0.5
 PATIENCE_SECONDS = 3.0
 
-Ask = Callable[[str], None]
+Ask = Callable[[Topic], None]
 
 
 class Consultation:
@@ -22,33 +23,33 @@ class Consultation:
     def __init__(self, loop: asyncio.AbstractEventLoop, ask: Ask) -> None:
         self._loop = loop
         self._ask = ask
-        self._known: dict[str, tuple[float, dict[str, Any]]] = {}
-        self._waiting: dict[str, set[Seeker]] = {}
+        self._known: dict[Topic, tuple[float, dict[str, Any]]] = {}
+        self._waiting: dict[Topic, set[Seeker]] = {}
 
-    def consult(self, seeker: Seeker, subject: str) -> dict[str, Any] | None:
+    def consult(self, seeker: Seeker, topic: Topic) -> dict[str, Any] | None:
         """What the supervisor has said, its ``age`` in seconds included, and nothing where it says nothing.
 
         None while it is being asked; ``arrived`` is then called.
         """
         now = self._loop.time()
-        when, answer = self._known.get(subject, (0.0, {}))
-        if subject in self._known and now - when <= KEPT_SECONDS:
+        when, answer = self._known.get(topic, (0.0, {}))
+        if topic in self._known and now - when <= KEPT_SECONDS:
             return {**answer, "age": round(answer["age"] + now - when, 3)} if answer else answer
-        waiting = self._waiting.get(subject)
+        waiting = self._waiting.get(topic)
         if waiting is None:
-            waiting = self._waiting[subject] = set()
-            self._loop.call_later(PATIENCE_SECONDS, self._give_up, subject, waiting)
-            self._ask(subject)
+            waiting = self._waiting[topic] = set()
+            self._loop.call_later(PATIENCE_SECONDS, self._give_up, topic, waiting)
+            self._ask(topic)
         waiting.add(seeker)
         return None
 
-    def told(self, subject: str, answer: dict[str, Any]) -> None:
+    def told(self, topic: Topic, answer: dict[str, Any]) -> None:
         """The supervisor has answered."""
-        self._known[subject] = self._loop.time(), answer
-        for seeker in self._waiting.pop(subject, ()):
+        self._known[topic] = self._loop.time(), answer
+        for seeker in self._waiting.pop(topic, ()):
             if not seeker.gone:
                 seeker.arrived()
 
-    def _give_up(self, subject: str, waiting: set[Seeker]) -> None:
-        if self._waiting.get(subject) is waiting:
-            self.told(subject, {})
+    def _give_up(self, topic: Topic, waiting: set[Seeker]) -> None:
+        if self._waiting.get(topic) is waiting:
+            self.told(topic, {})

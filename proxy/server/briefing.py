@@ -1,8 +1,14 @@
-"""What can be asked about the whole process group: ``KEYRAIL INFO``, ``POLICY`` and ``RULES``, and ``/policy``.
+"""What can be asked about the whole group: ``KEYRAIL INFO``, ``POLICY``, ``RULES`` and traffic, and ``/policy``.
 
-Every answer has its ``age`` in seconds: the figures are the workers' last reports.
+Every answer has its ``age`` in seconds: the figures are the workers' last reports. So they are there while Redis, or
+a worker, is saturated, stuck or down.
+
+HOTKEYS, PATTERNS and SLOTS say what the admin port's paths of these names say, made to be read in a terminal: without
+the heat map, and each client in a line of its own.
 """
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from proxy import __version__
@@ -13,19 +19,24 @@ from proxy.policy.precedence import voice
 from proxy.server.crew import Crew
 from proxy.server.findings import route_findings
 from proxy.server.kill_switch import KillSwitch
+from proxy.session.topic import MOST_ROWS, Topic
+from proxy.traffic import answers
 
 
-def brief(crew: Crew, switch: KillSwitch, route: int, subject: str) -> dict[str, Any]:
-    """Return what there is to know of a route and ``info``, ``policy`` or ``rules``."""
+def brief(crew: Crew, switch: KillSwitch, route: int, topic: Topic) -> dict[str, Any]:
+    """Return what there is to know of a route and a topic."""
+    if topic.subject in _TRAFFIC:
+        return _TRAFFIC[topic.subject](crew, route, topic)
     age = {"age": round(crew.age(), 3)}
-    if subject == "info":
-        return age | _info(crew, switch, route)
-    if subject == "policy":
+    if topic.subject == "info":
+        return age | route_info(crew, switch, route)
+    if topic.subject == "policy":
         return age | route_policy(crew, route) | {"kill_switch": switch.status()}
     return age | route_findings(crew, route)
 
 
-def _info(crew: Crew, switch: KillSwitch, route: int) -> dict[str, Any]:
+def route_info(crew: Crew, switch: KillSwitch, route: int) -> dict[str, Any]:
+    """Return what this Keyrail is and how it does, for one route."""
     its = crew.figures()[route]
     commands = its.counters.get("commands", {})
     forwarded = commands.get("pooled", 0) + commands.get("pinned", 0)
@@ -84,3 +95,37 @@ def _rule(policy: Policy, rule: PolicyRule, paused: bool) -> dict[str, Any]:
             for name, its in different.items()
         }
     return found
+
+
+def _hot_keys(crew: Crew, route: int, topic: Topic) -> dict[str, Any]:
+    rings, now = crew.rings[route], time.time()
+    counts = answers.counted(rings, topic.window, now)
+    told = answers.hot_keys(rings, counts, MOST_ROWS, topic.by, now, crew.redaction(route), answers.Hot())
+    return {**told, "keys": [{**key, **_clients(key)} for key in told["keys"]]}
+
+
+def _clients(key: dict[str, Any]) -> dict[str, Any]:
+    return {"clients": [_client(each) for each in key["clients"]]}
+
+
+def _client(client: dict[str, Any]) -> str:
+    """One client that is behind a key: 91.0% app checkout, user default, worker-7, go-redis 9.7, 10.0.0.7, new."""
+    words = [f"{client['share']:.1%} app {client['app']}", f"user {client['user']}"]
+    words += [client[name] for name in ("client_name", "library", "address") if client[name]]
+    return ", ".join([*words, "new"] if client["new"] else words)
+
+
+def _patterns(crew: Crew, route: int, topic: Topic) -> dict[str, Any]:
+    return answers.patterns(crew.rings[route], topic.window, MOST_ROWS, time.time(), crew.redaction(route))
+
+
+def _slots(crew: Crew, route: int, topic: Topic) -> dict[str, Any]:
+    told = answers.slots(crew.rings[route], topic.window, MOST_ROWS, time.time(), crew.redaction(route))
+    return {name: value for name, value in told.items() if name != "heat"}
+
+
+_TRAFFIC: dict[str, Callable[[Crew, int, Topic], dict[str, Any]]] = {
+    "hotkeys": _hot_keys,
+    "patterns": _patterns,
+    "slots": _slots,
+}

@@ -33,6 +33,7 @@ from proxy.policy import Policy
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.script_text import ScriptCalls
 from proxy.server.leases import Demands, Leases
+from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
 from proxy.traffic.merge import Answer
 
@@ -92,19 +93,19 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Informed:
-    """The answer to a worker's question: what there is to know of a route and ``subject``."""
+    """The answer to a worker's question: what there is to know of a route and ``topic``."""
 
     route: int
-    subject: str
+    topic: Topic
     answer: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Inquire:
-    """A client wants to know ``info``, ``policy`` or ``rules`` of the whole process group."""
+    """A client wants to know something of the whole process group."""
 
     route: int
-    subject: str
+    topic: Topic
 
 
 @dataclass(frozen=True, slots=True)

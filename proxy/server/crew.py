@@ -53,9 +53,11 @@ from proxy.server.listeners import Listeners
 from proxy.server.notices import notice
 from proxy.server.searches import Searches
 from proxy.server.violations import ViolationLog
+from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
 from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.merge import Answer
+from proxy.traffic.redaction import Redaction
 from proxy.traffic.rings import Rings
 
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
@@ -102,8 +104,8 @@ class Crew:
         self.restarts = 0
         self.on_change: Callable[[], None] = lambda: None
         """Called when a worker has reported, started to serve, or ended."""
-        self.briefing: Callable[[int, str], dict[str, Any]] = lambda _route, _subject: {}
-        """What a worker's client is told about a route and a subject."""
+        self.briefing: Callable[[int, Topic], dict[str, Any]] = lambda _route, _topic: {}
+        """What a worker's client is told about a route and a topic."""
         self.rings = tuple(Rings() for _ in settings.routes)
         """What each route did lately, over all workers, those that have ended included."""
         self._settings = settings
@@ -159,6 +161,10 @@ class Crew:
         """Return how old the oldest worker's figures are, in seconds."""
         now = time.monotonic()
         return max((now - member.heard for member in self._members.values() if member.report is not None), default=0.0)
+
+    def redaction(self, route: int) -> Redaction:
+        """Return how the route's keys are shown to whoever asks what goes through it."""
+        return Redaction(self.policies[route].redact, self._settings.secret)
 
     def evidence(self, route: int) -> Records:
         """Return what speaks for and against the rules of a route, over all workers."""
@@ -338,8 +344,8 @@ class Crew:
     def _help(self, member: _Member, message: Inquire | Wanted | Seek | Recalled) -> None:
         """Tell a worker what it cannot know alone, or hear what another needs to be told."""
         match message:
-            case Inquire(route, subject):
-                member.channel.send(Informed(route, subject, self.briefing(route, subject)))
+            case Inquire(route, topic):
+                member.channel.send(Informed(route, topic, self.briefing(route, topic)))
             case Wanted(routes):
                 member.wanted = routes
                 self._lease(member)

@@ -51,6 +51,7 @@ from proxy.server.control import (
     Watched,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS
+from proxy.session.topic import Topic
 
 _log = logging.getLogger("keyrail.worker")
 
@@ -156,8 +157,8 @@ class Worker:
                     self._channel.send(Switched(paused))
                 case Ask(question, route, window):
                     self._channel.send(Told(question, self._gateways[route].busiest(window)))
-                case Informed(route, subject, answer):
-                    self._gateways[route].told(subject, answer)
+                case Informed(route, topic, answer):
+                    self._gateways[route].told(topic, answer)
                 case Recall(question, route, key):
                     self._channel.send(Recalled(question, self._gateways[route].recall_script(key)))
                 case Found(route, key, calls):
@@ -207,10 +208,10 @@ class Worker:
             self._tell()
             await asyncio.sleep(REPORT_SECONDS)
 
-    def _inquire(self, route: int, subject: str) -> None:
+    def _inquire(self, route: int, topic: Topic) -> None:
         # The client that asks finds in the answer what it has just done.
         self._tell()
-        self._channel.send(Inquire(route, subject))
+        self._channel.send(Inquire(route, topic))
 
     def _seek(self, route: int, key: ScriptKey) -> None:
         self._channel.send(Seek(route, key))

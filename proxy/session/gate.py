@@ -11,6 +11,7 @@ from proxy.hotpath.ledger import Ledger
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit
 from proxy.rules.script_memory import ScriptKey
+from proxy.session.topic import Topic
 from proxy.wire.request import Limits
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Gate(Protocol):
     def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         """See a command that a plan has refused by itself, and has counted."""
 
-    def consult(self, seeker: Seeker, subject: str) -> dict[str, Any] | None:
+    def consult(self, seeker: Seeker, topic: Topic) -> dict[str, Any] | None:
         """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
 
     def seek_scripts(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:

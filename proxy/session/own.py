@@ -14,6 +14,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.policy.explain import explain
 from proxy.rules.rule import takes
 from proxy.session.item import Item
+from proxy.session.topic import TRAFFIC, Topic, read_options, shortened
 from proxy.wire.encode import encode_error, encode_lines, encode_value
 
 if TYPE_CHECKING:
@@ -23,13 +24,19 @@ _HELP = (
     f"{CONTAINER} <subcommand> [<arg> ...]. Subcommands are:",
     "EXPLAIN <command> [<arg> ...]",
     "    What the policy would do with a command of yours, rule by rule, and why. Nothing is sent to Redis.",
+    "HOTKEYS [COUNT <count>] [WINDOW 10|60|600|3600] [BY reads|writes|bytes]",
+    "    The busiest keys of the last so many seconds, and the clients behind each.",
     "INFO",
     "    What this Keyrail is, and how it does.",
+    "PATTERNS [COUNT <count>] [WINDOW 10|60|600|3600]",
+    "    The same by pattern of keys: reads, writes, bytes, hits, latency.",
     "POLICY",
     "    The policy in force: its files, its rules, each rule's mode.",
     "RULES [<rule>]",
     "    What each rule has found: hits by mode and outcome, out of how many commands. With a rule also who",
     "    and which keys, for each application.",
+    "SLOTS [COUNT <count>] [WINDOW 10|60|600|3600]",
+    "    The busiest hash slots and hash tags, as a cluster would have them.",
     "HELP",
     "    Print this help.",
 )
@@ -75,15 +82,27 @@ def _tell(session: "Session", spec: Spec, arguments: list[bytes]) -> int:
         explained = str(explain(compiled, arguments, session.context())).split("\n")
         session.answer(encode_value(explained, session.key.protocol))
         return TAKEN
-    if subject == "HELP" or len(arguments) > 1:
-        session.answer(_wrong_number(spec) if arguments else encode_lines(_HELP))
+    if subject == "HELP":
+        session.answer(encode_lines(_HELP))
         return TAKEN
-    told = session.gate.consult(session, subject.lower())
+    topic, count = Topic(subject.lower()), 0
+    if topic.subject in TRAFFIC:
+        try:
+            topic, count = read_options(topic.subject, arguments)
+        except ValueError as error:
+            session.answer(encode_error(f"ERR {error}. Try {CONTAINER} HELP."))
+            return TAKEN
+    elif len(arguments) > 1:
+        session.answer(_wrong_number(spec))
+        return TAKEN
+    told = session.gate.consult(session, topic)
     if told is None:
         session.halted = True
         return WAIT
     if not told:
         session.answer(_NO_ANSWER)
+    elif count:
+        session.answer(encode_value(shortened(told, count), session.key.protocol))
     elif subject == "RULES":
         session.answer(_rules(told, arguments, session.key.protocol))
     else:

@@ -21,6 +21,7 @@ from proxy.rules.script_memory import ScriptKey
 from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
 from proxy.session.measuring import Measurement
 from proxy.session.session import Session
+from proxy.session.topic import Topic
 from proxy.wire.request import Limits, Request
 from tests.policy.given import policy as policy_of
 
@@ -231,10 +232,10 @@ class Route(Gate):
     def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         self.witnessed += [(hit.rule, command.name, len(command.argv)) for hit in hits]
 
-    def consult(self, seeker: Seeker, subject: str) -> dict[str, Any] | None:
-        if subject not in self.briefings:
+    def consult(self, seeker: Seeker, topic: Topic) -> dict[str, Any] | None:
+        if topic.subject not in self.briefings:
             self.waiting.append(seeker)
-        return self.briefings.get(subject)
+        return self.briefings.get(topic.subject)
 
     def seek_scripts(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
         if not self.workers or not keys:

@@ -18,7 +18,6 @@ from proxy.net.settings import Settings
 from proxy.server.admin.state import STATE, AdminState
 from proxy.traffic import answers
 from proxy.traffic.merge import merge
-from proxy.traffic.redaction import Redaction
 from proxy.traffic.rings import WINDOWS
 
 MOST_ROWS = 1000
@@ -75,12 +74,7 @@ async def hot_keys(state: AdminState, route: int, window: int, count: int, by: s
         counts = merge(told, MOST_ROWS)
     else:
         counts = answers.counted(rings, window, now)
-    return answers.hot_keys(rings, counts, count, by, now, redaction_of(state, route), answers.Hot())
-
-
-def redaction_of(state: AdminState, route: int) -> Redaction:
-    """How the keys of a route may be shown."""
-    return Redaction(state.crew.policies[route].redact, state.settings.redaction.secret)
+    return answers.hot_keys(rings, counts, count, by, now, state.crew.redaction(route), answers.Hot())
 
 
 async def hotkeys(request: web.Request) -> web.Response:
@@ -102,7 +96,7 @@ async def patterns(request: web.Request) -> web.Response:
     except ValueError as error:
         return _wrong(error)
     state = request.app[STATE]
-    rings, redaction = state.crew.rings[asked.route], redaction_of(state, asked.route)
+    rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
     return web.json_response(answers.patterns(rings, asked.window, asked.count, time.time(), redaction))
 
 
@@ -113,7 +107,7 @@ async def slots(request: web.Request) -> web.Response:
     except ValueError as error:
         return _wrong(error)
     state = request.app[STATE]
-    rings, redaction = state.crew.rings[asked.route], redaction_of(state, asked.route)
+    rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
     return web.json_response(answers.slots(rings, asked.window, asked.count, time.time(), redaction))
 
 
@@ -134,7 +128,7 @@ async def slow(request: web.Request) -> web.Response:
     except ValueError as error:
         return _wrong(error)
     state = request.app[STATE]
-    rings, redaction = state.crew.rings[asked.route], redaction_of(state, asked.route)
+    rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
     return web.json_response(answers.slow(rings, asked.count, time.time(), redaction))
 
 
