@@ -176,7 +176,7 @@ class Policies:
         engine = self._known.engine
         if user is None and engine is not None:
             missing = sorted(needs - able - {NAMES})
-            engine.features_off += [f"what rules send as {name} ({name} is not allowed or not known)" for name in missing]
+            engine.features_off += [f"what rules send as {name} (not allowed, or not known)" for name in missing]
 
     # Figures
 
