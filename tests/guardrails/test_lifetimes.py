@@ -11,14 +11,16 @@ where ``new`` is the policy's five minutes, ``none`` no TTL, ``gone`` no key, an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
-from tests.resp import Wire, pack, words
+from tests.resp import Wire, decode, pack, words
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 
@@ -499,3 +501,33 @@ def test_a_user_without_the_hidden_commands(engine: Engine, keyrail: Keyrail, di
         assert wire.ask("INCR", "r:k").startswith(b"-DENIED keyrail/strict: ")
         settled(wire)
     assert ttl(direct, "g:k") == -1
+
+
+def test_an_application_leaves_no_key_for_ever(keyrail: Keyrail, direct: Wire, protocol: int) -> None:
+    """redis-py's pipelines, with and without MULTI, and its optimistic transactions."""
+
+    def work(number: int) -> None:
+        with redis.Redis(port=keyrail.address.port, protocol=protocol, decode_responses=True) as client:
+            for i in range(40):
+                with client.pipeline(transaction=i % 2 == 0) as pipeline:
+                    pipeline.incr(f"g:c:{number}:{i}").hset(f"g:h:{number}:{i}", mapping={"a": 1})
+                    pipeline.get(f"g:c:{number}:{i}").rpush(f"g:l:{number}:{i}", 1, 2)
+                    pipeline.hgetall(f"g:h:{number}:{i}").xadd(f"g:x:{number}:{i}", {"a": 1})
+                    assert pipeline.execute()[:-1] == [1, 1, "1", 2, {"a": "1"}]
+                client.transaction(lambda watched: add_one(watched, f"g:w:{number}"), f"g:w:{number}")
+            assert client.get(f"g:w:{number}") == "40"
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(work, range(3)))
+    direct.send(pack("KEYS", "g:[chlwx]:*"))
+    keys = decode(direct.frame())
+    assert isinstance(keys, list)
+    assert len(keys) == 3 * (40 * 4 + 1)
+    direct.send(b"".join(pack("TTL", key) for key in keys if isinstance(key, bytes)))
+    assert all(0 < int(frame[1:]) <= 300 for frame in direct.frames(len(keys)))
+
+
+def add_one(pipeline: redis.client.Pipeline, key: str) -> None:
+    value = int(pipeline.get(key) or 0)  # it answers at once while it watches
+    pipeline.multi()
+    pipeline.set(key, value + 1)
