@@ -2,6 +2,8 @@
 
 session.py        judging and routing: where a command starts, and what brings it back
 item.py           a command that has been judged
+judged.py         who a client is, and what the policy decides about its commands
+outlet.py         what leaves a session: commands, and answers of the proxy's own
 gate.py           what a session asks of the network side
 switching.py      between shared upstreams and one of its own
 handshake.py      HELLO, AUTH, SELECT, RESET, QUIT

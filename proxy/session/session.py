@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
-from proxy.hotpath.intake import ENDED, TAKEN, WAIT, Intake
-from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, MEASURE, REPLACE
-from proxy.policy.apps import Caller
+from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.compile import Decision
-from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.script_memory import ScriptKey
-from proxy.rules.standing import Standing
-from proxy.rules.verdict import Answer, Refuse, ReplyEdit, Rewrite, Verdict, closes
+from proxy.rules.verdict import Answer, Refuse, Rewrite, Verdict, closes
 from proxy.session import (
     company,
     handshake,
@@ -30,10 +26,10 @@ from proxy.session import (
     switching,
     transaction,
 )
-from proxy.session.gate import Gate, PoolKey, PrivateLedger, Regime
+from proxy.session.gate import Gate, PoolKey
 from proxy.session.item import Item
+from proxy.session.judged import Judged
 from proxy.session.measuring import Measurement
-from proxy.session.poison import POISON
 from proxy.wire.encode import encode_command
 from proxy.wire.request import Limits, Request
 
@@ -42,64 +38,41 @@ _DEFAULT_USER = "default"
 if TYPE_CHECKING:
     from proxy.session.company import Deferred
     from proxy.session.subscription import Subscriptions
-    from proxy.session.transaction import Transaction
 
 
-class Session(Intake):
+class Session(Judged):
     """What one client may do now, and where its commands go."""
 
     __slots__ = (
-        "address",
         "blocked",
-        "certificate",
         "covered",
         "deferred",
-        "gate",
         "held",
         "home",
         "inquiry",
-        "key",
         "library",
         "library_version",
         "lingering",
-        "listener",
-        "local",
         "measurement",
-        "name",
         "permanent",
-        "pinned",
         "probe",
-        "regime",
-        "replies",
         "resolved",
-        "slot",
         "sought",
-        "stale",
-        "standing",
         "subscriptions",
-        "transaction",
         "unaccompanied",
         "unpinning",
         "watching",
     )
 
     def __init__(self, gate: Gate, home: PoolKey, limits: Limits, listener: str = "") -> None:
-        regime = gate.regime(home, Caller(home.user or _DEFAULT_USER, listener=listener))
-        super().__init__(regime.terms, limits)
-        self.gate = gate
+        super().__init__(gate, home, limits, listener)
         self.home = home
-        self.key = home
-        self.regime: Regime = regime
-        self.stale = False
-        self.pinned: PrivateLedger | None = None
         self.held: Item | None = None
         self.inquiry: procedure.Inquiry | None = None
         self.resolved: Decision | None = None
         self.covered: bool | None = None
-        self.transaction: Transaction | None = None
         self.subscriptions: Subscriptions | None = None
         self.watching = False
-        self.slot = NO_SLOT
         self.deferred: list[Deferred] = []
         self.unaccompanied = ""
         self.sought: frozenset[ScriptKey] = frozenset()
@@ -107,16 +80,9 @@ class Session(Intake):
         self.permanent = False
         self.lingering = False
         self.unpinning = False
-        self.replies = silence.ON
         self.probe: bytes | None = None
-        self.name = b""
-        self.listener = listener
-        self.certificate = ""
         self.library = b""
         self.library_version = b""
-        self.local = 0
-        self.address = ""
-        self.standing: Standing | None = None
         self.measurement: Measurement | None = None
 
     # Judging
@@ -220,56 +186,6 @@ class Session(Intake):
         self.close_when_paid("limited")
         return ENDED
 
-    def context(self, no_wait: str = "") -> Context:
-        """This client, now; ``no_wait`` says why no procedure may run."""
-        return Context(
-            self.key.user or _DEFAULT_USER,
-            self.name.decode("utf-8", "replace"),
-            self.key.database,
-            self.transaction is not None,
-            self.gate.now(),
-            self.gate.chance,
-            self.regime.policy.app,
-            slot=self.slot,
-            address=self.address.rpartition(":")[0] or self.address,
-            no_wait="it is inside MULTI" if self.transaction is not None else no_wait,
-        )
-
-    def judge(self, command: Command, no_wait: str = "") -> Decision:
-        """What the policy decides; what its rules said is reported."""
-        context = self.context(no_wait)
-        if self.regime.policy.limits:
-            self._stand(context)
-        decision = self.regime.policy.judge(command, context)
-        if context.surplus and self.standing is not None and not closes(decision.verdict):
-            self.standing.told(hit.rule for hit in decision.hits)
-            self.purses = self.standing.purses
-        if decision.hits:
-            self.gate.report(decision.hits, command, self)
-        if self.regime.policy.follows_slots and self.slot == NO_SLOT and type(decision.verdict) is not Refuse:
-            self.slot = transaction.slot_of(self, command)
-        return decision
-
-    def _stand(self, context: Context) -> None:
-        if self.standing is None:
-            self.standing = Standing(self.regime.policy.limits, context, self)
-            self.purses = self.standing.purses
-        context.surplus = self.standing.surplus
-
-    def reconsider(self) -> None:
-        """Who the client is has changed, or the policy: other limits may hold."""
-        self.purses = None
-        if self.standing is not None:
-            self.standing.leave()
-            self.standing = None
-
-    def count_keys(self, command: Command) -> None:
-        """Count the keys of a command that goes on."""
-        if self.regime.policy.policy.count_keys:
-            counters = self.terms.counters
-            for key in command.keys:
-                counters.add(key.name, 0, len(key.name), key.write)
-
     # Routing
 
     def _route(self, item: Item, data: bytes, end: int) -> int:
@@ -305,75 +221,7 @@ class Session(Intake):
         elif measurement is None:
             self.submit(item.raw, item.edit)
         else:
-            self._submit_measured(item.raw, item.edit, measurement)
-
-    def _submit_measured(self, raw: bytes, edit: ReplyEdit | None, measurement: Measurement) -> None:
-        ledger = self.ledger
-        assert ledger is not None
-        if edit is None:
-            self.forwarded += 1
-            self.owe(raw, MEASURE, measurement)
-        else:
-            self.submit(raw, measurement.around(edit))
-        self.gate.departs(ledger, measurement)
-
-    def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
-        """Send one command to the current upstream and owe its reply, unless CLIENT REPLY has silenced it."""
-        ledger = self.ledger
-        assert ledger is not None
-        self.forwarded += 1
-        if self.replies != silence.ON and silence.falls_on(self):
-            ledger.send(raw)
-            ledger.commands += 1
-        elif edit is None:
-            ledger.submit(self, raw, 1)
-        else:
-            self.owe(raw, EDIT, edit)
-
-    def owe(self, raw: bytes, fate: int, payload: object, due: int = 1) -> None:
-        """Send one command whose reply has a fate of its own."""
-        ledger = self.ledger
-        assert ledger is not None
-        ledger.send(raw)
-        ledger.commands += 1
-        ledger.owe(self, due, fate, payload)
-
-    def hide(self, raw: bytes) -> None:
-        """Send a command of the proxy's own on the private upstream; its reply is dropped."""
-        assert self.pinned is not None
-        self.pinned.send(raw)
-        self.pinned.owe(self, 1, HIDE, None)
-
-    def log_in(self) -> None:
-        """Redis has accepted a login: its limits for strangers no longer hold."""
-        self.limits = self.gate.limits(authenticated=True)
-
-    def log_out(self) -> None:
-        """The connection is as it was at first."""
-        self.limits = self.gate.limits(authenticated=False)
-
-    def answer(self, payload: bytes) -> None:
-        """An answer of the proxy's own, in its place among the replies."""
-        if self.replies != silence.ON and silence.swallows(self):
-            return
-        self.local += 1
-        if self.owed == 0:
-            self.out.append(payload)
-            self.flush()
-        else:
-            assert self.ledger is not None
-            self.ledger.owe(self, 1, LOCAL, payload)
-
-    def refuse(self, error: bytes) -> None:
-        """Answer a refusal; inside MULTI, so that Redis aborts the transaction as for any bad command."""
-        if self.transaction is None:
-            self.answer(error)
-            return
-        ledger = self.ledger
-        assert ledger is not None
-        ledger.send(POISON)
-        if not silence.falls_on(self):
-            ledger.owe(self, 1, REPLACE, error)
+            self.submit_measured(item.raw, item.edit, measurement)
 
     # Upstreams: what changes in them, and in what is waited for
 
@@ -415,12 +263,6 @@ class Session(Intake):
             self.pinned.listener = None
             self.pinned.arrays = False
 
-    def arrived(self) -> None:
-        """What this session waited for may be there."""
-        if self.halted and not self.gone:
-            self.halted = False
-            self.resume()
-
     def linger_over(self) -> None:
         """The login is over and nothing followed: the upstream goes to the pool."""
         if self.lingering and self.pinned is not None:
@@ -433,29 +275,6 @@ class Session(Intake):
             return False
         self.unpin()
         return True
-
-    def caller(self) -> Caller:
-        """What is known of this client."""
-        name = self.name.decode("utf-8", "replace")
-        return Caller(self.key.user or _DEFAULT_USER, name, self.listener, self.certificate)
-
-    def rename(self, name: bytes) -> None:
-        """The client has another name, by which it may be of another app."""
-        if name != self.name:
-            self.name = name
-            self.reconsider()
-            self.adopt()
-
-    def adopt(self) -> None:
-        """Take over the policy that is in force now; a transaction keeps the one that it began with."""
-        if self.transaction is not None:
-            self.stale = True
-            return
-        self.stale = False
-        self.reconsider()
-        self.regime = self.gate.regime(self.key, self.caller())
-        self.terms = self.regime.terms
-        self.simple = self.terms.pooled if self.pinned is None else self.terms.pinned
 
     def depart(self) -> None:
         """The client has left: its debts become hidden, its private upstream is closed."""
@@ -488,17 +307,6 @@ class Session(Intake):
                 ledger.listener = None
                 ledger.arrays = False
                 self.gate.release(ledger)
-
-    # What the connection does
-
-    def close(self, cause: str) -> None:
-        """Close the client now; ``cause`` is the label that metrics show."""
-        raise AssertionError("the connection decides")
-
-    def close_when_paid(self, cause: str) -> None:
-        """Close the client as soon as nothing is owed."""
-        raise AssertionError("the connection decides")
-
 
 
 _HANDLERS = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from proxy.session.poison import POISON
 
 if TYPE_CHECKING:
+    from proxy.session.outlet import Outlet
     from proxy.session.session import Session
 
 # Values of ``Session.replies``.
@@ -47,7 +48,7 @@ def relay(session: "Session") -> None:
     session.direct = False
 
 
-def falls_on(session: "Session") -> bool:
+def falls_on(session: "Outlet") -> bool:
     """Whether the command that is sent now is silenced; a SKIP is used up by it."""
     if session.replies == SKIP:
         _end(session)
@@ -55,7 +56,7 @@ def falls_on(session: "Session") -> bool:
     return session.replies in (OFF, RELAYED)
 
 
-def swallows(session: "Session") -> bool:
+def swallows(session: "Outlet") -> bool:
     """Whether an answer of the proxy's own is silenced; a SKIP is used up by it."""
     ledger = session.ledger
     assert ledger is not None
@@ -70,6 +71,6 @@ def swallows(session: "Session") -> bool:
     return session.replies == OFF
 
 
-def _end(session: "Session") -> None:
+def _end(session: "Outlet") -> None:
     session.replies = ON
     session.direct = True

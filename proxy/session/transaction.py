@@ -27,6 +27,7 @@ from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
 if TYPE_CHECKING:
+    from proxy.session.judged import Judged
     from proxy.session.session import Session
 
 ENDS_OR_LEAVES = frozenset({State.MULTI, State.EXEC, State.DISCARD, State.WATCH, State.RESET, State.QUIT})
@@ -75,7 +76,7 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
     return TAKEN
 
 
-def slot_of(session: "Session", command: Command) -> int:
+def slot_of(session: "Judged", command: Command) -> int:
     """The slot that a command which goes on gives to the transaction that it is in, or comes before."""
     watches = command.spec.state is State.WATCH
     if watches is (session.transaction is not None) or not command.keys:
