@@ -4,6 +4,7 @@
     include: [apps/*.yaml]                          # more files, beside this one; in the first file only
     defaults: {mode: audit, on_rule_error: refuse}
     traffic: {count_keys: on, redact: none}
+    alerts: {hot_key: {share: 10%, rate: 1000/s}}
     apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
 
 An app's own file starts with ``app: checkout``. It has a schema, rules, a rollout and tests of its own, and can only
@@ -18,6 +19,7 @@ from proxy.policy.apps import App
 from proxy.policy.errors import Where
 from proxy.policy.fields import Fields, choice, read_fields, read_list
 from proxy.policy.model import Expectation, OnError, PolicyException, PolicyRule, RolloutLine, Stage
+from proxy.policy.sections.alerts import read_alerts
 from proxy.policy.sections.apps import read_apps
 from proxy.policy.sections.exceptions import read_exceptions, read_word
 from proxy.policy.sections.modes import read_stage
@@ -26,6 +28,7 @@ from proxy.policy.sections.rules import read_rules
 from proxy.policy.sections.schema import PlacedEntry, read_schema
 from proxy.policy.sections.tests import read_tests
 from proxy.policy.yaml_source import Problems, Scalar, Value, read_yaml
+from proxy.traffic.alerts import USUAL, Alerts
 from proxy.traffic.redaction import Redact
 
 _VERSION = "1"
@@ -45,6 +48,7 @@ class Document:
     on_rule_error: OnError | None = None
     count_keys: bool = True
     redact: Redact = Redact.NONE
+    alerts: Alerts = USUAL
     apps: tuple[App, ...] = ()
     schema: tuple[PlacedEntry, ...] = ()
     rules: tuple[PolicyRule, ...] = ()
@@ -108,6 +112,7 @@ def _read_platform(document: Document, fields: Fields, first: bool) -> None:
         traffic = fields.take("traffic")
         if traffic is not None:
             _read_traffic(document, traffic, problems)
+        document.alerts = fields.read("alerts", read_alerts, USUAL)
     document.apps = fields.read("apps", read_apps, ())
     document.exceptions = fields.read("exceptions", read_exceptions, ())
 

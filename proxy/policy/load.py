@@ -67,6 +67,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
         on_rule_error=first.on_rule_error or OnError.REFUSE,
         count_keys=first.count_keys,
         redact=first.redact,
+        alerts=first.alerts,
         default=first.default or Stage(Mode.AUDIT, Where(first.file)),
         apps=tuple(app for document in documents for app in document.apps),
         rollout=_rollout(documents, problems),

@@ -9,6 +9,7 @@ from proxy.policy.apps import App
 from proxy.policy.errors import Where
 from proxy.rules.rule import Settings, Wording
 from proxy.schema.entries import NO_SCHEMA, Schema
+from proxy.traffic.alerts import USUAL, Alerts
 from proxy.traffic.redaction import Redact
 
 
@@ -128,6 +129,7 @@ class Policy:
     count_keys: bool = True
     redact: Redact = Redact.NONE
     """What is shown of keys wherever traffic is shown."""
+    alerts: Alerts = USUAL
     default: Stage = Stage(Mode.AUDIT, Where(""))
     apps: tuple[App, ...] = ()
     schema: Schema = NO_SCHEMA

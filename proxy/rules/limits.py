@@ -15,19 +15,23 @@ Who a client is by user or name is known only once it has said so; until then th
 The error never begins with a word that client libraries repeat a command for (LOADING, TRYAGAIN, CLUSTERDOWN, BUSY…).
 """
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering
 from proxy.rules.meter import Meter, Quota, Rate, Shortage
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.standing import Presence, is_free
 from proxy.rules.verdict import PASS, Refuse, Verdict, refusal
 from proxy.wire.encode import encoded_size
+
+Key: TypeAlias = bytes
+"""Settings have a field of the name `bytes`."""
 
 _UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
 
@@ -49,7 +53,8 @@ class Per(StrEnum):
 class LimitsSettings:
     """What may be asked for; None is no limit.
 
-    `keys` is a pattern in which `*` stands for any characters: only commands with such a key count.
+    `keys` is a pattern in which `*` stands for any characters: only commands with such a key count. So it is with
+    `key`, which is one key.
     """
 
     per: Per = Per.ALL
@@ -59,6 +64,7 @@ class LimitsSettings:
     connections: int | None = None
     commands: tuple[str, ...] = ()
     keys: str | None = None
+    key: Key | None = None
 
     @property
     def quota(self) -> Quota:
@@ -89,7 +95,7 @@ class Limits:
         self._metered = settings.quota != Quota()
         found = (binding.table.find(command) for command in settings.commands)
         self._listed = frozenset(spec.id for spec in found if spec is not None)
-        self._keys = None if settings.keys is None else _glob(settings.keys.encode())
+        self._keys = _counted_keys(settings)
 
     def touches(self, spec: Spec) -> bool:
         """The commands that cost something, and all where a client may be one too many."""
@@ -118,7 +124,7 @@ class Limits:
         return PASS if shortage is None else self._too_much(shortage)
 
     def _names_counted_key(self, command: Command) -> bool:
-        return self._keys is None or any(self._keys.fullmatch(key.name) for key in command.keys)
+        return self._keys is None or any(self._keys.fits(key.name) for key in command.keys)
 
     def _subject(self, context: Context) -> str:
         match self._settings.per:
@@ -172,12 +178,17 @@ class Limits:
         return Presence(account.purse, account)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """The plan spends what is there; what depends on a key, and a command that costs nothing, is judged."""
-        if self._keys is None and (self._costs(spec) or not is_free(spec)):
+        """The plan spends what is there; a command with a key that counts, or that costs nothing, is judged."""
+        check = None if self._keys is None or self._connections is not None else self._keys.check()
+        if check is not None:
+            lowering.check_names(check)
+        elif self._keys is None and (self._costs(spec) or not is_free(spec)):
             lowering.spend()
         else:
             lowering.judge()
 
 
-def _glob(pattern: bytes) -> re.Pattern[bytes]:
-    return re.compile(b".*".join(map(re.escape, pattern.split(b"*"))), re.DOTALL)
+def _counted_keys(settings: LimitsSettings) -> KeyGlob | None:
+    if settings.key is not None:
+        return KeyGlob((settings.key,))
+    return None if settings.keys is None else KeyGlob.of(settings.keys)

@@ -4,11 +4,11 @@ Rates are per second, shares are of all uses of keys (of clients: of all command
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.hotpath.slices import Slice
+from proxy.traffic.alerts import Hot
 from proxy.traffic.digest import Client, Digest, KeyFigures, PatternFigures, SlowCommand, Volume
 from proxy.traffic.evidence import moment
 from proxy.traffic.merge import Answer, Entry
@@ -27,18 +27,6 @@ _CLIENTS_SHOWN = 10
 _KEYS_OF_SLOT = 3
 _SAME_RATE = 0.5
 """A key has been as busy as now while its rate was at least this part of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hot:
-    """From when on a key is hot: a share of all uses of keys, and a rate per second; both must be surely reached."""
-
-    share: float = 0.1
-    rate: float = 1000.0
-
-    def reached(self, sure: int, total: int, window: int) -> bool:
-        """Whether a key that was used at least so often, of all uses of keys, is hot."""
-        return sure >= self.share * total and sure >= self.rate * window
 
 
 def counted(rings: Rings, window: int, now: float) -> Answer:

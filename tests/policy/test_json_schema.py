@@ -44,6 +44,7 @@ def test_every_section_is_known() -> None:
         keyrail: 1
         include: [apps/*.yaml]
         defaults: {mode: audit, on_rule_error: pass}
+        alerts: {hot_key: {share: 5%, rate: 100/s}, hot_slot: {share: 30%}, big_value: 10KB}
         apps: {checkout: {team: checkout, contact: "#checkout", match: {user: checkout}}}
         rules: {no-flush: {refuse: [FLUSHALL], locked: true}, lazy: {replace: {DEL: UNLINK}, mode: off}}
         rollout: {no-flush: enforce, lazy: {default: off, checkout: enforce 10%}}
@@ -65,6 +66,7 @@ def test_every_section_is_known() -> None:
         "rules: {a: {lifetime: {default: 5 minutes}}}",
         "rollout: {a: {default: sometimes}}",
         "tests: [{sent: x}]",
+        "alerts: {hot_key: 10%}",
     ],
 )
 def test_mistakes_are_seen(text: str) -> None:

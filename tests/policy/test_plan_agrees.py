@@ -22,6 +22,9 @@ from proxy.rules.bounds import Bounds, Conduct
 from proxy.rules.databases import DatabasesSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.limits import LimitsSettings
+from proxy.rules.memory import Memory
+from proxy.rules.meter import Rate
 from proxy.rules.names import CHARACTERS, NamesSettings
 from proxy.rules.one_slot import OneSlotSettings
 from proxy.rules.ranges import RangesSettings
@@ -239,6 +242,20 @@ def test_the_plan_and_the_rules_agree(
 @given(STANDARDS, st.lists(READS_AND_WRITES, min_size=5, max_size=10))
 def test_the_plan_and_several_standards_for_names_agree(policy: Policy, commands: list[list[bytes]]) -> None:
     bound = compile_policy(policy, SMALL)
+    for argv in commands:
+        assert_agreement(bound, argv)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(("a*", "*:b*", "a:b")), STANDARDS, st.lists(COMMANDS, min_size=3, max_size=8))
+def test_what_the_plan_passes_costs_no_limit_on_keys(keys: str, names: Policy, commands: list[list[bytes]]) -> None:
+    spent = PolicyRule(
+        "spent", LimitsSettings(rate=Rate(1, 3600, 1), keys=keys), Stage(Mode.ENFORCE, Where("")), Wording(), Where("")
+    )
+    policy = replace(names, rules=(*names.rules, spent))
+    bound = compile_policy(policy, SMALL, memory=Memory())
+    for _ in range(2):
+        bound.steps[-1].rule.judge(Command(SMALL, [b"GET", keys.replace("*", "").encode()]), context())
     for argv in commands:
         assert_agreement(bound, argv)
 

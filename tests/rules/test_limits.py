@@ -2,14 +2,18 @@
 the same tokens as the rule."""
 
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from itertools import product
 from typing import Any
 
 import pytest
 
 from proxy.commands.table import STANDARD
+from proxy.hotpath.automaton import NOBODY
 from proxy.hotpath.ledger import Creditor
 from proxy.hotpath.plan import Plan
 from proxy.rules.context import Context
+from proxy.rules.key_globs import KeyGlob
 from proxy.rules.limits import Limits, LimitsSettings, Per
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
@@ -157,7 +161,29 @@ def test_the_plan_pays_by_itself_where_no_key_has_a_say() -> None:
     assert lowered(limits(TWO_A_SECOND), "GET") == (False, b"\3")
     assert lowered(limits(LimitsSettings(per=Per.USER, connections=2)), "GET") == (False, b"\3")
     assert lowered(limits(LimitsSettings(connections=2)), "PING") == (True, b"")
-    assert lowered(limits(replace(TWO_A_SECOND, keys="a:*")), "GET") == (True, b"")
+    assert lowered(limits(replace(TWO_A_SECOND, keys="a:*")), "GET") == (False, b"")
+
+
+@pytest.mark.parametrize("parts", [(b"a:b",), (b"a", b""), (b"", b"ab", b""), (b"", b"aab"), (b"ab", b"ba")])
+def test_the_plan_knows_which_keys_count(parts: tuple[bytes, ...]) -> None:
+    glob = KeyGlob(parts)
+    check = glob.check()
+    assert check is not None
+    assert check.language is not None
+    names = [bytes(name) for length in range(6) for name in product(b"ab:", repeat=length)]
+    assert {name for name in names if glob.fits(name)} == {
+        name for name in names if fnmatchcase(name.decode(), "*".join(part.decode() for part in parts))
+    }
+    assert [check.language.owner(name) == NOBODY for name in names] == [glob.fits(name) for name in names]
+
+
+def test_one_key_whatever_its_bytes() -> None:
+    rule = limits(replace(TWO_A_SECOND, key=b"a*\xff\n"))
+    assert rule.judge(command("GET", b"a*\xff\n"), caller()) == PASS
+    assert rule.judge(command("GET", b"a*\xff\n"), caller()) == PASS
+    assert isinstance(rule.judge(command("GET", b"a*\xff\n"), caller()), Refuse)
+    assert rule.judge(command("GET", b"ab\xff\n"), caller()) == PASS
+    assert KeyGlob((b"k" * 5000,)).check() is None, "so long a key is judged"
 
 
 def test_the_plan_and_the_rule_spend_the_same_tokens() -> None:

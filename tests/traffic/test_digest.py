@@ -8,6 +8,7 @@ import pytest
 from proxy.commands.slots import slot_of
 from proxy.hotpath.slices import Slice, Tally
 from proxy.traffic import answers
+from proxy.traffic.alerts import Hot
 from proxy.traffic.digest import MOST_KEYS, Digest
 from proxy.traffic.looks import Look
 from proxy.traffic.merge import merge
@@ -15,7 +16,7 @@ from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.rings import WINDOWS, Rings
 
 OPEN = Redaction(Redact.NONE)
-HOT = answers.Hot()
+HOT = Hot()
 READ = Look(
     at=1000.0,
     weight=10,

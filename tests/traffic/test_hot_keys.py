@@ -7,6 +7,7 @@ from itertools import accumulate
 from proxy.form import FORM
 from proxy.hotpath.counters import Counters
 from proxy.traffic import answers
+from proxy.traffic.alerts import Hot
 from proxy.traffic.digest import Digest
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.rings import Rings
@@ -39,7 +40,7 @@ class Stream:
     def hot(self, window: int) -> list[str]:
         """The keys that are called hot."""
         counts = answers.counted(self.rings, window, self.now)
-        told = answers.hot_keys(self.rings, counts, 50, "all", self.now, Redaction(Redact.NONE), answers.Hot())
+        told = answers.hot_keys(self.rings, counts, 50, "all", self.now, Redaction(Redact.NONE), Hot())
         return [key["key"] for key in told["keys"] if key["hot"]]
 
 

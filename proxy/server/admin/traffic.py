@@ -74,7 +74,8 @@ async def hot_keys(state: AdminState, route: int, window: int, count: int, by: s
         counts = merge(told, MOST_ROWS)
     else:
         counts = answers.counted(rings, window, now)
-    return answers.hot_keys(rings, counts, count, by, now, state.crew.redaction(route), answers.Hot())
+    hot = state.crew.policies[route].alerts.hot_key
+    return answers.hot_keys(rings, counts, count, by, now, state.crew.redaction(route), hot)
 
 
 async def hotkeys(request: web.Request) -> web.Response:
