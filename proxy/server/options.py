@@ -247,7 +247,7 @@ OPTIONS: tuple[Option, ...] = (
         Scope.GROUP,
         count(0, 100_000),
         "N",
-        "commands that one worker looks at closely, per route and second, for latency, sizes and clients (default 100)",
+        "commands that one worker looks at closely, per route and second, for latency, sizes and clients (default 50)",
     ),
     Option(
         "violations",
