@@ -11,16 +11,17 @@ keyrail_breaker_open{route,rule}            workers in which a circuit breaker a
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
 keyrail_workers, keyrail_worker_restarts_total
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
+
+What goes through, and who sends it: ``traffic_metrics``.
 """
 
-import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     InfoMetricFamily,
     Metric,
 )
@@ -32,6 +33,7 @@ from proxy.server.crew import Crew
 from proxy.server.figures import RouteFigures
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.reload import Reloader
+from proxy.server.traffic_metrics import RouteTraffic, collect_looks, collect_traffic
 
 
 class GroupCollector(Collector):
@@ -51,9 +53,15 @@ class GroupCollector(Collector):
         yield from self._collect_group()
         routes = self._crew.figures()
         yield from _collect_commands(routes)
-        yield from _collect_looks(routes)
+        yield from collect_looks(routes)
         yield from _collect_clients(routes)
         yield from _collect_upstreams(routes)
+        crew = self._crew
+        traffic = [
+            RouteTraffic(route.name, crew.rings[i], crew.redaction(i), crew.policies[i].alerts.hot_key)
+            for i, route in enumerate(routes)
+        ]
+        yield from collect_traffic(traffic, time.time())
 
     def _collect_group(self) -> Iterator[Metric]:
         build = InfoMetricFamily("keyrail_build", "The running Keyrail.")
@@ -106,32 +114,6 @@ def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
         for rule, number in route.counters.get("violations_dropped", {}).items():
             dropped.add_metric((route.name, rule), number)
     yield from (commands, share, verdicts, dropped)
-
-
-def _collect_looks(routes: list[RouteFigures]) -> Iterator[Metric]:
-    times = {
-        "proxy": HistogramMetricFamily(
-            "keyrail_proxy_seconds", "From a command's arrival until it leaves for Redis (estimate).", labels=("route",)
-        ),
-        "redis": HistogramMetricFamily(
-            "keyrail_upstream_seconds", "From then until its reply is back (estimate).", labels=("route",)
-        ),
-    }
-    volumes = {
-        "in": CounterMetricFamily("keyrail_received_bytes", "Bytes of commands (estimate).", labels=("route",)),
-        "out": CounterMetricFamily("keyrail_sent_bytes", "Bytes of replies (estimate).", labels=("route",)),
-    }
-    for route in routes:
-        looks: Mapping[str, Mapping[str, float]] = route.counters.get("looks", {})
-        for name, family in times.items():
-            found = dict(looks.get(name, {}))
-            seconds = found.pop("sum", 0.0)
-            buckets = zip(found, itertools.accumulate(found.values()), strict=True)
-            if found:
-                family.add_metric((route.name,), list(buckets), seconds)
-        for name, volume in volumes.items():
-            volume.add_metric((route.name,), looks.get("bytes", {}).get(name, 0))
-    yield from (*times.values(), *volumes.values())
 
 
 def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:

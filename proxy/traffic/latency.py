@@ -60,9 +60,11 @@ class Latencies:
         self.redis = Histogram()
         self.bytes_in = 0
         self.bytes_out = 0
+        self.looks = 0
 
     def add(self, look: Look) -> None:
         """Count what was looked at."""
+        self.looks += 1
         self.bytes_in += look.weight * look.bytes_in
         if look.measured:
             self.bytes_out += look.weight * look.bytes_out
@@ -75,6 +77,7 @@ class Latencies:
             "proxy": _figures(self.proxy),
             "redis": _figures(self.redis),
             "bytes": {"in": self.bytes_in, "out": self.bytes_out},
+            "looks": {"taken": self.looks},
         }
 
 

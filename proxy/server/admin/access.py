@@ -2,6 +2,7 @@
 
                                          with a token file     without
     /healthz, /readyz                    anybody               anybody
+    /grafana.json, /alerts.yaml          anybody               anybody: they hold no figures
     /, /metrics                          the token             anybody
     /hotkeys, /rules, /policy            the token             only where the port is bound to loopback
     POST                                 the token             only there, and from no web page
@@ -16,7 +17,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-_OPEN = frozenset({"/healthz", "/readyz"})
+from proxy.server.admin.monitoring import ALERTS, DASHBOARD
+
+_OPEN = frozenset({"/healthz", "/readyz", DASHBOARD, ALERTS})
 _HARMLESS = frozenset({"/", "/metrics"})
 _SHORTEST = 8
 

@@ -9,6 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from proxy.net.settings import AdminSettings
 from proxy.server.admin.access import Access, read_token
 from proxy.server.admin.health import healthz, readyz
+from proxy.server.admin.monitoring import ALERTS, DASHBOARD, monitoring
 from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
 from proxy.server.admin.rules import rules
 from proxy.server.admin.state import STATE, AdminState
@@ -28,7 +29,8 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def index(_request: web.Request) -> web.Response:
     """Say what there is."""
-    return web.Response(text=f"keyrail: /healthz /readyz /metrics {' '.join(TRAFFIC)} /rules /policy\n")
+    paths = " ".join(("/healthz /readyz /metrics", *TRAFFIC, "/rules /policy", DASHBOARD, ALERTS))
+    return web.Response(text=f"keyrail: {paths}\n")
 
 
 class AdminServer:
@@ -69,6 +71,8 @@ class AdminServer:
         app.router.add_get("/healthz", healthz)
         app.router.add_get("/readyz", readyz)
         app.router.add_get("/metrics", metrics)
+        for path in (DASHBOARD, ALERTS):
+            app.router.add_get(path, monitoring)
         for path, answer in TRAFFIC.items():
             app.router.add_get(path, answer)
         app.router.add_get("/rules", rules)

@@ -1,0 +1,18 @@
+"""For whoever watches Keyrail with Prometheus: a dashboard for Grafana, and alert rules.
+
+Both are files beside this one that use what ``/metrics`` has, and hold no figure themselves.
+"""
+
+from importlib.resources import files
+
+from aiohttp import web
+
+DASHBOARD, ALERTS = "/grafana.json", "/alerts.yaml"
+
+_KINDS = {DASHBOARD: "application/json", ALERTS: "application/yaml"}
+
+
+async def monitoring(request: web.Request) -> web.Response:
+    """Answer with the file of the path's name."""
+    text = files(__package__).joinpath(request.path.removeprefix("/")).read_text("utf-8")
+    return web.Response(text=text, content_type=_KINDS[request.path], charset="utf-8")

@@ -1,0 +1,169 @@
+"""What goes through, for Prometheus: the busiest keys, patterns, clients and slots of the last minute.
+
+All but ``keyrail_looks_total`` are gauges over a sliding minute, and say the same as ``/hotkeys``, ``/patterns``,
+``/clients`` and ``/slots``. The number of time series is bounded, whatever the number of keys and clients: what is
+beyond the busiest is folded into one that is called ``other``. Keys are shown as ``redact`` says; those that then look
+the same are one.
+
+keyrail_hot_keys{route}                             keys that are hot, as the policy's ``alerts`` say
+keyrail_hot_key_rate{route,key}                     uses per second of the ten busiest, if they have 1 % or are hot
+keyrail_hot_key_share{route,key}                    their share of all uses of keys
+keyrail_pattern_rate{route,pattern,kind}            uses of keys per second; kind: read, write
+keyrail_pattern_bytes_rate{route,pattern,direction} bytes per second; direction: in (commands), out (replies)
+keyrail_pattern_hit_ratio{route,pattern}            commands that found something, of those whose reply was seen
+keyrail_pattern_p99_seconds{route,pattern}          at Redis, with the way there and back
+keyrail_pattern_largest_bytes{route,pattern}        the largest command or reply for one key
+keyrail_client_rate{route,app,user,client_name,library,address}   commands per second
+keyrail_busiest_slot_share{route}                   of all uses of keys, as a cluster would have its slots
+keyrail_crossslot_rate{route}                       commands per second that a cluster would refuse
+keyrail_looks_total{route}                          commands that were looked at closely
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from proxy.server.figures import RouteFigures
+from proxy.traffic import answers
+from proxy.traffic.alerts import Hot
+from proxy.traffic.redaction import Redaction
+from proxy.traffic.rings import Rings
+
+WINDOW = 60
+MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS = 10, 50, 20
+LEAST_SHARE = 0.01
+"""Of all uses of keys: among keys that are all alike none is worth a time series."""
+
+OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTraffic:
+    """What one route did lately, and how its keys may be shown; `hot` says which are hot."""
+
+    name: str
+    rings: Rings
+    redaction: Redaction
+    hot: Hot
+
+
+def collect_looks(routes: list[RouteFigures]) -> Iterator[Metric]:
+    """Latency and bytes since the start, as estimated from the commands that were looked at."""
+    times = {
+        "proxy": HistogramMetricFamily(
+            "keyrail_proxy_seconds", "From a command's arrival until it leaves for Redis (estimate).", labels=("route",)
+        ),
+        "redis": HistogramMetricFamily(
+            "keyrail_upstream_seconds", "From then until its reply is back (estimate).", labels=("route",)
+        ),
+    }
+    volumes = {
+        "in": CounterMetricFamily("keyrail_received_bytes", "Bytes of commands (estimate).", labels=("route",)),
+        "out": CounterMetricFamily("keyrail_sent_bytes", "Bytes of replies (estimate).", labels=("route",)),
+    }
+    taken = CounterMetricFamily("keyrail_looks", "Commands that were looked at closely.", labels=("route",))
+    for route in routes:
+        looks: Mapping[str, Mapping[str, float]] = route.counters.get("looks", {})
+        for name, family in times.items():
+            found = dict(looks.get(name, {}))
+            seconds = found.pop("sum", 0.0)
+            buckets = zip(found, itertools.accumulate(found.values()), strict=True)
+            if found:
+                family.add_metric((route.name,), list(buckets), seconds)
+        for name, volume in volumes.items():
+            volume.add_metric((route.name,), looks.get("bytes", {}).get(name, 0))
+        taken.add_metric((route.name,), looks.get("looks", {}).get("taken", 0))
+    yield from (*times.values(), *volumes.values(), taken)
+
+
+def collect_traffic(routes: Iterable[RouteTraffic], now: float) -> Iterator[Metric]:
+    """The last minute before `now`, in seconds since the epoch."""
+    routes = list(routes)
+    yield from _collect_keys(routes, now)
+    yield from _collect_patterns(routes, now)
+    yield from _collect_clients(routes, now)
+    yield from _collect_slots(routes, now)
+
+
+def _collect_keys(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:
+    hot = GaugeMetricFamily("keyrail_hot_keys", "Keys that are hot, by share and by rate.", labels=("route",))
+    labels = ("route", "key")
+    rate = GaugeMetricFamily("keyrail_hot_key_rate", "Uses per second of the busiest keys.", labels=labels)
+    share = GaugeMetricFamily("keyrail_hot_key_share", "Their share of all uses of keys.", labels=labels)
+    for route in routes:
+        counts = route.rings.window(WINDOW, now).counts()
+        total = counts.total
+        reached = [route.hot.reached(each.count - each.error, total, WINDOW) for each in counts.tallies]
+        hot.add_metric((route.name,), sum(reached))
+        uses: Counter[str] = Counter()
+        for tally, is_hot in itertools.islice(zip(counts.tallies, reached, strict=True), MOST_KEYS):
+            if is_hot or tally.count - tally.error >= LEAST_SHARE * total:
+                uses[route.redaction.of(tally.key)] += tally.count
+        for key, count in uses.items():
+            rate.add_metric((route.name, key), count / WINDOW)
+            share.add_metric((route.name, key), min(1.0, count / total))
+    yield from (hot, rate, share)
+
+
+def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:
+    labels = ("route", "pattern")
+    rate = GaugeMetricFamily(
+        "keyrail_pattern_rate", "Uses of a pattern's keys per second (estimate).", labels=(*labels, "kind")
+    )
+    size = GaugeMetricFamily(
+        "keyrail_pattern_bytes_rate", "Bytes per second for a pattern (estimate).", labels=(*labels, "direction")
+    )
+    hits = GaugeMetricFamily("keyrail_pattern_hit_ratio", "Commands that found something (estimate).", labels=labels)
+    slow = GaugeMetricFamily(
+        "keyrail_pattern_p99_seconds", "99 % of a pattern's commands take no longer at Redis (estimate).", labels=labels
+    )
+    largest = GaugeMetricFamily(
+        "keyrail_pattern_largest_bytes", "The largest command or reply for one key that was seen.", labels=labels
+    )
+    for route in routes:
+        told = answers.patterns(route.rings, WINDOW, MOST_PATTERNS, now, route.redaction)
+        for each in told["patterns"]:
+            name = route.name, each["pattern"]
+            for kind in ("read", "write"):
+                rate.add_metric((*name, kind), each[f"{kind}s"])
+            for direction in ("in", "out"):
+                size.add_metric((*name, direction), each[f"bytes_{direction}"])
+            largest.add_metric(name, each["largest"])
+            if each["hit_ratio"] is not None:
+                hits.add_metric(name, each["hit_ratio"])
+            if each["p99_ms"] is not None:
+                slow.add_metric(name, each["p99_ms"] / 1000)
+        # No pattern is of this kind, so that a key that is called like this does no harm.
+        rate.add_metric((route.name, OTHER, "any"), told["other"]["rate"])
+    yield from (rate, size, hits, slow, largest)
+
+
+def _collect_clients(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:
+    names = ("app", "user", "client_name", "library", "address")
+    rate = GaugeMetricFamily(
+        "keyrail_client_rate", "Commands per second of the busiest clients (estimate).", labels=("route", *names)
+    )
+    for route in routes:
+        told = answers.clients(route.rings, WINDOW, MOST_CLIENTS, now)
+        for each in told["clients"]:
+            rate.add_metric((route.name, *(each[name] for name in names)), each["rate"])
+        # A client that is known has a user.
+        rate.add_metric((route.name, OTHER, "", "", "", ""), told["other"]["rate"])
+    yield rate
+
+
+def _collect_slots(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:
+    share = GaugeMetricFamily(
+        "keyrail_busiest_slot_share", "The busiest hash slot's share of all uses of keys (estimate).", labels=("route",)
+    )
+    across = GaugeMetricFamily(
+        "keyrail_crossslot_rate", "Commands per second with keys of several slots (estimate).", labels=("route",)
+    )
+    for route in routes:
+        told = answers.slots(route.rings, WINDOW, 1, now, route.redaction)
+        share.add_metric((route.name,), max((slot["share"] for slot in told["slots"]), default=0.0))
+        across.add_metric((route.name,), told["crossslot"])
+    yield from (share, across)

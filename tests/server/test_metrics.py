@@ -1,0 +1,262 @@
+"""What Prometheus is told is named as promlint wants it; the dashboard and the alert rules use nothing else.
+
+The rules are those of prometheus/util/promlint, as far as they concern names, units, labels and help texts.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any, cast
+
+import pytest
+import yaml
+from prometheus_client.core import Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from proxy.hotpath.slices import Slice, Tally
+from proxy.policy.model import TRANSPARENT
+from proxy.server.crew import Crew
+from proxy.server.figures import RouteFigures
+from proxy.server.kill_switch import KillSwitch
+from proxy.server.metrics import GroupCollector, registry_of
+from proxy.server.reload import Reloader
+from proxy.server.traffic_metrics import MOST_CLIENTS, MOST_KEYS, MOST_PATTERNS, RouteTraffic, collect_traffic
+from proxy.traffic.alerts import Hot
+from proxy.traffic.digest import Digest
+from proxy.traffic.latency import Latencies
+from proxy.traffic.looks import Look
+from proxy.traffic.redaction import Redact, Redaction
+from proxy.traffic.rings import Rings
+
+NOW = 1001.0
+LOOK = Look(
+    at=1000.0,
+    weight=30,
+    command="GET",
+    keys=(b"user:1",),
+    writes=(False,),
+    patterns=("user:{int}",),
+    app="shop",
+    who=("default", "we\xffb", "redis-py 8", "10.0.0.1:5555"),
+    bytes_in=30,
+    bytes_out=100,
+    first_line=b"$93\r\n",
+    in_proxy=0.0001,
+    at_redis=0.001,
+)
+UNITS = ("seconds", "bytes", "ratio", "celsius", "volts", "joules", "grams", "meters")
+WRONG_UNITS = re.compile(
+    r"(milli|micro|nano|kilo|mega|giga|kibi|mebi)(seconds|bytes)|minutes|hours|days|weeks|bits|percents?|ms|us|ns|sec|kb|mb"
+)
+
+
+USES = (Tally(b"user:1", 60, 0, 60, 0),)
+OPEN = Redaction(Redact.NONE)
+
+
+def rings(*looks: Look, tallies: tuple[Tally, ...] = USES, total: int = 100, began: float = NOW - 1) -> Rings:
+    made = Digest(began, 1.0)
+    for look in looks:
+        made.see(look, frozenset())
+    made.slices = [Slice(total, 0, tallies)]
+    made.close()
+    found = Rings()
+    found.add(made)
+    return found
+
+
+class OneRoute:
+    """A crew with something of everything to tell."""
+
+    living, restarts, generation, failures, on = 2, 1, 3, 4, True
+    policies = (TRANSPARENT,)
+
+    def __init__(self) -> None:
+        self.rings = (rings(LOOK, began=time.time()),)
+
+    def redaction(self, _route: int) -> Redaction:
+        return OPEN
+
+    def figures(self) -> list[RouteFigures]:
+        latencies = Latencies()
+        latencies.add(LOOK)
+        counters: dict[str, Any] = {
+            "clients_total": 1,
+            "commands": {"pooled": 1, "pinned": 0, "local": 0},
+            "verdicts": {"no-keys": {"shop": {"enforce refused": 1}}},
+            "violations_dropped": {"no-keys": 1},
+            "closed": {"client": 1},
+            "events": {"uninvited": 1},
+            "out_of_step": 0,
+            "reconnects": 0,
+            "looks": latencies.figures(),
+        }
+        gauges = {"clients": 1, "upstreams": {"shared": 1}, "breakers": {"calm": 0}}
+        engine = {"name": "valkey", "version": "9.1.0"}
+        return [RouteFigures("default", True, "", engine, 1, ["COMMAND"], counters, gauges)]
+
+
+@pytest.fixture(scope="module")
+def exported() -> list[Metric]:
+    everything = cast("Any", OneRoute())
+    crew, reloader, switch = cast("Crew", everything), cast("Reloader", everything), cast("KillSwitch", everything)
+    text = generate_latest(registry_of(GroupCollector(crew, reloader, switch)))
+    return list(text_string_to_metric_families(text.decode()))
+
+
+def complaints(metrics: Iterable[Metric]) -> Iterator[str]:
+    """What promlint would say."""
+    for metric in metrics:
+        name = metric.name
+        if not metric.documentation.strip():
+            yield f"{name}: no help text"
+        if not re.fullmatch(r"keyrail(_[a-z][a-z0-9]*)+", name):
+            yield f"{name}: not in snake_case under keyrail_"
+        if metric.type != "counter" and name.endswith("_total"):
+            yield f"{name}: non-counter metrics should not have _total"
+        if metric.type != "histogram" and re.search(r"_(count|sum|bucket)$", name):
+            yield f"{name}: the suffix of a histogram"
+        words = name.split("_")
+        if any(word in ("gauge", "counter", "histogram", "summary", "metric") for word in words):
+            yield f"{name}: its type in its name"
+        if any(WRONG_UNITS.fullmatch(word) for word in words):
+            yield f"{name}: not a base unit"
+        if any(word in UNITS for word in words) and words[-1] not in (*UNITS, "rate"):
+            yield f"{name}: the unit comes last"
+        seen = set()
+        for sample in metric.samples:
+            if metric.type == "counter" and not sample.name.endswith(("_total", "_created")):
+                yield f"{sample.name}: a counter should end in _total"
+            allowed = {"le"} if metric.type == "histogram" else set()
+            for label in sample.labels.keys() - allowed:
+                if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", label) or label in ("le", "quantile"):
+                    yield f"{name}: the label {label}"
+            seen.add((sample.name, *sorted(sample.labels.items())))
+        if len(seen) != len(metric.samples):
+            yield f"{name}: the same sample twice"
+
+
+def test_names_are_as_prometheus_wants_them(exported: list[Metric]) -> None:
+    assert list(complaints(exported)) == []
+    assert all(metric.samples for metric in exported), "this test has to see the labels of each"
+
+
+def test_what_is_wrong_is_seen() -> None:
+    bad = [Metric("keyrail_busy_total", "", "gauge"), Metric("keyrail_waitMs", "x", "gauge")]
+    late = Metric("keyrail_seconds_waited_sum", "Time.", "gauge")
+    late.add_sample("keyrail_seconds_waited_sum", {"leaseTime": "1"}, 1)
+    late.add_sample("keyrail_seconds_waited_sum", {"leaseTime": "1"}, 2)
+    said = list(complaints([*bad, late]))
+    for part in ("no help", "snake_case", "_total", "histogram", "comes last", "label leaseTime", "sample twice"):
+        assert any(part in each for each in said), part
+
+
+def values(traffic: Rings, redaction: Redaction = OPEN) -> dict[str, dict[tuple[str, ...], float]]:
+    found = collect_traffic([RouteTraffic("r", traffic, redaction, Hot())], NOW)
+    return {each.name: {tuple(s.labels.values())[1:]: s.value for s in each.samples} for each in found}
+
+
+def test_the_busiest_keys_and_no_more() -> None:
+    alike = tuple(Tally(b"user:%d" % n, 5, 0, 5, 0) for n in range(200))
+    assert values(rings(tallies=alike, total=1000))["keyrail_hot_key_rate"] == {}
+    busy = tuple(Tally(b"user:%d" % n, 6000, 0, 6000, 0) for n in range(15))
+    assert len(values(rings(tallies=busy, total=90_000))["keyrail_hot_key_rate"]) == MOST_KEYS
+    hot = (Tally(b"user:1", 90_000, 0, 90_000, 0), Tally(b"user:2", 6000, 0, 0, 6000))
+    told = values(rings(tallies=hot, total=100_000))
+    assert told["keyrail_hot_keys"] == {(): 1}
+    assert told["keyrail_hot_key_rate"] == {("user:1",): 1500, ("user:2",): 100}
+    assert told["keyrail_hot_key_share"] == {("user:1",): 0.9, ("user:2",): 0.06}
+    hidden = values(rings(tallies=hot, total=100_000), Redaction(Redact.SHAPE))
+    assert hidden["keyrail_hot_key_rate"] == {("user:{int}",): 1600}, "keys that look the same are one"
+
+
+def test_many_patterns_and_clients_are_folded() -> None:
+    looks = [replace(LOOK, patterns=(f"p{n}",), app=f"a{n}") for n in range(100)]
+    told = values(rings(*looks, replace(LOOK, patterns=("other",), app="other", weight=60)))
+    patterns, clients = told["keyrail_pattern_rate"], told["keyrail_client_rate"]
+    assert patterns["other", "read"] == 1
+    assert patterns["other", "any"] == pytest.approx((101 - MOST_PATTERNS) * 0.5)
+    assert len(patterns) == 2 * MOST_PATTERNS + 1
+    assert len(clients) == MOST_CLIENTS + 1
+    assert sum(clients.values()) == pytest.approx(100 * 0.5 + 1)
+    assert told["keyrail_pattern_bytes_rate"]["other", "out"] == 100
+    assert told["keyrail_pattern_hit_ratio"]["other",] == 1
+
+
+def test_nothing_at_all() -> None:
+    told = values(Rings())
+    assert told["keyrail_hot_keys"] == {(): 0}
+    assert told["keyrail_busiest_slot_share"] == {(): 0}
+
+
+# Dashboard and alert rules
+
+
+def resource(name: str) -> str:
+    return files("proxy.server.admin").joinpath(name).read_text("utf-8")
+
+
+def unknown_names(expression: str, exported: list[Metric]) -> Iterator[str]:
+    """Metrics and labels in an expression that nobody exports."""
+    labels: dict[str, set[str]] = {}
+    for metric in exported:
+        for sample in metric.samples:
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    used = set(re.findall(r"\bkeyrail_\w+", expression))
+    assert used, f"{expression}: about nothing of Keyrail's"
+    yield from used - labels.keys()
+    known = set.union({"instance", "job"}, *(labels.get(name, set()) for name in used))
+    matchers = re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"", expression)
+    groups = re.findall(r"\b(?:by|without|on)\s*\(([^)]*)\)", expression)
+    asked = re.findall(r"label_values\(\w+, (\w+)\)", expression)
+    yield from {*matchers, *asked, *(name.strip() for group in groups for name in group.split(","))} - known
+
+
+def test_the_dashboard_is_whole_and_shows_what_is_exported(exported: list[Metric]) -> None:
+    dashboard = json.loads(resource("grafana.json"))
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for grid in (panel["gridPos"] for panel in panels)
+        for x in range(grid["x"], grid["x"] + grid["w"])
+        for y in range(grid["y"], grid["y"] + grid["h"])
+    ]
+    assert len(set(cells)) == len(cells), "panels that overlap"
+    assert max(x for x, _ in cells) < 24
+    datasource, route = dashboard["templating"]["list"]
+    assert (datasource["type"], datasource["query"]) == ("datasource", "prometheus")
+    expressions = [route["query"]["query"]]
+    for panel in panels:
+        if panel["type"] == "row":
+            continue
+        assert panel["datasource"] == {"type": "prometheus", "uid": f"${{{datasource['name']}}}"}
+        assert panel["description"]
+        targets = panel["targets"]
+        assert len({target["refId"] for target in targets}) == len(targets) > 0
+        for target in targets:
+            legend = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            expressions += [target["expr"], f"{target['expr']} by ({', '.join(legend)})" if legend else target["expr"]]
+    assert {name for each in expressions for name in unknown_names(each, exported)} == set()
+
+
+def test_alert_rules_ask_for_what_is_exported(exported: list[Metric]) -> None:
+    (group,) = yaml.safe_load(resource("alerts.yaml"))["groups"]
+    rules = group["rules"]
+    assert len({rule["alert"] for rule in rules}) == len(rules) >= 9
+    for rule in rules:
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+        assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert rule["annotations"].keys() == {"summary", "description"}
+        told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
+        assert set(unknown_names(f"{rule['expr']} by ({', '.join(told | {'instance'})})", exported)) == set(), rule
+
+
+def test_what_nobody_exports_is_seen(exported: list[Metric]) -> None:
+    wrong = 'sum by (route, who) (keyrail_nothing) / keyrail_clients{where="x", route="r"}'
+    assert set(unknown_names(wrong, exported)) == {"keyrail_nothing", "who", "where"}
