@@ -171,10 +171,11 @@ class CompiledPolicy:
         plan = Plan(len(self.table.specs))
         programs: Programs = {}
         lowered: dict[int, tuple[Hit, ...]] = {}
+        purses = {limit.name: purse for purse, limit in enumerate(self.limits)}
         for spec in self.table.specs:
             if self.policy.count_keys and any(key_spec.names_keys for key_spec in spec.key_specs):
                 plan.count_keys(spec.id)
-            lowering = _lower_command(spec, self.steps, self.limits)
+            lowering = _lower_command(spec, self.steps, purses)
             lowering.apply(spec.id, plan, programs)
             what = lowering.does
             if what is not None:
@@ -332,13 +333,12 @@ def needs_of(policy: Policy, table: Table) -> frozenset[str]:
     return frozenset().union(*(rule.needs for rule in rules))
 
 
-def _lower_command(spec: Spec, steps: tuple[Step, ...], limits: tuple[Limiting, ...]) -> Lowering:
+def _lower_command(spec: Spec, steps: tuple[Step, ...], purses: Mapping[str, int]) -> Lowering:
     lowering = Lowering(spec)
     for step in steps:
         if not lowering.settled and step.rule.touches(lowering.spec):
             lowering.enforced = step.enforced
-            if isinstance(step.rule, Limiting):
-                lowering.purse = limits.index(step.rule)
+            lowering.purse = purses.get(step.rule.name, 0)
             did = lowering.does
             step.rule.lower(lowering.spec, lowering)
             if did is None and lowering.does is not None:

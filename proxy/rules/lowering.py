@@ -51,7 +51,7 @@ class NameCheck:
             if language is None:
                 return None
         return NameCheck(
-            allowed=bytes(a & b for a, b in zip(self.allowed, other.allowed, strict=True)),
+            allowed=(int.from_bytes(self.allowed) & int.from_bytes(other.allowed)).to_bytes(256),
             min_length=max(self.min_length, other.min_length),
             max_length=min(self.max_length, other.max_length),
             separator=other.separator if self.separator is None else self.separator,

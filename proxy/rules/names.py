@@ -126,6 +126,18 @@ class Naming:
             *settings.prefixes_of(binding.app),
         )
         self._instead = wording.instead or _describe(settings, binding.app)
+        self._check = NameCheck(
+            allowed=bytes(byte in self._allowed for byte in range(256)),
+            min_length=settings.min_length,
+            max_length=self._max_length,
+            separator=self._separator[0] if self._counts_segments else None,
+            min_segments=settings.min_segments,
+            max_segments=self._max_segments,
+            empty_segments=settings.empty_segments,
+            reads=settings.reads,
+            writes=settings.writes,
+            language=self._language,
+        )
 
     def touches(self, spec: Spec) -> bool:
         """Every command that can have keys."""
@@ -185,20 +197,7 @@ class Naming:
         if self._parts and self._language is None:
             lowering.judge()
             return
-        lowering.check_names(
-            NameCheck(
-                allowed=bytes(byte in self._allowed for byte in range(256)),
-                min_length=settings.min_length,
-                max_length=self._max_length,
-                separator=self._separator[0] if self._counts_segments else None,
-                min_segments=settings.min_segments,
-                max_segments=self._max_segments,
-                empty_segments=settings.empty_segments,
-                reads=settings.reads,
-                writes=settings.writes,
-                language=self._language,
-            )
-        )
+        lowering.check_names(self._check)
 
 
 def _bytes(size: int) -> str:
