@@ -65,7 +65,7 @@ Owner: TypeAlias = KeyEntry | None
 class Schema:
     """All entries, and the automaton that finds the one that owns a key: its number in `entries`.
 
-    Raises SchemaError for patterns that do not tell whose each key is.
+    Schemas of equal entries are equal. Raises SchemaError for patterns that do not tell whose each key is.
     """
 
     def __init__(self, entries: tuple[KeyEntry, ...]) -> None:
@@ -73,6 +73,12 @@ class Schema:
         self.automaton = compile_patterns([entry.pattern for entry in entries])
         self._asked: tuple[Key, ...] = ()
         self._owners: tuple[Owner, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.entries == other.entries
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
 
     def owner_of(self, key: bytes) -> Owner:
         """The entry that owns the key."""
