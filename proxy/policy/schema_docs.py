@@ -2,7 +2,8 @@
 
 from proxy.policy.apps import App
 from proxy.policy.model import Policy
-from proxy.schema.entries import KeyEntry, KeyLifetime, KeySize
+from proxy.schema.bounds import Bounds
+from proxy.schema.entries import KeyEntry, KeySize
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _SIZES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
@@ -44,7 +45,7 @@ def _row(entry: KeyEntry) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _lifetime(lifetime: KeyLifetime) -> str:
+def _lifetime(lifetime: Bounds) -> str:
     if lifetime.permanent:
         return "none, on purpose"
     said = []
@@ -58,6 +59,8 @@ def _lifetime(lifetime: KeyLifetime) -> str:
         said.append(f"at least {_duration(lifetime.least)}")
     if lifetime.most is not None:
         said.append(f"at most {_duration(lifetime.most)}")
+    if lifetime.jitter_stated:
+        said.append(f"stated ones ± {100 * lifetime.jitter_stated:.3g}%")
     return "; ".join(said)
 
 

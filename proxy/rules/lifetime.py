@@ -19,7 +19,8 @@ A value that is streamed has left for Redis together with the number of argument
 nothing can be added any more, and the write is refused: the rule's promise is that nothing without a TTL gets through.
 
 Jitter spreads the TTL evenly over default ± jitter, in whole seconds and at least one, so that keys written
-together do not expire together. A plan takes such TTLs in turn from a list drawn once.
+together do not expire together. A plan takes such TTLs in turn from a list drawn once. What an application states is
+spread too where the policy asks for it.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ from proxy.commands.expiry import (
     states_expiry,
 )
 from proxy.commands.table import Spec
-from proxy.rules.bounds import Bounds, Conduct, Outside, Persist
+from proxy.rules.conduct import Conduct, Outside, Persist
 from proxy.rules.context import Context
 from proxy.rules.lifetime_of_creations import Creations
 from proxy.rules.lifetime_of_uses import Uses
@@ -51,6 +52,7 @@ from proxy.rules.lowering import Stated as PlannedNumber
 from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.stamps import NEEDS, Stamps
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
+from proxy.schema.bounds import Bounds, spread
 
 _FIRST_OPTION_OF_SET = 3
 _DRAWN = 256
@@ -129,9 +131,9 @@ class Lifetime:
         if spec.name == "PERSIST":
             return takes_away
         if spec.name == "GETEX":
-            return scope.bounded or scope.slides or takes_away
+            return scope.weighs or scope.slides or takes_away
         gives = scope.gives and spec.name in ("SET", "MSETEX", "RESTORE")
-        return (scope.bounded or gives) and (creation is None or scope.means(creation.type))
+        return (scope.weighs or gives) and (creation is None or scope.means(creation.type))
 
     def touches(self, spec: Spec) -> bool:
         """What creates keys, states or takes away a TTL, and, where TTLs slide, what uses a key."""
@@ -185,10 +187,11 @@ class Lifetime:
         allowed = stated_for
         for bounds in found:
             allowed = bounds.nearest(allowed)
+        if allowed != stated_for and self._conduct.outside is Outside.REFUSE:
+            return self._words.refuse_outside(command, found, stated_for)
+        allowed = _varied(command, stated, found, allowed, context)
         if allowed == stated_for:
             return PASS
-        if self._conduct.outside is Outside.REFUSE:
-            return self._words.refuse_outside(command, found, stated_for)
         argv = list(command.argv)
         argv[stated.index] = stated.number(allowed, context.now, up=allowed > stated_for)
         return Rewrite(argv, None, command.spec)
@@ -277,13 +280,13 @@ class Lifetime:
             lowering.judge()
 
     def _append(self, spec: Spec, bounds: Bounds) -> Append:
-        stated = [_stated(form, bounds) for form in plain_forms(spec)]
+        stated = [] if bounds.jitter_stated else [_stated(form, bounds) for form in plain_forms(spec)]
         if self._set is None or spec.id != self._set.id or bounds.required or bounds.default is None:
             return Append(stated=stated)
         chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if bounds.jitter else [0.5]
         Random(self._seed).shuffle(chances)
         suffixes = [_encode_expiry(bounds.seconds(chance)) for chance in chances]
-        words = () if bounds.bounded else OPTIONS
+        words = () if bounds.weighs else OPTIONS
         return Append(_FIRST_OPTION_OF_SET, 2, suffixes, words, stated)
 
     def _check(self, reads: list[int], writes: list[int]) -> EntryCheck:
@@ -294,6 +297,18 @@ def _stated(form: PlainForm, bounds: Bounds) -> PlannedNumber:
     least = 1 if bounds.least is None else bounds.least * 1000 // form.scale
     most = _ANY_NUMBER if bounds.most is None else bounds.most * 1000 // form.scale
     return PlannedNumber(form.argc, form.number_at, least, most, form.word, form.word_at)
+
+
+def _varied(command: Command, stated: Stated, found: list[Bounds], milliseconds: int, context: Context) -> int:
+    """A stated lifetime, spread as its keys' bounds ask for; a time of day is meant as it is, and what is streamed has
+    left without its number being held back."""
+    jitter = min(bounds.jitter_stated for bounds in found)
+    if not jitter or stated.moment or command.streamed is not None or milliseconds > _ANY_NUMBER:
+        return milliseconds
+    varied = max(1, round(spread(milliseconds / stated.scale, jitter, context.random()))) * stated.scale
+    for bounds in found:
+        varied = bounds.nearest(varied)
+    return varied
 
 
 def _expiry(bounds: Bounds, context: Context) -> tuple[bytes, bytes]:

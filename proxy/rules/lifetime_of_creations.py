@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from proxy.commands.command import Command
 from proxy.commands.creation import TYPES, UNKNOWN_TYPE, Creation, created_keys, creation_of
-from proxy.rules.bounds import Conduct, Existing, Unproven
+from proxy.rules.conduct import Conduct, Existing, Unproven
 from proxy.rules.context import Context
 from proxy.rules.lifetime_scope import Scope
 from proxy.rules.lifetime_wording import LifetimeWording

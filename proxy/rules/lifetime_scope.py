@@ -7,7 +7,7 @@ from re import compile as compile_pattern
 from typing import TypeAlias
 
 from proxy.commands.creation import UNKNOWN_TYPE
-from proxy.rules.bounds import Bounds
+from proxy.schema.bounds import Bounds
 from proxy.schema.entries import Schema
 
 Matches: TypeAlias = Callable[[bytes], bool]
@@ -43,9 +43,9 @@ class Scope:
         return any(bounds is not None and bounds.gives for bounds in self.places)
 
     @property
-    def bounded(self) -> bool:
-        """Whether any key has a least or a most."""
-        return any(bounds is not None and bounds.bounded for bounds in self.places)
+    def weighs(self) -> bool:
+        """Whether any lifetime that an application states may be changed or refused."""
+        return any(bounds is not None and bounds.weighs for bounds in self.places)
 
     @property
     def slides(self) -> bool:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from proxy.commands.command import Command
-from proxy.rules.bounds import Bounds
 from proxy.rules.rule import Wording
 from proxy.rules.verdict import Refuse, refusal
+from proxy.schema.bounds import Bounds
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 

@@ -7,11 +7,11 @@ entry owns. Since an entry names its keys, lists and streams are no exception.
 from dataclasses import dataclass
 
 from proxy.commands.creation import TYPES
-from proxy.rules.bounds import Bounds, Conduct
+from proxy.rules.conduct import Conduct
 from proxy.rules.lifetime import USUAL_CONDUCT, Lifetime
 from proxy.rules.lifetime_scope import Scope
 from proxy.rules.rule import Binding, Wording
-from proxy.schema.entries import KeyLifetime
+from proxy.schema.bounds import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,5 @@ class SchemaTtlSettings:
         return Lifetime(name, Scope(binding.schema, places, frozenset(TYPES)), self.conduct, wording, binding)
 
 
-def _bounds(lifetime: KeyLifetime | None) -> Bounds | None:
-    if lifetime is None or lifetime.permanent:
-        return None
-    return Bounds(
-        lifetime.default, lifetime.least, lifetime.most, lifetime.jitter, lifetime.required, lifetime.sliding
-    )
+def _bounds(lifetime: Bounds | None) -> Bounds | None:
+    return None if lifetime is None or lifetime.permanent else lifetime

@@ -6,25 +6,8 @@ from typing import TypeAlias
 from proxy.commands.command import Key
 from proxy.hotpath.automaton import NOBODY
 from proxy.schema.automaton import compile_patterns
+from proxy.schema.bounds import Bounds
 from proxy.schema.patterns import Pattern
-
-
-@dataclass(frozen=True, slots=True)
-class KeyLifetime:
-    """How long keys of an entry live, in seconds.
-
-    `permanent` is for ever, on purpose; nothing else is then said. `default` is for keys written without a TTL,
-    spread by `jitter` (a share of it, 0 <= jitter < 1). TTLs lie from `least` to `most`. With `sliding` each access
-    renews the default; with `required` a write without a TTL is wrong.
-    """
-
-    permanent: bool = False
-    default: int | None = None
-    least: int | None = None
-    most: int | None = None
-    jitter: float = 0.0
-    sliding: bool = False
-    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +23,14 @@ class KeyEntry:
     """One entry of a schema. `app` is the application whose keys these are, "" if that is not said.
 
     `type` is one of Redis's own words (string, hash, list, set, zset, stream …), and None where anything goes, as
-    `lifetime` and `size` are. `place` is where it stands, file and line.
+    `lifetime` and `size` are; a `lifetime` that says nothing is for ever, on purpose. `place` is where it
+    stands, file and line.
     """
 
     name: str
     pattern: Pattern
     type: str | None = None
-    lifetime: KeyLifetime | None = None
+    lifetime: Bounds | None = None
     size: KeySize | None = None
     about: str = ""
     app: str = ""

@@ -6,9 +6,10 @@ import pytest
 
 from proxy.commands.creation import TYPES
 from proxy.policy.errors import PolicyError
-from proxy.rules.bounds import Bounds, Conduct, Existing, Outside, Persist, Unproven
+from proxy.rules.conduct import Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.lifetime import USUAL_TYPES, LifetimeSettings
 from proxy.rules.schema_ttl import SchemaTtlSettings
+from proxy.schema.bounds import Bounds
 from tests.policy.given import policy
 
 
@@ -18,14 +19,15 @@ def test_everything_that_can_be_said() -> None:
         rules:
           all:
             lifetime:
-              {default: 5m, min: 10s, max: 1d, jitter: 10%, required: true, sliding: true, outside: refuse,
-               persist: clamp, existing_keys: stamp, without_proof: refuse, types: [list, stream], keys: ["a:*", b]}
+              {default: 5m, min: 10s, max: 1d, jitter: 10%, jitter_stated: 5%, required: true, sliding: true,
+               outside: refuse, persist: clamp, existing_keys: stamp, without_proof: refuse, types: [list, stream],
+               keys: ["a:*", b]}
           every-type: {lifetime: {max: 1h, types: all, keys: c}}
           short: {lifetime: {default: 30s}}
         """
     )
     conduct = Conduct(Outside.REFUSE, Persist.CLAMP, Existing.STAMP, Unproven.REFUSE)
-    bounds = Bounds(300, 10, 86_400, 0.1, required=True, sliding=True)
+    bounds = Bounds(300, 10, 86_400, 0.1, required=True, sliding=True, jitter_stated=0.05)
     assert [rule.settings for rule in loaded.rules] == [
         LifetimeSettings(bounds, conduct, ("a:*", "b"), frozenset({"list", "stream"})),
         LifetimeSettings(Bounds(most=3600), Conduct(), ("c",), frozenset(TYPES)),
@@ -41,10 +43,10 @@ def test_the_schema_says_how_long_and_the_rule_what_is_done() -> None:
 def test_what_no_key_can_meet() -> None:
     for text, problem in (
         ("{}", "lifetime.default: found nothing, expected a time"),
-        ("{min: 2h, max: 1h}", "lifetime.min: found 7200s, expected at most max, 3600s"),
-        ("{default: 2h, max: 1h}", "lifetime.default: found 7200s, expected a time from min to max"),
-        ("{max: 1h, jitter: 5%}", "lifetime.jitter: found no default, expected a default that it is about"),
-        ("{max: 1h, sliding: true}", "lifetime.sliding: found no default"),
+        ("{min: 2h, max: 1h}", "lifetime.min: found 7200s, expected at most max, which is 3600s"),
+        ("{default: 2h, max: 1h}", "lifetime.default: found 7200s to 7200s, expected a time that is, with its jitter"),
+        ("{max: 1h, jitter: 5%}", "lifetime.jitter: found jitter without a default, expected a default that it is for"),
+        ("{max: 1h, sliding: true}", "lifetime.sliding: found sliding without a default"),
         ("{min: 5s, persist: clamp}", "lifetime.persist: found 'clamp', expected refuse, or a max"),
         ("{default: 5m, types: some}", "lifetime.types: found 'some', expected all, or a list such as"),
         ("{default: 5m, types: [blob]}", "lifetime.types[0]: found 'blob', expected one of string, "),

@@ -6,18 +6,20 @@ import pytest
 from proxy.policy.errors import PolicyError
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.model import Mode, OnError
-from proxy.rules.bounds import Bounds
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import NamesSettings
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.replace import ReplaceSettings
+from proxy.schema.bounds import Bounds
 from tests.policy.given import policy
 
 NAMES = "rules: {n: {names: {%s}}}"
 LIFETIME = "rules: {l: {lifetime: {%s}}}"
 
 
-SECTIONS = ("keyrail", "include", "defaults", "traffic", "apps", "exceptions", "rules", "schema", "rollout", "tests")
+SECTIONS = (
+    "keyrail", "include", "defaults", "traffic", "alerts", "apps", "exceptions", "rules", "schema", "rollout", "tests",
+)  # fmt: skip
 
 
 def problems(text: str) -> list[str]:

@@ -18,7 +18,7 @@ from proxy.policy.errors import Where
 from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.rules.allow_only import AllowOnlySettings
-from proxy.rules.bounds import Bounds, Conduct
+from proxy.rules.conduct import Conduct
 from proxy.rules.databases import DatabasesSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.lifetime import LifetimeSettings
@@ -41,7 +41,8 @@ from proxy.rules.transactions import TransactionsSettings
 from proxy.rules.unknown_commands import UnknownCommandsSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Rewrite
-from proxy.schema.entries import KeyEntry, KeyLifetime, KeySize, Schema
+from proxy.schema.bounds import Bounds
+from proxy.schema.entries import KeyEntry, KeySize, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request
 from tests.rules.given import context
@@ -102,11 +103,12 @@ SCHEMA = Schema(
     tuple(
         KeyEntry(key, parse_pattern(key), key_type, lifetime, size, app=app)
         for key, key_type, lifetime, size, app in (
-            ("a", "string", KeyLifetime(default=500, jitter=0.1), KeySize(2), ""),
-            ("a:{x}", "hash", KeyLifetime(default=500, least=100, most=900, sliding=True), KeySize(9, 2), ""),
-            ("{x}:{y}:{z...}", None, KeyLifetime(permanent=True), None, "other"),
+            ("a", "string", Bounds(default=500, jitter=0.1), KeySize(2), ""),
+            ("a:{x}", "hash", Bounds(default=500, least=100, most=900, sliding=True), KeySize(9, 2), ""),
+            ("{x}:{y}:{z...}", None, Bounds(), None, "other"),
             ("{{a}}:{x:word}", "list", None, KeySize(most_members=1), ""),
-            ("a/{x}", None, KeyLifetime(required=True), None, ""),
+            ("a/{x}", None, Bounds(required=True), None, ""),
+            ("b", None, Bounds(jitter_stated=0.5), None, ""),
         )
     )
 )
@@ -154,6 +156,7 @@ BOUNDS = st.builds(
     jitter=st.sampled_from((0.0, 0.1, 0.9)),
     required=st.booleans(),
     sliding=st.booleans(),
+    jitter_stated=st.sampled_from((0.0, 0.0, 0.2)),
 )
 SETTINGS: st.SearchStrategy[Settings] = (
     st.builds(

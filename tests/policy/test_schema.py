@@ -6,7 +6,8 @@ import pytest
 
 from proxy.policy.errors import PolicyError
 from proxy.rules.verdict import PASS
-from proxy.schema.entries import NO_SCHEMA, KeyLifetime, KeySize
+from proxy.schema.bounds import Bounds
+from proxy.schema.entries import NO_SCHEMA, KeySize
 from tests.policy.given import compiled, policy, policy_files
 from tests.rules.given import command, context
 
@@ -17,6 +18,7 @@ schema:
   jobs: {key: "queue:{name}", type: list, ttl: none, size: {members: 500, max: 1MB}}
   code: {key: "code:{id}", ttl: {required: true}, size: 1KB}
   lock: {key: "lock:{id}", ttl: 30s}
+  both: {key: "both:{id}", ttl: {default: 1d, required: true, jitter_stated: 20%}}
 """
 
 
@@ -35,13 +37,14 @@ def problem(body: str) -> str:
 
 def test_all_that_can_be_said() -> None:
     found = policy(SCHEMA + "rules: {}")
-    cart, page, jobs, code, lock = found.schema.entries
+    cart, page, jobs, code, lock, both = found.schema.entries
     assert (cart.name, cart.type, cart.about, cart.app) == ("cart", "hash", "open basket", "")
-    assert cart.lifetime == KeyLifetime(default=7200, most=604_800, sliding=True)
-    assert page.lifetime == KeyLifetime(default=300, least=10, jitter=0.1)
-    assert jobs.lifetime == KeyLifetime(permanent=True)
-    assert code.lifetime == KeyLifetime(required=True)
-    assert lock.lifetime == KeyLifetime(default=30)
+    assert cart.lifetime == Bounds(default=7200, most=604_800, sliding=True)
+    assert page.lifetime == Bounds(default=300, least=10, jitter=0.1)
+    assert jobs.lifetime == Bounds()
+    assert code.lifetime == Bounds(required=True)
+    assert lock.lifetime == Bounds(default=30)
+    assert both.lifetime == Bounds(default=86_400, required=True, jitter_stated=0.2)
     assert [each.size for each in (cart, page, jobs, code)] == [
         None, KeySize(10_240), KeySize(1 << 20, 500), KeySize(1024),
     ]  # fmt: skip
@@ -62,7 +65,7 @@ def test_all_that_can_be_said() -> None:
         ("key: a, ttl: {}", "schema.e.ttl: found no lifetime, expected default, min, max or required"),
         ("key: a, ttl: {max: 1d, jitter: 5%}", "schema.e.ttl.jitter: found jitter without a default"),
         ("key: a, ttl: {max: 1d, sliding: true}", "schema.e.ttl.sliding: found sliding without a default"),
-        ("key: a, ttl: {default: 1d, required: true}", "schema.e.ttl.required: found required beside a default"),
+        ("key: a, ttl: {required: false}", "schema.e.ttl: found no lifetime, expected default, min, max or required"),
         ("key: a, ttl: {min: 2h, max: 1h}", "schema.e.ttl.min: found 7200s, expected at most max, which is 3600s"),
         ("key: a, ttl: {default: 1h, max: 1h, jitter: 10%}", "schema.e.ttl.default: found 3240s to 3960s"),
         ("key: a, ttl: {default: 1h, min: 2h}", "schema.e.ttl.default: found 3600s to 3600s"),

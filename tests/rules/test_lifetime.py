@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.table import STANDARD
-from proxy.rules.bounds import Bounds, Conduct, Existing, Outside, Persist, Unproven
+from proxy.rules.conduct import Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.lifetime import USUAL_CONDUCT, USUAL_TYPES, Lifetime, LifetimeSettings
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.verdict import PASS, Follow, Pass, Refuse, Rewrite, Verdict
-from proxy.schema.entries import KeyEntry, KeyLifetime, Schema
+from proxy.schema.bounds import Bounds
+from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec, streamed
 
@@ -358,6 +359,27 @@ def test_jitter_is_even_around_the_default() -> None:
         assert verdict.argv[-1] == b"%d" % seconds
 
 
+def test_jitter_of_what_applications_state() -> None:
+    rule = lifetime(Bounds(least=95, most=109, jitter_stated=0.1))
+    for chance, stated, becomes in (
+        (0.0, "SET k v EX 100", "SET k v EX 95"),
+        (0.25, "SET k v EX 100", "SET k v EX 95"),
+        (0.75, "SETEX k 100 v", "SETEX k 105 v"),
+        (0.9999999, "PEXPIRE k 100000 GT", "PEXPIRE k 109000 GT"),
+        (0.75, "GETEX k EX 100", "GETEX k EX 105"),
+        (0.75, "MSETEX 1 k v EX 100", "MSETEX 1 k v EX 105"),
+    ):
+        assert rule.judge(command(stated), context(chance)) == Rewrite(becomes.encode().split(), None)
+    anything = lifetime(Bounds(jitter_stated=0.9))
+    assert anything.judge(command("SET k v EX 1"), context(0.0)) == PASS  # never so short that it would be no lifetime
+    assert anything.judge(command("EXPIRE k 9223372036854775"), context(0.9)) == PASS
+    assert anything.judge(command("EXPIREAT k 100"), context(0.0)) == PASS  # a time of day is meant as it is
+    assert anything.judge(streamed([b"SET", b"k", b"v", b"EX", b"100"], 2, 10**7), context(0.0)) == PASS
+    strict = lifetime(Bounds(most=100, jitter_stated=0.1), Conduct(Outside.REFUSE))
+    assert "more than 100s" in refused(strict.judge(command("SETEX k 101 v"), context(0.0)))
+    assert strict.judge(command("SETEX k 100 v"), context(0.9)) == PASS
+
+
 def test_a_lifetime_is_never_out_of_bounds() -> None:
     assert Bounds(1, jitter=0.9).seconds(0.0) == 1
     assert Bounds(20, least=15, most=22, jitter=0.5).seconds(0.0) == 15
@@ -377,11 +399,11 @@ SCHEMA = Schema(
     tuple(
         KeyEntry(key, parse_pattern(key), key_type, lifetime)
         for key, key_type, lifetime in (
-            ("page:{id}", "string", KeyLifetime(default=60, least=10, most=3600)),
-            ("cart:{id}", "hash", KeyLifetime(default=7200, sliding=True)),
-            ("jobs:{name}", "list", KeyLifetime(permanent=True)),
-            ("inbox:{name}", "list", KeyLifetime(default=30)),
-            ("code:{id}", "string", KeyLifetime(required=True)),
+            ("page:{id}", "string", Bounds(default=60, least=10, most=3600)),
+            ("cart:{id}", "hash", Bounds(default=7200, sliding=True)),
+            ("jobs:{name}", "list", Bounds()),
+            ("inbox:{name}", "list", Bounds(default=30)),
+            ("code:{id}", "string", Bounds(required=True)),
             ("misc:{id}", None, None),
         )
     )

@@ -1,13 +1,12 @@
 """``lifetime: {default: 5m, min: 10s, max: 1d, jitter: 10%}``."""
 
 from proxy.commands.creation import TYPES
-from proxy.policy.fields import Fields, choice, read_duration, read_fields, read_list, read_percent
+from proxy.policy.bounds import read_bounds
+from proxy.policy.fields import Fields, choice, read_fields, read_list
 from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Problems, Scalar, Value
-from proxy.rules.bounds import Bounds, Conduct, Existing, Outside, Persist, Unproven
+from proxy.rules.conduct import Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.lifetime import USUAL_TYPES, LifetimeSettings
-
-_YES = {"true": True, "false": False}
 
 
 def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
@@ -21,26 +20,12 @@ def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
     keys = fields.read("keys", _read_keys, everywhere)
     types = fields.read("types", _read_types, USUAL_TYPES)
     fields.finish()
-    if bounds == Bounds() and conduct.persist is Persist.ALLOW:
+    if bounds.permanent and conduct.persist is Persist.ALLOW:
         rule.problems.add(fields.where, fields.path_of("default"), "nothing", "a time such as 5m")
     if conduct.persist is Persist.CLAMP and bounds.longest is None:
         expected = "refuse, or a max (or a default) to give to the key"
         rule.problems.add(fields.line_of("persist"), fields.path_of("persist"), "'clamp'", expected)
     return LifetimeSettings(bounds, conduct, keys, types)
-
-
-def read_bounds(fields: Fields) -> Bounds:
-    """``default``, ``min``, ``max``, ``jitter``, ``required`` and ``sliding`` of these fields."""
-    bounds = Bounds(
-        default=_read_seconds(fields, "default"),
-        least=_read_seconds(fields, "min"),
-        most=_read_seconds(fields, "max"),
-        jitter=fields.read("jitter", read_percent, 0.0),
-        required=fields.read("required", choice(_YES), False),
-        sliding=fields.read("sliding", choice(_YES), False),
-    )
-    _check(bounds, fields)
-    return bounds
 
 
 def read_conduct(fields: Fields) -> Conduct:
@@ -53,23 +38,6 @@ def read_conduct(fields: Fields) -> Conduct:
             "without_proof", choice({each.value: each for each in Unproven}), Unproven.LET_THROUGH
         ),
     )
-
-
-def _read_seconds(fields: Fields, key: str) -> int | None:
-    value = fields.take(key)
-    return None if value is None else read_duration(value, fields.problems)
-
-
-def _check(bounds: Bounds, fields: Fields) -> None:
-    """Bounds that nothing fits into."""
-    problems, default = fields.problems, bounds.default
-    if bounds.least is not None and bounds.most is not None and bounds.least > bounds.most:
-        problems.add(fields.line_of("min"), fields.path_of("min"), f"{bounds.least}s", f"at most max, {bounds.most}s")
-    elif default is not None and bounds.nearest(default * 1000) != default * 1000:
-        problems.add(fields.line_of("default"), fields.path_of("default"), f"{default}s", "a time from min to max")
-    for key, needless in (("jitter", bounds.jitter > 0), ("sliding", bounds.sliding)):
-        if needless and default is None:
-            problems.add(fields.line_of(key), fields.path_of(key), "no default", "a default that it is about")
 
 
 def _read_keys(value: Value, problems: Problems) -> tuple[str, ...] | None:

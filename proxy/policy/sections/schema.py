@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from proxy.commands.key_types import KEY_TYPES
+from proxy.policy.bounds import read_bounds
 from proxy.policy.errors import Where, shown
 from proxy.policy.fields import (
     Fields,
@@ -13,19 +14,18 @@ from proxy.policy.fields import (
     read_fields,
     read_line,
     read_mapping,
-    read_percent,
     read_size,
 )
 from proxy.policy.sections.exceptions import read_word
 from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Mapping, Problems, Scalar, Value
 from proxy.schema.automaton import Flaw, SchemaError, Tie, TooLarge, Unreachable
-from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeyLifetime, KeySize, Schema
+from proxy.schema.bounds import Bounds
+from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeySize, Schema
 from proxy.schema.patterns import Pattern, PatternError, parse_pattern
 from proxy.traffic.names import shown as shown_key
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
-_YES = {"true": True, "false": False}
 _MOST_MEMBERS = 10**9 - 1
 _PERMANENT = "none"
 
@@ -90,52 +90,23 @@ def _read_pattern(value: Value, problems: Problems) -> Pattern | None:
         return None
 
 
-def _read_lifetime(value: Value, problems: Problems) -> KeyLifetime | None:
+def _read_lifetime(value: Value, problems: Problems) -> Bounds | None:
     """``none``, a default, or all that can be said."""
     note(value, enum=[_PERMANENT])
     if isinstance(value, Scalar):
         if value.text == _PERMANENT:
-            return KeyLifetime(permanent=True)
+            return Bounds()
         default = read_duration(value, problems)
-        return None if default is None else KeyLifetime(default=default)
+        return None if default is None else Bounds(default=default)
     fields = read_fields(value, problems) if isinstance(value, Mapping) else None
     if fields is None:
         problems.unexpected(value, "none, a time such as 5m, or a mapping such as {default: 5m, max: 1d}")
         return None
-    default_value, least, most = fields.take("default"), fields.take("min"), fields.take("max")
-    lifetime = KeyLifetime(
-        default=None if default_value is None else read_duration(default_value, problems),
-        least=None if least is None else read_duration(least, problems),
-        most=None if most is None else read_duration(most, problems),
-        jitter=fields.read("jitter", read_percent, 0.0),
-        sliding=fields.read("sliding", choice(_YES), False),
-        required=fields.read("required", choice(_YES), False),
-    )
-    fields.finish()
-    _check_lifetime(lifetime, fields)
-    return lifetime
-
-
-def _check_lifetime(lifetime: KeyLifetime, fields: Fields) -> None:
-    """What contradicts itself, or says nothing."""
-
-    def tell(key: str, found: str, expected: str) -> None:
-        fields.problems.add(fields.line_of(key), fields.path_of(key), found, expected)
-
-    if lifetime == KeyLifetime() and not any(key in fields for key in ("default", "min", "max")):
+    bounds = read_bounds(fields)
+    if bounds.permanent and not any(key in fields for key in ("default", "min", "max")):
         fields.problems.add(fields.where, fields.path, "no lifetime", "default, min, max or required; none for ever")
-    for key in ("jitter", "sliding"):
-        if key in fields and "default" not in fields:
-            tell(key, f"{key} without a default", "a default that it is for")
-    if lifetime.required and "default" in fields:
-        tell("required", "required beside a default", "one of them: with a default, no write is without a TTL")
-    least, most = lifetime.least or 0, lifetime.most
-    if most is not None and least > most:
-        tell("min", f"{least}s", f"at most max, which is {most}s")
-    elif lifetime.default is not None:
-        shortest, longest = lifetime.default * (1 - lifetime.jitter), lifetime.default * (1 + lifetime.jitter)
-        if shortest < least or (most is not None and longest > most):
-            tell("default", f"{shortest:.5g}s to {longest:.5g}s", "a time that is, with its jitter, from min to max")
+    fields.finish()
+    return bounds
 
 
 def _read_size(value: Value, problems: Problems) -> KeySize | None:

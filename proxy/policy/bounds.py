@@ -1,0 +1,44 @@
+"""``{default: 5m, min: 10s, max: 1d, jitter: 10%}``: how long keys live, of a rule about all keys as of one entry's."""
+
+from proxy.policy.fields import Fields, choice, read_duration, read_percent
+from proxy.schema.bounds import Bounds
+
+_YES = {"true": True, "false": False}
+
+
+def read_bounds(fields: Fields) -> Bounds:
+    """What these fields say of lifetimes; notes what contradicts itself."""
+    bounds = Bounds(
+        default=_read_seconds(fields, "default"),
+        least=_read_seconds(fields, "min"),
+        most=_read_seconds(fields, "max"),
+        jitter=fields.read("jitter", read_percent, 0.0),
+        required=fields.read("required", choice(_YES), False),
+        sliding=fields.read("sliding", choice(_YES), False),
+        jitter_stated=fields.read("jitter_stated", read_percent, 0.0),
+    )
+    _check(bounds, fields)
+    return bounds
+
+
+def _read_seconds(fields: Fields, key: str) -> int | None:
+    value = fields.take(key)
+    return None if value is None else read_duration(value, fields.problems)
+
+
+def _check(bounds: Bounds, fields: Fields) -> None:
+    """Bounds that nothing fits into, or that are about a default that there is not."""
+
+    def tell(key: str, found: str, expected: str) -> None:
+        fields.problems.add(fields.line_of(key), fields.path_of(key), found, expected)
+
+    for key, said in (("jitter", bounds.jitter > 0), ("sliding", bounds.sliding)):
+        if said and "default" not in fields:
+            tell(key, f"{key} without a default", "a default that it is for")
+    least, most, default = bounds.least or 0, bounds.most, bounds.default
+    if most is not None and least > most:
+        tell("min", f"{least}s", f"at most max, which is {most}s")
+    elif default is not None:
+        shortest, longest = default * (1 - bounds.jitter), default * (1 + bounds.jitter)
+        if shortest < least or (most is not None and longest > most):
+            tell("default", f"{shortest:.5g}s to {longest:.5g}s", "a time that is, with its jitter, from min to max")
