@@ -1,0 +1,106 @@
+"""What is worth waking somebody for, told once: when it begins, and when it is over.
+
+Once a second the last ten are looked at (``traffic.hotspots``). An incident begins when its thresholds are reached. It
+goes on while the same is found at 70 % of them, and is over when it has not been found for a while, at the moment when
+it was found last: what comes and goes every few seconds is one incident, and what stays at a threshold is one too.
+While it grows, its lines are written anew, so in the end they tell of its peak.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from proxy.traffic.alerts import Alerts
+from proxy.traffic.hotspots import Finding, Kind, find, lately
+from proxy.traffic.incident_lines import Past, Scene, describe, past_of
+from proxy.traffic.redaction import Redaction
+from proxy.traffic.rings import Rings
+
+_LATE = 3.0
+"""Seconds that workers may take to tell of a second; after that there was nothing in it."""
+_GROWN = 1.1
+_MOST_OPEN = 100
+"""Incidents of one route; further ones begin when others are over."""
+
+
+_QUIET = {Kind.HOT_KEY: 60.0, Kind.HOT_SLOT: 60.0, Kind.BIG_VALUE: 600.0}
+"""Seconds without it, after which it is over. Of commands with large values only some are looked at."""
+
+
+@dataclass(slots=True)
+class Incident:
+    """One incident; `number` tells it from all others. Times are in seconds since the epoch.
+
+    `subject` and `lines` are as people may see them; the `key` itself is empty where nobody knows it any more.
+    """
+
+    number: int
+    route: str
+    kind: Kind
+    about: str
+    subject: str
+    lines: tuple[str, ...]
+    began: float
+    ended: float | None = None
+    found: float = 0.0
+    """When it was found last."""
+    key: bytes = b""
+    peak: float = float("inf")
+    past: Past = field(default_factory=Past)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"INC-{self.number}"
+
+
+class Lookout:
+    """Watches over one route. `number` gives out numbers; `known` are incidents that were open when nobody watched."""
+
+    def __init__(self, route: str, option: str, number: Callable[[], int], known: Iterable[Incident] = ()) -> None:
+        self._route = route
+        self._option = option
+        self._number = number
+        self._open = {(each.kind, each.about): each for each in known}
+
+    @property
+    def open(self) -> tuple[Incident, ...]:
+        """The incidents that are not over."""
+        return tuple(self._open.values())
+
+    def look(
+        self, rings: Rings, now: float, alerts: Alerts, redaction: Redaction, pattern_of: Callable[[bytes], str]
+    ) -> list[Incident]:
+        """Return what has just begun, and what is over."""
+        until = max(rings.newest, now - _LATE)
+        seen = lately(rings, until)
+        scene = Scene(rings, until, seen.counts, redaction, self._option)
+        changed = []
+        for finding in find(seen, alerts, pattern_of):
+            known = self._open.get((finding.kind, finding.about))
+            if known is not None:
+                known.found = now
+                if finding.size > _GROWN * known.peak:
+                    self._tell(known, finding, scene)
+            elif finding.reached and len(self._open) < _MOST_OPEN:
+                changed.append(self._begin(finding, now, scene))
+        for incident in self.open:
+            if now - incident.found >= _QUIET[incident.kind]:
+                incident.ended = incident.found
+                del self._open[incident.kind, incident.about]
+                changed.append(incident)
+        return changed
+
+    def _begin(self, finding: Finding, now: float, scene: Scene) -> Incident:
+        past = past_of(scene, finding) if finding.kind is Kind.HOT_KEY else Past()
+        began = now if past.since is None else past.since
+        incident = Incident(
+            self._number(), self._route, finding.kind, finding.about, "", (), began, found=now, past=past
+        )
+        self._open[finding.kind, finding.about] = incident
+        self._tell(incident, finding, scene)
+        return incident
+
+    def _tell(self, incident: Incident, finding: Finding, scene: Scene) -> None:
+        incident.key = finding.key
+        incident.peak = finding.size
+        incident.subject, incident.lines = describe(scene, finding, incident.past, incident.name)

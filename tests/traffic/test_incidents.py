@@ -1,0 +1,166 @@
+"""Somebody is woken by a share and a rate together, once, and told the whole story; then it is over, once."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from proxy.commands.slots import slot_of
+from proxy.hotpath.slices import Slice, Tally
+from proxy.traffic.alerts import USUAL, Alerts, Hot
+from proxy.traffic.digest import Digest
+from proxy.traffic.hotspots import Kind
+from proxy.traffic.incidents import Incident, Lookout
+from proxy.traffic.looks import Look
+from proxy.traffic.redaction import Redact, Redaction
+from proxy.traffic.rings import Rings
+from proxy.traffic.shapes import shape
+
+KEY = b"product:8841:stock"
+LOOK = Look(
+    at=0.0,
+    weight=100,
+    command="GET",
+    keys=(KEY,),
+    writes=(False,),
+    patterns=("product:{int}:stock",),
+    app="checkout",
+    who=("default", "", "go-redis 9.7", "10.0.0.1:5555"),
+    bytes_in=40,
+    bytes_out=9_300,
+    first_line=b"$9290\r\n",
+    in_proxy=0.0001,
+    at_redis=0.014,
+)
+OTHER = replace(LOOK, keys=(b"user:1",), patterns=("user:{int}",), app="web", who=("web", "", "", "unix"), bytes_out=9)
+
+
+class Stream:
+    """One worker's seconds, one after the other."""
+
+    def __init__(self, redact: Redact = Redact.NONE, alerts: Alerts = USUAL) -> None:
+        self.rings = Rings()
+        self.now = 1_000_000.0
+        self.redaction = Redaction(redact)
+        self.alerts = alerts
+        self.lookout = Lookout("default", "", itertools.count(9).__next__)
+
+    def second(self, uses: dict[bytes, int], total: int, looks: Sequence[Look] = ()) -> list[Incident]:
+        digest = Digest(self.now, 1.0)
+        for look in looks:
+            digest.see(look, frozenset())
+        digest.slices = [Slice(total, 0, tuple(Tally(key, used, 0, used, 0) for key, used in uses.items()))]
+        self.rings.add(digest)
+        self.now += 1.0
+        return self.lookout.look(self.rings, self.now, self.alerts, self.redaction, shape)
+
+    def seconds(self, number: int, uses: dict[bytes, int], total: int, looks: Sequence[Look] = ()) -> list[Incident]:
+        return [each for _ in range(number) for each in self.second(uses, total, looks)]
+
+
+def test_the_whole_story_of_a_hot_key() -> None:
+    stream = Stream()
+    assert stream.seconds(50, {KEY: 120}, 60_000, [replace(OTHER, at_redis=0.0004)]) == []
+    (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [*[LOOK] * 9, replace(OTHER, keys=(KEY,))])
+    assert (incident.name, incident.kind, incident.subject) == ("INC-9", Kind.HOT_KEY, "product:8841:stock")
+    assert (incident.began, incident.ended) == (1_000_050.0, None)
+    first, second, third, remedy = incident.lines
+    assert first.startswith(
+        "product:8841:stock HOT 41k/s = 38 % of 108k/s ±0 %, was at most 120/s until 13:47 UTC; Redis p99 "
+    )
+    assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, slot {slot_of(KEY)}"
+    assert third == "90 % app checkout, go-redis 9.7, 1 client, all new since 13:47 UTC"
+    assert remedy == "remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9"
+    assert stream.seconds(59, {KEY: 10}, 108_000) == []
+    (over,) = stream.seconds(30, {KEY: 10}, 108_000)
+    assert over is incident
+    assert 1_000_062.0 <= (over.ended or 0) < 1_000_072.0, "when it was found last"
+    assert over.lines == (first, second, third, remedy), "its peak"
+    assert stream.lookout.open == ()
+
+
+@pytest.mark.parametrize(("used", "total"), [(30, 100), (5_000, 60_000), (0, 0), (900, 1_000)])
+def test_a_share_or_a_rate_alone_wake_nobody(used: int, total: int) -> None:
+    assert Stream().seconds(30, {KEY: used}, total) == []
+
+
+def test_what_only_may_have_been_used_so_often_wakes_nobody() -> None:
+    stream = Stream()
+    digest = Digest(stream.now, 1.0)
+    digest.slices = [Slice(100_000, 0, (Tally(KEY, 90_000, 81_000, 9_000, 0),))]
+    stream.rings.add(digest)
+    assert stream.lookout.look(stream.rings, stream.now + 1, stream.alerts, stream.redaction, shape) == []
+
+
+def test_uniform_traffic_is_no_incident() -> None:
+    keys = {b"key:%d" % number: 1_000 for number in range(100)}
+    looks = [replace(OTHER, keys=(key,)) for key in keys]
+    assert Stream().seconds(20, keys, 100_000, looks) == []
+
+
+def test_it_neither_flaps_nor_repeats() -> None:
+    stream = Stream()
+    told = []
+    for turn in range(60):
+        told += stream.seconds(3, {KEY: 1_050 if turn % 2 else 950}, 10_000)
+    for _ in range(5):
+        told += stream.seconds(12, {KEY: 8_000}, 10_000)
+        told += stream.seconds(40, {KEY: 1}, 10_000)
+    assert [each.name for each in told] == ["INC-9"]
+    assert stream.seconds(100, {}, 10_000) == told
+
+
+def test_hot_keys_of_one_pattern_are_one_incident() -> None:
+    stream = Stream(alerts=Alerts(hot_key=Hot(0.01, 100)))
+    keys = {b"product:%d:stock" % number: 200 - number for number in range(80)}
+    told = stream.seconds(20, {**keys, b"user:1": 300}, 15_000)
+    assert [each.about for each in told] == ["user:{int}", "product:{int}:stock"]
+    assert told[1].lines[0].startswith("product:0:stock and 79 more of product:{int}:stock HOT 200/s = 1.33 % of 15k/s")
+
+
+def test_a_stampede_is_told_apart() -> None:
+    stream = Stream()
+    (incident,) = stream.seconds(11, {KEY: 5_000}, 6_000, [replace(LOOK, first_line=b"_\r\n", bytes_out=3)] * 9)
+    assert " MISSING 5k/s = 83.3 % of 6k/s" in incident.lines[0]
+    assert ", hit 0 %, " in incident.lines[1]
+
+
+def test_names_are_shown_as_the_policy_says() -> None:
+    stream = Stream(Redact.SHAPE)
+    (incident,) = stream.seconds(11, {KEY: 5_000}, 6_000)
+    assert incident.key == KEY
+    assert b"8841" not in "".join((incident.subject, *incident.lines)).encode()
+    assert incident.lines[-1] == "remedy: keyrail remedy --incident INC-9 --cap all=500/s --for 30m --because INC-9"
+
+
+def test_a_slot_is_hot_by_more_than_its_hot_key() -> None:
+    tagged = {b"{cart}:%d" % number: 60 for number in range(100)}
+    looks = [replace(OTHER, keys=(key,), weight=60) for key in tagged]
+    stream = Stream()
+    (incident,) = stream.seconds(12, tagged, 10_000, looks)
+    assert incident.subject == f"slot {slot_of(b'cart')}"
+    assert incident.lines[0].startswith(f"slot {slot_of(b'cart')} HOT 6k/s = 100 % of 6k/s (estimate)")
+    assert incident.lines[1].startswith("busiest keys: {cart}:")
+    alone = Stream().seconds(12, {b"cart": 6_000}, 10_000, [replace(OTHER, keys=(b"cart",), weight=6_000)])
+    assert [each.kind for each in alone] == [Kind.HOT_KEY]
+
+
+def test_a_large_value_is_one_incident_of_its_pattern() -> None:
+    stream = Stream()
+    large = [replace(OTHER, keys=(b"report:%d" % n,), patterns=("report:{int}",), bytes_out=4 << 20) for n in (1, 2)]
+    (incident,) = stream.seconds(2, {}, 10, large)
+    assert (incident.kind, incident.subject) == (Kind.BIG_VALUE, "report:{int}")
+    assert incident.lines[0].startswith("report:{int} BIG report:1: 4 MB in one command or reply; Redis p99 ")
+    assert stream.seconds(500, {}, 10) == []
+    assert stream.seconds(1, {}, 10, large) == [], "now and then is one incident"
+    assert len(stream.seconds(620, {}, 10)) == 1
+
+
+def test_what_was_open_before_a_restart_goes_on() -> None:
+    stream = Stream()
+    known = Incident(3, "default", Kind.HOT_KEY, "product:{int}:stock", "…", ("as told",), 999_000.0, found=stream.now)
+    stream.lookout = Lookout("default", "", itertools.count(4).__next__, [known])
+    assert stream.seconds(50, {KEY: 5_000}, 6_000) == []
+    assert (known.lines, known.ended) == (("as told",), None)
+    assert stream.seconds(80, {}, 6_000) == [known]
