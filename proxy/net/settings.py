@@ -114,6 +114,9 @@ class Settings:
     redact: Redact = Redact.HASH
     """What is shown of keys in violations and samples."""
 
+    incidents: Path | None = None
+    """The file that keeps incidents over a restart."""
+
     watch: bool = True
     """Reload the policies when their files change."""
 

@@ -9,6 +9,7 @@ keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{rout
 keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
 keyrail_breaker_open{route,rule}            workers in which a circuit breaker answers for Redis
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
+keyrail_incidents_total{route,kind}, keyrail_incidents_open{route,kind}   kind: hot-key, hot-slot, big-value
 keyrail_workers, keyrail_worker_restarts_total
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 
@@ -31,18 +32,21 @@ from proxy import __version__
 from proxy.form import FORM
 from proxy.server.crew import Crew
 from proxy.server.figures import RouteFigures
+from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import RouteTraffic, collect_looks, collect_traffic
+from proxy.traffic.hotspots import Kind
 
 
 class GroupCollector(Collector):
     """Collects from the crew whenever somebody asks."""
 
-    def __init__(self, crew: Crew, reloader: Reloader, switch: KillSwitch) -> None:
+    def __init__(self, crew: Crew, reloader: Reloader, switch: KillSwitch, incidents: Incidents) -> None:
         self._crew = crew
         self._switch = switch
         self._reloader = reloader
+        self._incidents = incidents
 
     def describe(self) -> Iterable[Metric]:
         """Describe nothing up front, so that registering does not collect."""
@@ -56,6 +60,7 @@ class GroupCollector(Collector):
         yield from collect_looks(routes)
         yield from _collect_clients(routes)
         yield from _collect_upstreams(routes)
+        yield from _collect_incidents(routes, self._incidents)
         crew = self._crew
         traffic = [
             RouteTraffic(route.name, crew.rings[i], crew.redaction(i), crew.policies[i].alerts.hot_key)
@@ -168,3 +173,14 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
         if route.engine:
             engine.add_metric((route.name, route.engine["name"], route.engine["version"]), 1)
     yield from (ready, connections, reconnects, out_of_step, events, breakers, off, engine)
+
+
+def _collect_incidents(routes: list[RouteFigures], incidents: Incidents) -> Iterator[Metric]:
+    begun = CounterMetricFamily("keyrail_incidents", "Incidents that have begun.", labels=("route", "kind"))
+    open_ = GaugeMetricFamily("keyrail_incidents_open", "Incidents that are not over.", labels=("route", "kind"))
+    for index, route in enumerate(routes):
+        now = incidents.open(index)
+        for kind in Kind:
+            begun.add_metric((route.name, kind.value), incidents.begun[route.name, kind.value])
+            open_.add_metric((route.name, kind.value), now[kind.value])
+    yield from (begun, open_)

@@ -190,7 +190,7 @@ OPTIONS: tuple[Option, ...] = (
         Scope.GROUP,
         read_admin,
         "HOST:PORT|off",
-        "the admin HTTP port: /healthz /readyz /metrics /hotkeys /rules /policy (default 127.0.0.1:9121)",
+        "the admin HTTP port: /healthz /readyz /metrics /hotkeys /incidents /rules /policy (default 127.0.0.1:9121)",
     ),
     Option("workers", Scope.GROUP, count(1, 256), "N", "worker processes (default 1)"),
     Option(
@@ -262,6 +262,13 @@ OPTIONS: tuple[Option, ...] = (
         read_redact,
         "shape|hash|none",
         "what violations and samples show of a key: its shape, the shape and a keyed hash, the key (default hash)",
+    ),
+    Option(
+        "incidents",
+        Scope.GROUP,
+        read_file,
+        "FILE",
+        "keep incidents (hot keys, hot slots, large values) for a week, as lines of JSON in this file",
     ),
     Option(
         "watch",

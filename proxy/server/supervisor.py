@@ -30,6 +30,7 @@ from proxy.server.admin.state import AdminState
 from proxy.server.briefing import brief
 from proxy.server.crew import Crew, CrewError
 from proxy.server.figures import RouteFigures
+from proxy.server.incidents import Incidents, IncidentsError
 from proxy.server.kill_switch import KillSwitch, StateError
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
@@ -39,6 +40,10 @@ from proxy.server.violations import ViolationLog, ViolationsError
 from proxy.server.watch import Watch
 
 USAGE, FAILURE = 2, 1
+_CIRCUMSTANCES = (
+    *(ListenError, AdminError, EmbeddedError, CrewError),
+    *(ViolationsError, IncidentsError, StateError),
+)
 
 
 class StartError(Exception):
@@ -126,13 +131,18 @@ class Supervisor:
             self._switch = KillSwitch(self._crew, self._settings.state)
             self._crew.briefing = partial(brief, self._crew, self._switch)
             reloader = Reloader(self._settings.routes, self._crew)
+            names = [route.name for route in self._settings.routes]
+            incidents = Incidents(self._crew, names, self._settings.incidents)
             if self._admin is not None:
-                registry = registry_of(GroupCollector(self._crew, reloader, self._switch))
-                state = AdminState(self._settings, self._crew, registry, self.reasons, reloader, self._switch)
+                registry = registry_of(GroupCollector(self._crew, reloader, self._switch, incidents))
+                state = AdminState(
+                    self._settings, self._crew, registry, self.reasons, reloader, self._switch, incidents
+                )
                 await self._admin.start(state)
             await self._crew.start()
-        except (ListenError, AdminError, EmbeddedError, CrewError, ViolationsError, StateError) as error:
+        except _CIRCUMSTANCES as error:
             raise StartError([str(error)], FAILURE) from None
+        self._spawn(incidents.run())
         self._announce(self._crew)
         for index, route in enumerate(self._settings.routes):
             self._on_ready(route, self._listeners.addresses(index))

@@ -17,7 +17,7 @@ from proxy.traffic.alerts import Alerts
 from proxy.traffic.digest import Digest, combined
 from proxy.traffic.rings import Rings
 
-SECONDS = 10
+SECONDS = 5
 """That are looked at together."""
 _STILL = 0.7
 """The part of its thresholds from which on something is not over yet."""

@@ -1,9 +1,10 @@
 """What is worth waking somebody for, told once: when it begins, and when it is over.
 
-Once a second the last ten are looked at (``traffic.hotspots``). An incident begins when its thresholds are reached. It
-goes on while the same is found at 70 % of them, and is over when it has not been found for a while, at the moment when
-it was found last: what comes and goes every few seconds is one incident, and what stays at a threshold is one too.
-While it grows, its lines are written anew, so in the end they tell of its peak.
+Once a second the last five are looked at (``traffic.hotspots``). An incident begins when its thresholds are reached and
+is told as soon as it does not grow any more: by then the five seconds have nothing else in them, and its figures are
+what they are. It goes on while the same is found at 70 % of its thresholds, and is over when it has not been found for
+a while, at the moment when it was found last: what comes and goes every few seconds is one incident, and what stays at
+a threshold is one too. While it grows, its lines are written anew, so in the end they tell of its peak.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,6 +47,7 @@ class Incident:
     key: bytes = b""
     peak: float = float("inf")
     past: Past = field(default_factory=Past)
+    told: bool = True
 
     @property
     def name(self) -> str:
@@ -74,33 +76,40 @@ class Lookout:
         until = max(rings.newest, now - _LATE)
         seen = lately(rings, until)
         scene = Scene(rings, until, seen.counts, redaction, self._option)
+        growing = {self._take(finding, now, scene) for finding in find(seen, alerts, pattern_of)}
         changed = []
-        for finding in find(seen, alerts, pattern_of):
-            known = self._open.get((finding.kind, finding.about))
-            if known is not None:
-                known.found = now
-                if finding.size > _GROWN * known.peak:
-                    self._tell(known, finding, scene)
-            elif finding.reached and len(self._open) < _MOST_OPEN:
-                changed.append(self._begin(finding, now, scene))
         for incident in self.open:
-            if now - incident.found >= _QUIET[incident.kind]:
+            if not incident.told and incident.number not in growing:
+                incident.told = True
+                changed.append(incident)
+            elif now - incident.found >= _QUIET[incident.kind]:
                 incident.ended = incident.found
                 del self._open[incident.kind, incident.about]
                 changed.append(incident)
         return changed
 
-    def _begin(self, finding: Finding, now: float, scene: Scene) -> Incident:
+    def _take(self, finding: Finding, now: float, scene: Scene) -> int:
+        """Return the number of the incident that has grown by this, or 0."""
+        known = self._open.get((finding.kind, finding.about))
+        if known is not None:
+            known.found = now
+            if finding.size <= _GROWN * known.peak:
+                return 0
+            self._describe(known, finding, scene)
+            return known.number
+        return self._begin(finding, now, scene) if finding.reached and len(self._open) < _MOST_OPEN else 0
+
+    def _begin(self, finding: Finding, now: float, scene: Scene) -> int:
         past = past_of(scene, finding) if finding.kind is Kind.HOT_KEY else Past()
         began = now if past.since is None else past.since
         incident = Incident(
-            self._number(), self._route, finding.kind, finding.about, "", (), began, found=now, past=past
+            self._number(), self._route, finding.kind, finding.about, "", (), began, found=now, past=past, told=False
         )
         self._open[finding.kind, finding.about] = incident
-        self._tell(incident, finding, scene)
-        return incident
+        self._describe(incident, finding, scene)
+        return incident.number
 
-    def _tell(self, incident: Incident, finding: Finding, scene: Scene) -> None:
+    def _describe(self, incident: Incident, finding: Finding, scene: Scene) -> None:
         incident.key = finding.key
         incident.peak = finding.size
         incident.subject, incident.lines = describe(scene, finding, incident.past, incident.name)

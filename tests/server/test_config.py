@@ -60,6 +60,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "redact": "shape",
         "watch": "off",
         "state": "/var/lib/keyrail/state",
+        "incidents": "/var/lib/keyrail/incidents",
         "admin_token_file": "/run/secrets/token",
     }
     assert texts.keys() | {"embedded"} == {option.name for option in OPTIONS}

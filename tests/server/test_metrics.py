@@ -21,6 +21,7 @@ from proxy.hotpath.slices import Slice, Tally
 from proxy.policy.model import TRANSPARENT
 from proxy.server.crew import Crew
 from proxy.server.figures import RouteFigures
+from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.reload import Reloader
@@ -104,7 +105,8 @@ class OneRoute:
 def exported() -> list[Metric]:
     everything = cast("Any", OneRoute())
     crew, reloader, switch = cast("Crew", everything), cast("Reloader", everything), cast("KillSwitch", everything)
-    text = generate_latest(registry_of(GroupCollector(crew, reloader, switch)))
+    incidents = Incidents(crew, ["default"], None)
+    text = generate_latest(registry_of(GroupCollector(crew, reloader, switch, incidents)))
     return list(text_string_to_metric_families(text.decode()))
 
 

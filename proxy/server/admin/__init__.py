@@ -3,6 +3,7 @@
 app.py         the application, its paths, its life
 health.py      /healthz and /readyz
 traffic.py     /hotkeys
+incidents.py   /incidents
 rules.py       /rules
 policy.py      /policy, its reload and the kill switch
 monitoring.py  /grafana.json and /alerts.yaml

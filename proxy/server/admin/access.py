@@ -4,7 +4,7 @@
     /healthz, /readyz                    anybody               anybody
     /grafana.json, /alerts.yaml          anybody               anybody: they hold no figures
     /, /metrics                          the token             anybody
-    /hotkeys, /rules, /policy            the token             only where the port is bound to loopback
+    /hotkeys, /incidents, /rules, /policy  the token             only where the port is bound to loopback
     POST                                 the token             only there, and from no web page
 
 The token comes as ``Authorization: Bearer …``; its file is read for each request, so it can be changed at any time.

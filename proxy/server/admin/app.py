@@ -9,6 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from proxy.net.settings import AdminSettings
 from proxy.server.admin.access import Access, read_token
 from proxy.server.admin.health import healthz, readyz
+from proxy.server.admin.incidents import incidents
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD, monitoring
 from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
 from proxy.server.admin.rules import rules
@@ -29,7 +30,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 async def index(_request: web.Request) -> web.Response:
     """Say what there is."""
-    paths = " ".join(("/healthz /readyz /metrics", *TRAFFIC, "/rules /policy", DASHBOARD, ALERTS))
+    paths = " ".join(("/healthz /readyz /metrics", *TRAFFIC, "/incidents /rules /policy", DASHBOARD, ALERTS))
     return web.Response(text=f"keyrail: {paths}\n")
 
 
@@ -75,6 +76,7 @@ class AdminServer:
             app.router.add_get(path, monitoring)
         for path, answer in TRAFFIC.items():
             app.router.add_get(path, answer)
+        app.router.add_get("/incidents", incidents)
         app.router.add_get("/rules", rules)
         app.router.add_get("/policy", policy)
         app.router.add_post("/policy/reload", reload)

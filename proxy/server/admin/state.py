@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from proxy.net.settings import Settings
 from proxy.server.crew import Crew
+from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.reload import Reloader
 
@@ -22,6 +23,7 @@ class AdminState:
     reasons: Callable[[], list[str]]
     reloader: Reloader
     switch: KillSwitch
+    incidents: Incidents
 
 
 STATE = web.AppKey("state", AdminState)

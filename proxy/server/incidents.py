@@ -1,0 +1,203 @@
+"""Incidents of all routes: looked for every second, said on standard error, and kept for a week.
+
+With a file (``--incidents``) each is a line of JSON when it begins and another when it is over, so that the morning
+still has the night, over a restart too. Each line has the whole incident:
+
+    {"id": "INC-9", "route": "default", "kind": "hot-key", "subject": "product:8841:stock", "about":
+     "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": ["…", …]}
+
+What is in memory is bounded by number and age, and the file is now and then written anew from that.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import tempfile
+import time
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from proxy.server.crew import Crew
+from proxy.server.notices import notice
+from proxy.traffic.evidence import moment
+from proxy.traffic.hotspots import Kind
+from proxy.traffic.incidents import Incident, Lookout
+from proxy.traffic.shapes import shape
+
+KEPT_SECONDS = 7 * 86_400.0
+MOST_KEPT = 1000
+LARGEST_FILE = 8 << 20
+"""Bytes; the incidents that are kept are smaller."""
+
+
+class IncidentsError(Exception):
+    """The file cannot be used; the text names it and the reason."""
+
+
+class Incidents:
+    """All incidents; ``routes`` are the names of the crew's routes."""
+
+    def __init__(self, crew: Crew, routes: list[str], file: Path | None) -> None:
+        """Take up where the last process left off. Raises IncidentsError."""
+        self.begun: Counter[tuple[str, str]] = Counter()
+        """Since the start, by route and kind."""
+        self._crew = crew
+        self._file = file
+        self._written = 0
+        self._complaint = ""
+        self._kept: dict[int, Incident] = {}
+        now = time.time()
+        if file is not None:
+            try:
+                self._kept = {each.number: each for each in _read(file)}
+                self._forget(now)
+                self._write_all(file)
+            except OSError as error:
+                raise IncidentsError(f"cannot keep incidents in {file}: {error.strerror}") from None
+        numbers = itertools.count(max(self._kept, default=0) + 1)
+        self._lookouts = [self._lookout(name, len(routes) > 1, numbers, now) for name in routes]
+
+    def _lookout(self, route: str, several: bool, numbers: "itertools.count[int]", now: float) -> Lookout:
+        known = [each for each in self._kept.values() if each.route == route and each.ended is None]
+        for each in known:
+            each.found = now  # Nobody knows whether it went on: from now on it is looked for.
+        return Lookout(route, f" --route {route}" if several else "", numbers.__next__, known)
+
+    async def run(self) -> None:
+        """Look every second, for as long as this runs."""
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                self.look(time.time())
+            except Exception as error:  # noqa: BLE001  a mistake of an alert's must not end what it watches over
+                self._complain(f"cannot look for incidents: {type(error).__name__}: {error}")
+
+    def look(self, now: float) -> None:
+        """Look once."""
+        for index, lookout in enumerate(self._lookouts):
+            policy = self._crew.policies[index]
+
+            def pattern_of(key: bytes, owner_of: Any = policy.schema.owner_of) -> str:
+                owner = owner_of(key)
+                return shape(key) if owner is None else str(owner.name)
+
+            found = lookout.look(
+                self._crew.rings[index], now, policy.alerts, self._crew.redaction(index), pattern_of
+            )
+            for incident in found:
+                self._tell(incident, now)
+
+    def _tell(self, incident: Incident, now: float) -> None:
+        over = ""
+        if incident.ended is None:
+            self.begun[incident.route, incident.kind] += 1
+        else:
+            over = f" is over after {max(0.0, incident.ended - incident.began):.0f} s"
+        notice(f"incident {incident.name} on route {incident.route}{over}: {incident.lines[0]}")
+        self._kept[incident.number] = incident
+        self._forget(now)
+        self._write(incident)
+
+    def all(self) -> list[Incident]:
+        """What is kept, the newest first."""
+        return sorted(self._kept.values(), key=lambda each: -each.number)
+
+    def named(self, name: str) -> Incident | None:
+        """The incident that people call so."""
+        return next((each for each in self._kept.values() if each.name == name), None)
+
+    def open(self, route: int) -> Counter[str]:
+        """How many of each kind are not over."""
+        return Counter(each.kind.value for each in self._lookouts[route].open)
+
+    def _forget(self, now: float) -> None:
+        newest = sorted(self._kept)[-MOST_KEPT:]
+        self._kept = {
+            number: each
+            for number in newest
+            if (each := self._kept[number]).ended is None or each.ended > now - KEPT_SECONDS
+        }
+
+    def _write(self, incident: Incident) -> None:
+        if self._file is None:
+            return
+        try:
+            line = _line(incident)
+            with self._file.open("ab") as out:
+                out.write(line)
+            self._written += len(line)
+            if self._written > LARGEST_FILE:
+                self._write_all(self._file)
+        except OSError as error:
+            self._complain(f"cannot keep incidents in {self._file}: {error.strerror}")
+
+    def _complain(self, text: str) -> None:
+        """Say it, but not the same again and again."""
+        if text != self._complaint:
+            notice(text)
+        self._complaint = text
+
+    def _write_all(self, file: Path) -> None:
+        """Replace the file as a whole by what is kept."""
+        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                lines = [_line(each) for each in self._kept.values()]
+                out.writelines(lines)
+            Path(name).chmod(0o640)
+            Path(name).replace(file)
+            self._written = sum(map(len, lines))
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def present(incident: Incident) -> dict[str, Any]:
+    """One incident as programs are told of it."""
+    return {
+        "id": incident.name,
+        "route": incident.route,
+        "kind": incident.kind.value,
+        "subject": incident.subject,
+        "about": incident.about,
+        "began": moment(incident.began),
+        "ended": None if incident.ended is None else moment(incident.ended),
+        "lines": list(incident.lines),
+    }
+
+
+def _line(incident: Incident) -> bytes:
+    return json.dumps(present(incident)).encode() + b"\n"
+
+
+def _read(file: Path) -> list[Incident]:
+    """The incidents of a file, each as its last line has it. A line that is none, as half a line, is left out."""
+    try:
+        lines = file.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    found: dict[int, Incident] = {}
+    for line in lines:
+        try:
+            incident = _incident(json.loads(line))
+        except (ValueError, KeyError, TypeError):
+            continue
+        found[incident.number] = incident
+    return [found[number] for number in sorted(found)]
+
+
+def _incident(told: dict[str, Any]) -> Incident:
+    ended = told["ended"]
+    return Incident(
+        number=int(str(told["id"]).removeprefix("INC-")),
+        route=str(told["route"]),
+        kind=Kind(told["kind"]),
+        about=str(told["about"]),
+        subject=str(told["subject"]),
+        lines=tuple(map(str, told["lines"])),
+        began=datetime.fromisoformat(told["began"]).timestamp(),
+        ended=None if ended is None else datetime.fromisoformat(ended).timestamp(),
+    )
