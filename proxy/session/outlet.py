@@ -89,14 +89,14 @@ class Outlet(Intake):
             assert self.ledger is not None
             self.ledger.owe(self, 1, LOCAL, payload)
 
-    def refuse(self, error: bytes) -> None:
+    def refuse(self, error: bytes, poison: bytes = POISON) -> None:
         """Answer a refusal; inside MULTI, so that Redis aborts the transaction as for any bad command."""
         if self.transaction is None:
             self.answer(error)
             return
         ledger = self.ledger
         assert ledger is not None
-        ledger.send(POISON)
+        ledger.send(poison)
         if not silence.falls_on(self):
             ledger.owe(self, 1, REPLACE, error)
 

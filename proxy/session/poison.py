@@ -1,7 +1,8 @@
-"""A command that does nothing but fail.
+"""Commands that do nothing but fail: each is refused for its arity.
 
-It is refused for its arity, inside MULTI at queue time: sent in place of a command that a rule has refused, it makes
-Redis itself abort the transaction around it.
+Sent in place of a command inside MULTI that a rule has refused, one makes Redis itself abort the transaction around it.
+Where EXEC is refused it has to be a bad EXEC, which ends the transaction as well.
 """
 
 POISON = b"*1\r\n$3\r\nGET\r\n"
+POISONED_EXEC = b"*2\r\n$4\r\nEXEC\r\n$1\r\n-\r\n"

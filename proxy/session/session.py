@@ -153,7 +153,10 @@ class Session(Judged):
         verdict = decision.verdict
         if type(verdict) is Refuse:
             self._tell_refused()
-            self.refuse(verdict.error)
+            if command.spec.state is State.EXEC and self.transaction is not None:
+                transaction.abort(self, verdict.error)
+            else:
+                self.refuse(verdict.error)
             return self.end_if_closed_by(verdict)
         if type(verdict) is Answer:
             self._tell_refused()

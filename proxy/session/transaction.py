@@ -23,6 +23,7 @@ from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import company, silence, switching
 from proxy.session.item import Item
+from proxy.session.poison import POISONED_EXEC
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
@@ -161,6 +162,12 @@ def _end(session: "Session", item: Item) -> int:
         session.submit(item.raw)
     _ended(session)
     return TAKEN
+
+
+def abort(session: "Session", error: bytes) -> None:
+    """A refused EXEC: nothing is run, and the transaction is over, as Redis ends it for any bad EXEC."""
+    session.refuse(error, POISONED_EXEC)
+    _ended(session)
 
 
 def _ended(session: "Session") -> None:

@@ -128,3 +128,23 @@ def test_commands_under_way_are_those_of_all_the_subjects_clients() -> None:
     route.moment += 1.0
     one.send(call("GET", "d") * 5)
     assert (route.upstream().taken(), refusals(route)) == (call("GET", "d") * 5, 3)
+
+
+@pytest.mark.parametrize("cut", [0, len(call("MULTI")) + 3], ids=["whole", "in pieces"])
+def test_a_refused_exec_ends_its_transaction(cut: int) -> None:
+    """Redis ends it for any bad EXEC. Were it left open, others on the same upstream would join it."""
+    route = fresh("defaults: {mode: enforce}\nrules: {few: {limits: {commands: [EXEC], rate: 1/m}}}")
+    client, other = Client(route), Client(route)
+    data = (call("MULTI") + call("SET", "a", 1) + call("EXEC")) * 2
+    client.send(data[:cut])
+    client.send(data[cut:])
+    other.say("GET", "b")
+    upstream = client.own if cut else route.upstream()
+    sent = upstream.taken()
+    assert sent.count(call("EXEC", "-")) == 1
+    assert client.transaction is None
+    upstream.answer(OK, b"+QUEUED\r\n", b"*1\r\n+OK\r\n", OK, b"+QUEUED\r\n", b"-EXECABORT wrong number\r\n")
+    heard = client.heard()
+    assert heard.startswith(OK + b"+QUEUED\r\n*1\r\n+OK\r\n" + OK + b"+QUEUED\r\n-DENIED keyrail/few: ")
+    assert b"EXECABORT" not in heard
+    assert not client.is_pinned()
