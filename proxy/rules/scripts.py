@@ -9,8 +9,9 @@ What cannot be told from the text is *dynamic*, and ``dynamic_calls`` says what 
 ``refuse`` can scripts be no way around the rules.
 
 EVALSHA names a script by the SHA1 of its text. One that nobody here has seen gets Redis's own NOSCRIPT, upon which
-client libraries send the text. FCALL names a function; one whose library was not loaded through here is dynamic, as is
-FUNCTION RESTORE, whose payload is not text.
+client libraries send the text; where dynamic calls are allowed it goes on, as it can call nothing worse than they.
+FCALL names a function; one whose library was not loaded through here is dynamic, as is FUNCTION RESTORE, whose payload
+is not text.
 """
 
 from collections.abc import Callable
@@ -86,7 +87,8 @@ class Scripts:
     @property
     def wants_texts(self) -> bool:
         """Whether a script must have been seen before it can be run by its SHA."""
-        return self._settings.follow_rules or self._settings.dynamic is Dynamic.REFUSE
+        dynamic = self._settings.dynamic
+        return dynamic is Dynamic.REFUSE or (self._settings.follow_rules and dynamic is not Dynamic.ALLOW)
 
     def must_know(self, command: Command) -> bool:
         """Whether the verdict on this command is another one where what it names has been seen."""

@@ -55,6 +55,27 @@ def test_all_workers_give_one_answer(
     engine.do("FUNCTION", "FLUSH")
 
 
+@pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
+def test_applications_with_scripts_see_nothing_of_the_default(fleet: Fleet) -> None:
+    """A script that Redis knows runs by its SHA at once, whoever has loaded it; only a refused call is refused."""
+    engine = fleet.engine("redis-7.0")
+    text = "return redis.call(ARGV[1], 'hello')"
+    engine.do("SCRIPT", "LOAD", text)
+    loads = engine.calls("script|load")
+    with redis.Redis.from_url(fleet.keyrail(engine.name, policy=None).url) as client:
+        script = client.register_script(text)
+        assert script(args=["ECHO"]) == b"hello"
+        with client.pipeline() as pipeline:
+            script(args=["ECHO"], client=pipeline)
+            assert pipeline.execute() == [b"hello"]
+        assert engine.calls("script|load") == loads
+        engine.do("SCRIPT", "FLUSH")
+        assert script(args=["ECHO"]) == b"hello"
+        assert engine.calls("script|load") == loads + 1
+        with pytest.raises(redis.ResponseError, match="nor-by-scripts: the script calls FLUSHALL"):
+            client.register_script("redis.call('FLUSHALL')")()
+
+
 def _everywhere(keyrail: Keyrail, *command: str) -> set[bytes]:
     """What new connections hear, each asked once."""
     heard = set()

@@ -16,6 +16,7 @@ from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import TRANSPARENT, Mode
 from proxy.rules.order import ORDER
 from proxy.rules.refuse import RefuseSettings
+from proxy.rules.scripts import ScriptsSettings
 from proxy.rules.verdict import Pass, Refuse, Rewrite
 from tests.policy.given import policy, policy_files
 from tests.rules.given import command, context
@@ -48,7 +49,7 @@ def test_there_is_no_other() -> None:
 
 
 def test_the_default_only_refuses() -> None:
-    assert {type(rule.settings) for rule in load_policy(packaged("default")).rules} == {RefuseSettings}
+    assert {type(rule.settings) for rule in load_policy(packaged("default")).rules} == {RefuseSettings, ScriptsSettings}
 
 
 def test_the_tour_has_every_guardrail() -> None:
@@ -56,7 +57,7 @@ def test_the_tour_has_every_guardrail() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["GET a", "SET a b", "DEL a", "EVAL return 0", "CONFIG GET x", "INFO", "SCAN 0", "CLIENT ID"]
+    "text", ["GET a", "SET a b", "DEL a", "EVAL return 0", "CONFIG GET x", "INFO", "SCAN 0", "CLIENT ID", "FCALL f 0"]
 )
 def test_the_default_leaves_applications_alone(text: str) -> None:
     judge = compile_policy(load_policy(packaged("default")), STANDARD).judge

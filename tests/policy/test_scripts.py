@@ -99,6 +99,15 @@ def test_a_sha_stands_for_its_text() -> None:
     assert said(rules, f"EVALSHA {sha[bad]} 0").startswith("the script calls FLUSHALL, which no-flush refuses; ")
 
 
+def test_where_dynamic_calls_are_allowed_a_sha_that_nobody_has_seen_goes_on() -> None:
+    rules = bound("allow")
+    bad = b"return redis.call('FLUSHALL')"
+    sha = hashlib.sha1(bad, usedforsecurity=False).hexdigest()
+    assert said(rules, f"EVALSHA {sha} 0") == ""
+    assert said(rules, "SCRIPT LOAD", bad) != ""
+    assert said(rules, f"EVALSHA {sha} 0").startswith("the script calls FLUSHALL, which no-flush refuses; ")
+
+
 def test_a_function_is_known_once_redis_has_taken_its_library() -> None:
     rules = bound()
     library = b"#!lua name=x\nredis.register_function('F', function() return redis.call('GET', 'a') end)"

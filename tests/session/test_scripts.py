@@ -145,6 +145,8 @@ def test_a_session_without_such_a_rule_asks_nothing() -> None:
         ("audited: {scripts: {commands: follow_rules}, mode: audit}", "SCRIPT EXISTS"),
         ("lenient: {scripts: {dynamic_calls: warn}, mode: enforce}", "EVALSHA"),
         ("lenient: {scripts: {commands: follow_rules, dynamic_calls: warn}, mode: enforce}", "FCALL"),
+        ("lenient: {scripts: {commands: follow_rules, dynamic_calls: allow}, mode: enforce}", "EVALSHA"),
+        ("lenient: {scripts: {commands: follow_rules, dynamic_calls: allow}, mode: enforce}", "SCRIPT EXISTS"),
     ],
 )
 def test_nobody_is_asked_where_the_answer_changes_nothing(rules: str, command: str) -> None:
