@@ -110,10 +110,11 @@ class Connections:
 
     def open_private(self, pool: Pool) -> None:
         """Open a connection for a single client, if one more is allowed."""
-        if self._has_room():
+        if self.has_room():
             self._open(pool, None)
 
-    def _has_room(self) -> bool:
+    def has_room(self) -> bool:
+        """Whether one more connection may be opened for a single client."""
         private = self.pools.opening_private() + sum(not upstream.shared for upstream in self._all)
         return private < self.settings.private_connections
 
@@ -219,7 +220,7 @@ class Connections:
         # A place for a private connection has become free, or an attempt has failed: those who wait are still there.
         for pool in self.pools:
             missing = len(pool.waiting_private) - pool.opening[None]
-            while missing > 0 and pool.key.user is None and self._has_room():
+            while missing > 0 and pool.key.user is None and self.has_room():
                 missing -= 1
                 self._open(pool, None)
 

@@ -9,6 +9,7 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
     knowledge.py    what is known of the Redis behind the route
     verdicts.py     what the rules said
     insight.py      commands that are looked at closely
+    expiries.py     which of their keys have a TTL
     pulse.py        whether Redis answers, and how fast: for circuit breakers
     consultation.py what only the supervisor knows
     script_exchange.py what other workers have seen of scripts
@@ -26,9 +27,11 @@ from socket import AF_UNIX, socket
 from typing import Any
 
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
 from proxy.net.consultation import Ask, Consultation
+from proxy.net.expiries import Expiries
 from proxy.net.inquiries import Inquiries
 from proxy.net.insight import Insight
 from proxy.net.knowledge import Knowledge
@@ -78,13 +81,13 @@ class Gateway:
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
         self._known = Knowledge(loop, str(route.upstream), settings.allow_cluster)
-        self._insight = Insight(loop, settings.looks)
+        sampler = Sampler(settings.looks, random.getrandbits(64))
         self._policies = Policies(
             policy,
             generation,
             self._known,
             self._counters,
-            self._insight.sampler,
+            sampler,
             self.clients,
             settings.workers,
             paused,
@@ -95,6 +98,7 @@ class Gateway:
         self._scripts = ScriptExchange(loop, seek_script, lambda: memory.each(ScriptMemory).values())
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time)
         self._inquiries = Inquiries(self._lending)
+        self._insight = Insight(sampler, Expiries(self._inquiries.ask, self._lending.has_spare))
         self._servers: list[asyncio.AbstractServer] = []
         self._drained = asyncio.Event()
         self._closed: Counter[str] = Counter()

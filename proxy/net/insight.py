@@ -3,14 +3,13 @@
 Each second's figures are a digest, which the supervisor adds to those of the other workers.
 """
 
-import asyncio
-import random
 import time
 
 from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.slices import Slice
 from proxy.net.client import ClientConnection
+from proxy.net.expiries import Expiries
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.who import who_is
 from proxy.session.measuring import Measurement
@@ -26,12 +25,14 @@ _MOST_KEYS = 16
 
 
 class Insight:
-    """One route's, in one worker: so many `looks` per second."""
+    """One route's, in one worker: what the `sampler` chooses, and questions about the keys of a few of these."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, looks: int) -> None:
-        self.sampler = Sampler(looks, random.getrandbits(64))
+    def __init__(self, sampler: Sampler, expiries: Expiries) -> None:
         self.latencies = Latencies()
-        self.clock = loop.time
+        self.clock = time.monotonic
+        # Not the loop's own time: uvloop's is whole milliseconds, and those of the turn's beginning.
+        self._sampler = sampler
+        self._expiries = expiries
         self._digest = Digest(time.time())
         self._commands = 0
         self._closed: list[Digest] = []
@@ -44,13 +45,21 @@ class Insight:
 
     def observe(self, measurement: Measurement) -> None:
         """Take what is known of a command."""
-        look, schema = self._look(measurement)
+        client = measurement.seeker
+        if not isinstance(client, ClientConnection):
+            raise AssertionError("only clients' commands are measured")
+        look, schema = _look(measurement, client)
         self.latencies.add(look)
         self._digest.see(look, schema)
+        self._expiries.wonder(look, client.key, self._expires)
+
+    def _expires(self, pattern: str, expiring: bool) -> None:
+        self._digest.see_expiry(pattern, expiring)
 
     def another_second(self, commands: int, slices: list[Slice]) -> None:
         """Close the second: so many `commands` there were since the start, and these counts of keys since the last."""
-        self.sampler.another_second()
+        self._sampler.another_second()
+        self._expiries.another_second()
         now = time.time()
         digest, self._digest = self._digest, Digest(now)
         digest.seconds = now - digest.began
@@ -64,30 +73,28 @@ class Insight:
         closed, self._closed = self._closed, []
         return closed
 
-    def _look(self, measurement: Measurement) -> tuple[Look, frozenset[str]]:
-        # The look, and the names of those of its patterns that are entries of the schema.
-        client = measurement.seeker
-        if not isinstance(client, ClientConnection):
-            raise AssertionError("only clients' commands are measured")
-        schema = client.regime.policy.policy.schema
-        keys = measurement.command.keys[:_MOST_KEYS]
-        owners = [schema.owner_of(key.name) for key in keys]
-        patterns = (shape(key.name) if owner is None else owner.name for key, owner in zip(keys, owners, strict=True))
-        sent = measurement.sent or measurement.arrived
-        look = Look(
-            at=time.time(),
-            weight=measurement.weight,
-            command=measurement.command.name,
-            keys=tuple(key.name for key in keys),
-            writes=tuple(key.write for key in keys),
-            patterns=tuple(patterns),
-            app=client.regime.policy.app,
-            who=who_is(client),
-            bytes_in=measurement.bytes_in,
-            bytes_out=measurement.bytes_out,
-            first_line=measurement.first_line,
-            in_proxy=sent - measurement.arrived,
-            at_redis=max(0.0, measurement.answered - sent),
-            refused=measurement.refused,
-        )
-        return look, frozenset(owner.name for owner in owners if owner is not None)
+
+def _look(measurement: Measurement, client: ClientConnection) -> tuple[Look, frozenset[str]]:
+    # The look, and the names of those of its patterns that are entries of the schema.
+    schema = client.regime.policy.policy.schema
+    keys = measurement.command.keys[:_MOST_KEYS]
+    owners = [schema.owner_of(key.name) for key in keys]
+    patterns = (shape(key.name) if owner is None else owner.name for key, owner in zip(keys, owners, strict=True))
+    sent = measurement.sent or measurement.arrived
+    look = Look(
+        at=time.time(),
+        weight=measurement.weight,
+        command=measurement.command.name,
+        keys=tuple(key.name for key in keys),
+        writes=tuple(key.write for key in keys),
+        patterns=tuple(patterns),
+        app=client.regime.policy.app,
+        who=who_is(client),
+        bytes_in=measurement.bytes_in,
+        bytes_out=measurement.bytes_out,
+        first_line=measurement.first_line,
+        in_proxy=sent - measurement.arrived,
+        at_redis=max(0.0, measurement.answered - sent),
+        refused=measurement.refused,
+    )
+    return look, frozenset(owner.name for owner in owners if owner is not None)

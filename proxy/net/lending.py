@@ -123,6 +123,12 @@ class Lending:
         found = self._pools.of(key).take_idle()
         return self.shared(key, Lane.FAST) if found is None and key.user is not None else found
 
+    def has_spare(self, key: PoolKey) -> bool:
+        """Whether a connection to ask on, of the route's own login, is to be had without a client waiting for it."""
+        if not self._connections.alive() or self._known.stranger:
+            return False
+        return bool(self._pools.of(key).idle) or self._connections.has_room()
+
     def await_questions(self, seeker: Seeker, key: PoolKey) -> bool:
         """Wait for such a connection; False where none will come."""
         if key.user is None:

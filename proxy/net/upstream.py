@@ -99,9 +99,8 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def left(self) -> None:
         """Whoever measures a part of what was written learns when it left."""
-        now = self.loop.time()
         for measurement in self.leaving:
-            measurement.sent = now
+            measurement.sent = measurement.gate.clock()
         self.leaving.clear()
         self.watched = False
 

@@ -11,6 +11,7 @@ keyrail_hot_key_share{route,key}                    their share of all uses of k
 keyrail_pattern_rate{route,pattern,kind}            uses of keys per second; kind: read, write
 keyrail_pattern_bytes_rate{route,pattern,direction} bytes per second; direction: in (commands), out (replies)
 keyrail_pattern_hit_ratio{route,pattern}            commands that found something, of those whose reply was seen
+keyrail_pattern_expiring_ratio{route,pattern}       keys with a TTL, of those that were asked about
 keyrail_pattern_p99_seconds{route,pattern}          at Redis, with the way there and back
 keyrail_pattern_largest_bytes{route,pattern}        the largest command or reply for one key
 keyrail_client_rate{route,app,user,client_name,library,address}   commands per second
@@ -117,6 +118,9 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
         "keyrail_pattern_bytes_rate", "Bytes per second for a pattern (estimate).", labels=(*labels, "direction")
     )
     hits = GaugeMetricFamily("keyrail_pattern_hit_ratio", "Commands that found something (estimate).", labels=labels)
+    expiring = GaugeMetricFamily(
+        "keyrail_pattern_expiring_ratio", "Keys with a TTL, of those that were used and asked about.", labels=labels
+    )
     slow = GaugeMetricFamily(
         "keyrail_pattern_p99_seconds", "99 % of a pattern's commands take no longer at Redis (estimate).", labels=labels
     )
@@ -132,13 +136,12 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
             for direction in ("in", "out"):
                 size.add_metric((*name, direction), each[f"bytes_{direction}"])
             largest.add_metric(name, each["largest"])
-            if each["hit_ratio"] is not None:
-                hits.add_metric(name, each["hit_ratio"])
-            if each["p99_ms"] is not None:
-                slow.add_metric(name, each["p99_ms"] / 1000)
+            for family, known, part in ((hits, "hit_ratio", 1), (expiring, "ttl_share", 1), (slow, "p99_ms", 0.001)):
+                if each[known] is not None:
+                    family.add_metric(name, each[known] * part)
         # No pattern is of this kind, so that a key that is called like this does no harm.
         rate.add_metric((route.name, OTHER, "any"), told["other"]["rate"])
-    yield from (rate, size, hits, slow, largest)
+    yield from (rate, size, hits, expiring, slow, largest)
 
 
 def _collect_clients(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:

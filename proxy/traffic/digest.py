@@ -287,6 +287,10 @@ class Digest:
         figures.largest_key = key
         self.patterns.put(pattern, figures)
 
+    def see_expiry(self, pattern: str, expiring: bool) -> None:
+        """Add that a key of this pattern was asked about, and whether it has a TTL."""
+        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), asked=1, expiring=int(expiring)))
+
     def _see_slow(self, look: Look, client: Client) -> None:
         key = look.keys[0] if look.keys else b""
         sizes = look.bytes_in, look.bytes_out

@@ -63,6 +63,7 @@ def rings(*looks: Look, tallies: tuple[Tally, ...] = USES, total: int = 100, beg
     made = Digest(began, 1.0)
     for look in looks:
         made.see(look, frozenset())
+        made.see_expiry(look.patterns[0], expiring=True)
     made.slices = [Slice(total, 0, tallies)]
     made.close()
     found = Rings()
@@ -186,7 +187,7 @@ def test_many_patterns_and_clients_are_folded() -> None:
     assert len(clients) == MOST_CLIENTS + 1
     assert sum(clients.values()) == pytest.approx(100 * 0.5 + 1)
     assert told["keyrail_pattern_bytes_rate"]["other", "out"] == 100
-    assert told["keyrail_pattern_hit_ratio"]["other",] == 1
+    assert told["keyrail_pattern_hit_ratio"]["other",] == told["keyrail_pattern_expiring_ratio"]["other",] == 1
 
 
 def test_nothing_at_all() -> None:

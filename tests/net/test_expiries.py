@@ -1,0 +1,103 @@
+"""A few keys are asked about, of those that are there; nobody is asked in vain, or more often than is said."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from proxy.net.expiries import BARRED_SECONDS, MOST_PER_SECOND, Expiries
+from proxy.session.gate import PoolKey, Questions
+from proxy.traffic.looks import Look
+
+LOOK = Look(
+    at=1000.0,
+    weight=1,
+    command="MGET",
+    keys=(b"user:1", b"user:2"),
+    writes=(False, False),
+    patterns=("user:{int}", "user:{int}"),
+    app="shop",
+    who=("default", "", "", "unix"),
+    bytes_in=30,
+    first_line=b"*2\r\n",
+)
+
+
+class Redis:
+    """Whoever answers; `spare` says whether a connection is to be had."""
+
+    def __init__(self) -> None:
+        self.spare = True
+        self.asked: list[tuple[PoolKey, Questions]] = []
+        self.waiting: list[Callable[[Sequence[bytes] | None], None]] = []
+        self.told: list[tuple[str, bool]] = []
+        self.expiries = Expiries(self._ask, lambda _: self.spare)
+
+    def _ask(self, key: PoolKey, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
+        self.asked.append((key, questions))
+        self.waiting.append(answered)
+
+    def wonder(self, look: Look = LOOK, times: int = 1) -> None:
+        for _ in range(times):
+            self.expiries.wonder(look, PoolKey("ada", 3, 2), lambda *told: self.told.append(told))
+
+    def answer(self, *replies: bytes) -> None:
+        for reply in replies:
+            self.waiting.pop(0)([reply] if reply else None)
+
+
+def test_keys_are_asked_about_on_a_connection_of_the_routes_own() -> None:
+    redis = Redis()
+    redis.wonder(times=4)
+    assert redis.asked == [(PoolKey(None, 3, 2), [[b"PTTL", b"user:1"]])] * 4
+    redis.answer(b":-1\r\n", b":5000\r\n", b":-2\r\n", b"")
+    assert redis.told == [("user:{int}", False), ("user:{int}", True)]
+
+
+def test_so_many_in_a_second_and_fewer_while_answers_are_missing() -> None:
+    redis = Redis()
+    redis.wonder(times=20)
+    assert len(redis.asked) == MOST_PER_SECOND
+    redis.answer(b":1\r\n", b":1\r\n")
+    redis.expiries.another_second()
+    redis.wonder(times=20)
+    assert len(redis.asked) == MOST_PER_SECOND + 2
+    redis.expiries.another_second()
+    redis.wonder()
+    assert len(redis.asked) == MOST_PER_SECOND + 2, "none while all are open"
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        replace(LOOK, first_line=b""),
+        replace(LOOK, first_line=b"$-1\r\n"),
+        replace(LOOK, first_line=b"-WRONGTYPE\r\n"),
+        replace(LOOK, keys=(), writes=(), patterns=()),
+        replace(LOOK, keys=(b"k" * 5000,)),
+    ],
+)
+def test_what_nobody_asks_about(look: Look) -> None:
+    redis = Redis()
+    redis.wonder(look)
+    assert redis.asked == []
+
+
+def test_nobody_is_asked_while_no_connection_is_to_spare() -> None:
+    redis = Redis()
+    redis.spare = False
+    redis.wonder()
+    assert redis.asked == []
+
+
+def test_a_login_that_may_not_ask_is_left_alone_for_a_while() -> None:
+    redis = Redis()
+    redis.wonder()
+    redis.answer(b"-NOPERM this user has no permissions to run the 'pttl' command\r\n")
+    for _ in range(BARRED_SECONDS):
+        redis.wonder()
+        redis.expiries.another_second()
+    assert len(redis.asked) == 1
+    redis.wonder()
+    assert len(redis.asked) == 2
+    assert redis.told == []
