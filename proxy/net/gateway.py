@@ -76,7 +76,10 @@ class Gateway:
         self._counters = Counters()
         self._windows = Windows(self._counters, time.monotonic())
         self._consultation = Consultation(loop, ask)
-        self._verdicts = Verdicts(route.name, settings.redaction, settings.violations is not None)
+        logs = settings.violations is not None
+        self._verdicts = Verdicts(
+            route.name, settings.redaction, tells=logs or settings.admin is not None, logs=logs
+        )
         self._exposure = Exposure(policy.rule_names)
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()

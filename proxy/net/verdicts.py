@@ -2,7 +2,8 @@
 
     count      by rule, mode and outcome: keyrail_verdicts_total
     evidence   by rule and application, with shapes, clients and a sample: /rules and KEYRAIL RULES
-    lines      one for each violation, a few for each rule and second: --violations; else a warning for each `warn`
+    lines      one for each violation, a few for each rule and second: the newest ones, and the log of --violations
+    warnings   one for each `warn`, a few a second: where there is no such log
 
 A rewrite that is enforced has mended the command, as hidden commands behind it have: counted, and no violation.
 Every hit is counted; keys and clients are looked at so many times a second, also of what a plan has refused by itself.
@@ -45,13 +46,14 @@ class Seen:
 
 
 class Verdicts:
-    """One route's, since the start. Without ``tells`` there are no lines."""
+    """One route's, since the start. ``tells``: somebody takes the lines; ``logs``: all of them are to be written."""
 
-    def __init__(self, route: str, redaction: Redaction, tells: bool) -> None:
+    def __init__(self, route: str, redaction: Redaction, *, tells: bool, logs: bool) -> None:
         self.evidence = Evidence()
         self._route = route
         self._redaction = redaction
         self._tells = tells
+        self._logs = logs
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self._lines: list[bytes] = []
         self._allowances: dict[str, Allowance] = {}
@@ -67,7 +69,7 @@ class Verdicts:
         for rule, allowance in self._allowances.items():
             dropped = allowance.another_second()
             if dropped:
-                self._dropped[rule] += dropped
+                self._dropped[rule] += dropped if self._logs else 0
                 self._lines.append(
                     violation_line(time.time(), {"route": self._route, "rule": rule, "dropped": dropped})
                 )
@@ -131,9 +133,9 @@ class Verdicts:
             if not 0 <= now - record.sampled < _SAMPLE_SECONDS:
                 record.sampled = now
                 record.sample = {"time": moment(now), **self._fields(hit, command, who)}
-            if self._tells:
+            if self._is_told(hit):
                 self._tell(hit, app, command, who, now)
-            else:
+            if not self._logs:
                 self._warn(hit, command, who)
 
     def _is_told(self, hit: Hit) -> bool:
@@ -146,7 +148,7 @@ class Verdicts:
         return found
 
     def _tell(self, hit: Hit, app: str, command: Command, who: Who, now: float) -> None:
-        if self._is_told(hit) and self._allowance(hit.rule).take():
+        if self._allowance(hit.rule).take():
             fields = {"route": self._route, "rule": hit.rule, "app": app, **self._fields(hit, command, who)}
             self._lines.append(violation_line(now, fields))
 
@@ -187,5 +189,5 @@ class Verdicts:
         return figures
 
     def dropped(self) -> dict[str, int]:
-        """Violations that no line tells of, by rule."""
-        return dict(self._dropped)
+        """Violations that no line of the log tells of, by rule."""
+        return dict(+self._dropped)

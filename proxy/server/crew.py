@@ -52,7 +52,7 @@ from proxy.server.leases import Demands, deal_out
 from proxy.server.listeners import Listeners
 from proxy.server.notices import notice
 from proxy.server.searches import Searches
-from proxy.server.violations import ViolationLog
+from proxy.server.violations import Violations
 from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
 from proxy.traffic.evidence import Records, merge_records
@@ -95,7 +95,7 @@ class Crew:
     """All workers of the process group."""
 
     def __init__(
-        self, settings: Settings, listeners: Listeners, policies: tuple[Policy, ...], log: ViolationLog | None
+        self, settings: Settings, listeners: Listeners, policies: tuple[Policy, ...], violations: Violations
     ) -> None:
         self.policies = policies
         self.generation = 1
@@ -110,7 +110,7 @@ class Crew:
         """What each route did lately, over all workers, those that have ended included."""
         self._settings = settings
         self._listeners = listeners
-        self._log = log
+        self._violations = violations
         self._members: dict[int, _Member] = {}
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
@@ -376,10 +376,9 @@ class Crew:
     def _note(self, member: _Member, routes: Sequence[Seen]) -> None:
         if not member.evidence:
             member.evidence = [{} for _ in routes]
-        for known, seen in zip(member.evidence, routes, strict=True):
+        for route, (known, seen) in enumerate(zip(member.evidence, routes, strict=True)):
             known.update(seen.records)
-            if self._log is not None:
-                self._log.write(seen.lines)
+            self._violations.take(route, seen.lines)
 
     def _fail(self, reason: str) -> None:
         """Fail the crew's start; a replacement that finds the same is only reported, and will be tried again."""

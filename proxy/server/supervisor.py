@@ -36,7 +36,7 @@ from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
 from proxy.server.reload import Reloader, read_policies
-from proxy.server.violations import ViolationLog, ViolationsError
+from proxy.server.violations import ViolationLog, Violations, ViolationsError
 from proxy.server.watch import Watch
 
 USAGE, FAILURE = 2, 1
@@ -127,7 +127,8 @@ class Supervisor:
             )
             if self._settings.violations is not None:
                 self._log = ViolationLog(self._settings.violations)
-            self._crew = Crew(self._settings, self._listeners, policies, self._log)
+            violations = Violations(len(self._settings.routes), self._log)
+            self._crew = Crew(self._settings, self._listeners, policies, violations)
             self._switch = KillSwitch(self._crew, self._settings.state)
             self._crew.briefing = partial(brief, self._crew, self._switch)
             reloader = Reloader(self._settings.routes, self._crew)
@@ -136,7 +137,7 @@ class Supervisor:
             if self._admin is not None:
                 registry = registry_of(GroupCollector(self._crew, reloader, self._switch, incidents))
                 state = AdminState(
-                    self._settings, self._crew, registry, self.reasons, reloader, self._switch, incidents
+                    self._settings, self._crew, registry, self.reasons, reloader, self._switch, incidents, violations
                 )
                 await self._admin.start(state)
             await self._crew.start()

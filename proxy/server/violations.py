@@ -1,4 +1,6 @@
-"""Where the violations' lines go: to standard error, or to the end of a file, each in one piece.
+"""Where the violations' lines go: the newest are kept for whoever looks, and all may be logged.
+
+A log is standard error or the end of a file, and each line goes there in one piece.
 
 A log rotation may rename the file at any time: before each write, and at SIGHUP, the name is held against the file that
 is open, and a file that is not there any more is begun anew. What cannot be written (a full disk, a standard error that
@@ -8,11 +10,16 @@ nobody reads) is dropped and said once, for a log must never hold up the traffic
 import os
 import select
 import sys
+from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from proxy.net.settings import ViolationsSettings
 from proxy.server.notices import notice
+
+MOST_KEPT = 200
+"""Lines of each route."""
 
 
 class ViolationsError(Exception):
@@ -73,6 +80,27 @@ class ViolationLog:
         if self._open >= 0:
             os.close(self._open)
             self._open = -1
+
+
+class Violations:
+    """All lines of a process group with so many routes; `log` is where they are written, if anywhere."""
+
+    def __init__(self, routes: int, log: ViolationLog | None) -> None:
+        self._log = log
+        self._newest: tuple[deque[bytes], ...] = tuple(deque(maxlen=MOST_KEPT) for _ in range(routes))
+        self._taken = [0] * routes
+
+    def take(self, route: int, lines: Sequence[bytes]) -> None:
+        """Keep and log what a worker tells of a route."""
+        self._newest[route].extend(lines)
+        self._taken[route] += len(lines)
+        if self._log is not None:
+            self._log.write(lines)
+
+    def since(self, route: int, number: int) -> tuple[int, list[bytes]]:
+        """The number of lines so far, and those of the newest that came after so many, the oldest first."""
+        taken, kept = self._taken[route], self._newest[route]
+        return taken, list(islice(kept, max(0, len(kept) - (taken - number)), None))
 
 
 def _append_to(path: Path) -> int:

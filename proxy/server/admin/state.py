@@ -11,6 +11,7 @@ from proxy.server.crew import Crew
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.reload import Reloader
+from proxy.server.violations import Violations
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class AdminState:
     reloader: Reloader
     switch: KillSwitch
     incidents: Incidents
+    violations: Violations
 
 
 STATE = web.AppKey("state", AdminState)
