@@ -4,10 +4,10 @@ Rates are per second, shares are of all uses of keys (of clients: of all command
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from proxy.commands.slots import SLOTS, slot_of
-from proxy.hotpath.slices import Slice
 from proxy.traffic.alerts import Hot
 from proxy.traffic.digest import Client, Digest, KeyFigures, PatternFigures, SlowCommand, Volume
 from proxy.traffic.evidence import moment
@@ -19,8 +19,8 @@ from proxy.traffic.rings import Rings
 CELLS = 256
 """Of the heat map; each has 64 slots."""
 
-History: TypeAlias = list[tuple[float, float, Slice]]
-"""Stretches of time: when each began, its seconds, and the counts of keys in it."""
+History: TypeAlias = list[tuple[float, float, dict[str, int], int]]
+"""Stretches of time: when each began, its seconds, the counts of keys in it, and the most of any key not listed."""
 
 _CLIENT = ("app", "user", "client_name", "library", "address")
 _CLIENTS_SHOWN = 10
@@ -43,8 +43,9 @@ def hot_keys(
     """The busiest keys of a window, by `all`, `reads`, `writes` or `bytes`, with who is behind them."""
     window = counts["window"]
     figures = {shown(key): each for key, each in rings.window(window, now).keys.found.items()}
-    history = [(digest.began, digest.seconds, digest.counts()) for digest in reversed(rings.tens())]
+    past = history(rings.tens())
     ranked = sorted(counts["keys"], key=lambda entry: -_measure(entry, figures, by))[:count]
+    lately = _lately(rings)
     return {
         "window": window,
         "age": round(counts["age"], 3),
@@ -54,13 +55,24 @@ def hot_keys(
                 **_counted(entry, counts["total"], redaction),
                 **_carried(figures.get(entry[0]), window),
                 "rate": round(entry[1] / window, 1),
+                "now": round(lately.get(entry[0], 0.0), 1),
                 "slot": slot_of(entry[0].encode("utf-8", "surrogateescape")),
                 "hot": hot.reached(entry[1] - entry[2], counts["total"], window),
-                **_story(rings, history, entry, window, figures.get(entry[0])),
+                **_story(rings, past, entry, window, figures.get(entry[0])),
             }
             for entry in ranked
         ],
     }
+
+
+def _lately(rings: Rings) -> dict[str, float]:
+    """What the busiest keys did per second in the last two whole seconds."""
+    seconds = rings.seconds()[-3:-1]
+    summed: dict[str, float] = {}
+    for tally in (tally for second in seconds for tally in second.counts().tallies):
+        key = shown(tally.key)
+        summed[key] = summed.get(key, 0.0) + tally.count / len(seconds)
+    return summed
 
 
 def _measure(entry: Entry[str], figures: dict[str, KeyFigures], by: str) -> int:
@@ -98,9 +110,9 @@ def _carried(figures: KeyFigures | None, window: int) -> dict[str, Any]:
 
 
 def _story(
-    rings: Rings, history: History, entry: Entry[str], window: int, figures: KeyFigures | None
+    rings: Rings, past: History, entry: Entry[str], window: int, figures: KeyFigures | None
 ) -> dict[str, Any]:
-    before, since = changed(history, entry[0], (entry[1] - entry[2]) / window)
+    before, since = changed(past, entry[0], (entry[1] - entry[2]) / window)
     return {
         "before": None if before is None else round(before, 1),
         "since": None if since is None else moment(since),
@@ -108,18 +120,27 @@ def _story(
     }
 
 
-def changed(history: History, key: str, rate: float) -> tuple[float | None, float | None]:
-    """A key's rate before it became as busy as it is, and since when it is that; `history` has the newest first.
+def history(digests: Iterable[Digest]) -> History:
+    """What is to be known of the past, the newest first."""
+    past: History = []
+    for digest in digests:
+        counts = digest.counts()
+        used = {shown(tally.key): tally.count for tally in counts.tallies}
+        past.insert(0, (digest.began, digest.seconds, used, counts.floor))
+    return past
+
+
+def changed(past: History, key: str, rate: float) -> tuple[float | None, float | None]:
+    """A key's rate before it became as busy as it is, and since when it is that.
 
     Both are None where it has been so for as long as anybody remembers. Before, it was at most as busy as any key that
     was not listed then.
     """
     since: float | None = None
     earlier: list[float] = []
-    for began, seconds, counts in history:
-        tally = next((each for each in counts.tallies if shown(each.key) == key), None)
-        used = (counts.floor if tally is None else tally.count) / seconds
-        if not earlier and tally is not None and used >= _SAME_RATE * rate:
+    for began, seconds, counts, floor in past:
+        used = counts.get(key, floor) / seconds
+        if not earlier and key in counts and used >= _SAME_RATE * rate:
             since = began
         else:
             earlier.append(used)
@@ -247,9 +268,9 @@ def clients(rings: Rings, window: int, count: int, now: float) -> dict[str, Any]
     }
 
 
-def slow(rings: Rings, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
+def slow(rings: Rings, count: int, redaction: Redaction) -> dict[str, Any]:
     """The slowest of the commands that were looked at in the last hour, with their time at Redis and in the proxy."""
-    found = sorted(rings.window(3600, now).slow, key=lambda each: -each.took)[:count]
+    found = sorted(rings.slow(), key=lambda each: -each.took)[:count]
     return {"commands": [_slow(each, redaction) for each in found]}
 
 

@@ -2,15 +2,24 @@
 
 Workers hand in a digest for each second; what two of them say about the same second is added up. A window is the sum
 of the digests that reach into it, so it moves by whole ones. Fixed memory, whatever happens.
+
+Adding up a window takes a tenth of a second, and whoever looks asks every second for several answers of it. So what is
+over for good is added up once (of a minute's seconds, the whole tens of seconds; of ten minutes, the minutes), and what
+was asked last is kept. Whoever gets a window must not change it.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from proxy.traffic.digest import Digest
+from proxy.traffic.digest import Digest, SlowCommand
 
 WINDOWS = (10, 60, 600, 3600)
 """Seconds that can be asked about."""
+
+_SUMS_KEPT = 4
+
+K = TypeVar("K")
 
 
 @dataclass(slots=True)
@@ -21,7 +30,8 @@ class _Ring:
     reach: int
     digests: deque[Digest] = field(default_factory=deque)
 
-    def add(self, digest: Digest) -> None:
+    def add(self, digest: Digest) -> bool:
+        """Whether it belongs to the newest, and not to one that was over."""
         began = digest.began // self.seconds * self.seconds
         newest = self.digests[-1].began if self.digests else began - 1
         if began > newest:
@@ -30,7 +40,9 @@ class _Ring:
                 self.digests.popleft()
         same = (known for known in reversed(self.digests) if known.began == began)
         # What comes so late that its time is gone still counts, for the newest.
-        next(same, self.digests[-1]).add(digest)
+        found = next(same, self.digests[-1])
+        found.add(digest)
+        return found is self.digests[-1]
 
 
 class Rings:
@@ -40,21 +52,53 @@ class Rings:
         self._rings = (_Ring(1, 60), _Ring(10, 600), _Ring(60, 3600))
         self.newest = 0.0
         """When the newest second ended, in seconds since the epoch."""
+        self._sums: dict[tuple[int, float, float], Digest] = {}
+        self._asked: dict[tuple[int, float], Digest] = {}
 
     def add(self, digest: Digest) -> None:
         """Take a worker's digest of about a second."""
         self.newest = max(self.newest, digest.began + digest.seconds)
-        for ring in self._rings:
-            ring.add(digest)
+        self._asked.clear()
+        if not all([ring.add(digest) for ring in self._rings][1:]):
+            self._sums.clear()
 
     def window(self, seconds: int, now: float) -> Digest:
         """The sum of the last so many seconds, at most 3,600."""
-        ring = next((ring for ring in self._rings if seconds <= ring.reach), self._rings[-1])
+        asked = (seconds, now)
+        if asked not in self._asked:
+            _keep(self._asked, asked, self._window(seconds, now))
+        return self._asked[asked]
+
+    def _window(self, seconds: int, now: float) -> Digest:
+        level = next((i for i, ring in enumerate(self._rings) if seconds <= ring.reach), len(self._rings) - 1)
+        ring = self._rings[level]
+        parts = [digest for digest in ring.digests if digest.began + ring.seconds > now - seconds]
         summed = Digest(now - seconds, seconds)
-        for digest in ring.digests:
-            if digest.began + ring.seconds > now - seconds:
-                summed.add(digest)
+        if parts:
+            begin, end = self._add_what_is_over(summed, level, parts[0].began, parts[-1].began)
+            for digest in parts:
+                if not begin <= digest.began < end:
+                    summed.add(digest)
         return summed
+
+    def _add_what_is_over(self, summed: Digest, level: int, first: float, newest: float) -> tuple[float, float]:
+        """Add what will not change between two moments, from the next coarser ring; return from when till when."""
+        ring = self._rings[min(level + 1, len(self._rings) - 1)]
+        over = [each for each in ring.digests if first <= each.began and each.began + ring.seconds <= newest]
+        if not over:
+            return first, first
+        key = (level, over[0].began, over[-1].began)
+        if key not in self._sums:
+            whole = Digest(over[0].began)
+            for digest in over:
+                whole.add(digest)
+            _keep(self._sums, key, whole)
+        summed.add(self._sums[key])
+        return over[0].began, over[-1].began + ring.seconds
+
+    def slow(self) -> list[SlowCommand]:
+        """The slowest of the commands that were looked at in the last hour, a few of each minute."""
+        return [command for digest in self._rings[-1].digests for command in digest.slow]
 
     def seconds(self) -> list[Digest]:
         """The last minute, second by second, the oldest first."""
@@ -63,3 +107,9 @@ class Rings:
     def tens(self) -> list[Digest]:
         """The last ten minutes in tens of seconds, the oldest first."""
         return list(self._rings[1].digests)
+
+
+def _keep(kept: dict[K, Digest], key: K, digest: Digest) -> None:
+    while len(kept) >= _SUMS_KEPT:
+        del kept[next(iter(kept))]
+    kept[key] = digest

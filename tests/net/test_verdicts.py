@@ -30,7 +30,7 @@ class Client(ClientConnection):
 
 def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:
     policy = compile_policy(load_policy(packaged("observe")), STANDARD)
-    verdicts = Verdicts("default", Redaction(Redact.HASH, b"secret"), tells=True)
+    verdicts = Verdicts("default", Redaction(Redact.HASH, b"secret"), tells=True, logs=True)
     client = Client(SimpleNamespace(policy=policy))
     context = Context("default", "spark", 0, False, 1.0, lambda: 0.5, policy.app)
     told = []
@@ -55,7 +55,7 @@ def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:
 
 def test_what_a_plan_has_done_is_told_of_as_far_as_somebody_has_looked() -> None:
     policy = SimpleNamespace(app="reports")
-    verdicts = Verdicts("default", Redaction(), tells=True)
+    verdicts = Verdicts("default", Redaction(), tells=True, logs=True)
     hit = Hit("walks", Mode.ENFORCE, "refused")
     for _ in range(3):
         assert verdicts.looks()
@@ -70,7 +70,7 @@ def test_what_a_plan_has_done_is_told_of_as_far_as_somebody_has_looked() -> None
 
 
 def test_in_a_flood_everything_is_counted_and_not_everything_looked_at() -> None:
-    verdicts = Verdicts("default", Redaction(Redact.SHAPE), tells=False)
+    verdicts = Verdicts("default", Redaction(Redact.SHAPE), tells=False, logs=False)
     client = Client(SimpleNamespace(policy=SimpleNamespace(app="reports")))
     for number in range(2000):
         command = Command(STANDARD, [b"GET", b"user:%d" % number])

@@ -77,6 +77,33 @@ def test_without_a_token_only_loopback_tells_and_obeys() -> None:
             assert status(access, "GET", path) == 200
 
 
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost:9121", 200),
+        ("127.0.0.1:9121", 200),
+        ("[::1]:9121", 200),
+        ("evil.example:9121", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost.evil.example", 403),
+    ],
+)
+def test_a_name_that_anybody_can_give_to_this_machine_is_not_its_own(
+    host: str, expected: int, token_file: Path
+) -> None:
+    for path in READING:
+        assert status(Access(None, loopback=True), "GET", path, Host=host) == expected
+    assert status(Access(None, loopback=True), "GET", "/metrics", Host=host) == 200
+    access = Access(token_file, loopback=True)
+    assert status(access, "GET", "/rules", Host=host, Authorization=f"Bearer {TOKEN}") == 200
+
+
+def test_the_page_is_there_for_whoever_has_a_token_to_give(token_file: Path) -> None:
+    for access in (Access(token_file, loopback=False), Access(None, loopback=False)):
+        assert status(access, "GET", "/") == status(access, "GET", "/page/page.js") == 200
+        assert status(access, "GET", "/events") in (401, 403)
+
+
 def test_a_web_page_cannot_turn_anything() -> None:
     access = Access(None, loopback=True)
     assert status(access, "POST", "/policy/kill-switch", Origin="http://evil.example") == 403

@@ -2,9 +2,12 @@
 
 app.py         the application, its paths, its life
 health.py      /healthz and /readyz
-traffic.py     /hotkeys
+traffic.py     /hotkeys, /patterns, /slots, /clients, /slow, /traffic
 incidents.py   /incidents
-rules.py       /rules
+rules.py       /rules, /violations
+events.py      /events: all that the page shows, every second
+overview.py    what is in it
+page/          / for browsers: the page
 policy.py      /policy, its reload and the kill switch
 monitoring.py  /grafana.json and /alerts.yaml
 access.py      who may ask for what

@@ -3,24 +3,30 @@
                                          with a token file     without
     /healthz, /readyz                    anybody               anybody
     /grafana.json, /alerts.yaml          anybody               anybody: they hold no figures
-    /, /metrics                          the token             anybody
-    /hotkeys, /incidents, /rules, /policy  the token             only where the port is bound to loopback
+    /, and the page's own files          anybody               anybody: the page holds no figures, and asks for them
+    /metrics                             the token             anybody
+    everything else that is asked        the token             only where the port is bound to loopback
     POST                                 the token             only there, and from no web page
+
+Without a token, a browser can be made to ask for a web page of somebody else's: a name of theirs that turns into a
+loopback address. So what is for loopback alone is told only to who calls the port by an address or as localhost.
 
 The token comes as ``Authorization: Bearer …``; its file is read for each request, so it can be changed at any time.
 Errors are JSON: ``{"error": …}``.
 """
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
 
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD
+from proxy.server.admin.page.files import FOLDER
 
-_OPEN = frozenset({"/healthz", "/readyz", DASHBOARD, ALERTS})
-_HARMLESS = frozenset({"/", "/metrics"})
+_OPEN = frozenset({"/", "/healthz", "/readyz", DASHBOARD, ALERTS})
+_METRICS = "/metrics"
 _SHORTEST = 8
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -47,7 +53,7 @@ class Access:
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let the handler answer, or answer why not."""
-        if request.path not in _OPEN:
+        if request.path not in _OPEN and not request.path.startswith(FOLDER):
             refused = self._refuse_stranger(request) if self._token_file is None else self._ask_token(request)
             if refused is not None:
                 return refused
@@ -75,12 +81,20 @@ class Access:
         )
 
     def _refuse_stranger(self, request: web.Request) -> web.Response | None:
-        if request.path in _HARMLESS and request.method in ("GET", "HEAD"):
+        if request.path == _METRICS and request.method in ("GET", "HEAD"):
             return None
         if not self._loopback:
             return web.json_response(
                 {"error": "the admin port is not bound to loopback: this needs --admin-token-file"}, status=403
             )
+        if not _is_own_name(request.headers.get("Host", "localhost")):
+            text = "ask by an address or as localhost: by any other name this needs --admin-token-file"
+            return web.json_response({"error": text}, status=403)
         if request.method not in ("GET", "HEAD") and "Origin" in request.headers:
             return web.json_response({"error": "not from a web page: this needs --admin-token-file"}, status=403)
         return None
+
+
+def _is_own_name(host: str) -> bool:
+    """Whether a Host header has a name that nobody else can give to this machine."""
+    return re.fullmatch(r"(localhost|[0-9.]+|\[[0-9A-Fa-f:.%]+\])(:[0-9]+)?", host) is not None

@@ -8,11 +8,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from proxy.net.settings import AdminSettings
 from proxy.server.admin.access import Access, read_token
+from proxy.server.admin.events import serve_events
 from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.incidents import incidents
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD, monitoring
+from proxy.server.admin.page.files import FOLDER, Page, wants_page
 from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
-from proxy.server.admin.rules import rules
+from proxy.server.admin.rules import rules, violations
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import TRAFFIC
 from proxy.server.listeners import listen_problem, listen_tcp
@@ -26,12 +28,6 @@ async def metrics(request: web.Request) -> web.Response:
     """Answer in Prometheus's text format."""
     body = generate_latest(request.app[STATE].registry)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
-async def index(_request: web.Request) -> web.Response:
-    """Say what there is."""
-    paths = " ".join(("/healthz /readyz /metrics", *TRAFFIC, "/incidents /rules /policy", DASHBOARD, ALERTS))
-    return web.Response(text=f"keyrail: {paths}\n")
 
 
 class AdminServer:
@@ -68,7 +64,6 @@ class AdminServer:
         """Begin to answer."""
         app = web.Application(middlewares=[Access(self._token_file, loopback=not self.closed).check])
         app[STATE] = state
-        app.router.add_get("/", index)
         app.router.add_get("/healthz", healthz)
         app.router.add_get("/readyz", readyz)
         app.router.add_get("/metrics", metrics)
@@ -77,7 +72,10 @@ class AdminServer:
         for path, answer in TRAFFIC.items():
             app.router.add_get(path, answer)
         app.router.add_get("/incidents", incidents)
+        serve_events(app)
+        _serve_page(app)
         app.router.add_get("/rules", rules)
+        app.router.add_get("/violations", violations)
         app.router.add_get("/policy", policy)
         app.router.add_post("/policy/reload", reload)
         app.router.add_get("/policy/kill-switch", kill_switch)
@@ -93,3 +91,15 @@ class AdminServer:
             await self._runner.cleanup()
         for each in self._sockets:
             each.close()
+
+
+def _serve_page(app: web.Application) -> None:
+    page = Page()
+    told = (*TRAFFIC, "/incidents", "/events", "/rules", "/violations", "/policy", DASHBOARD, ALERTS)
+    paths = " ".join(("/healthz", "/readyz", "/metrics", *told))
+
+    async def index(request: web.Request) -> web.Response:
+        return page.answer() if wants_page(request) else web.Response(text=f"keyrail: {paths}\n")
+
+    app.router.add_get("/", index)
+    app.router.add_get(FOLDER + "{name}", page.file)

@@ -30,7 +30,7 @@ _EXACT_WINDOW = 60
 class Asked:
     """What a request asks for. Raises ValueError with what is wrong with it."""
 
-    def __init__(self, request: web.Request, *names: str, count: int = 10) -> None:
+    def __init__(self, request: web.Request, *names: str, count: int = 10, any_route: bool = False) -> None:
         self._request = request
         known = (*names, "route")
         for name in request.query:
@@ -41,7 +41,7 @@ class Asked:
         self.by = request.query.get("by", ORDERS[0])
         if self.by not in ORDERS:
             raise ValueError(f"by: expected one of {', '.join(ORDERS)}, got {self.by!r}")
-        self.route = self._route(request.app[STATE].settings)
+        self.route = self._route(request.app[STATE].settings, any_route)
 
     def _number(self, name: str, default: int, most: int) -> int:
         text = self._request.query.get(name, str(default))
@@ -49,10 +49,10 @@ class Asked:
             raise ValueError(f"{name}: expected a whole number from 1 to {most}, got {text!r}")
         return int(text)
 
-    def _route(self, settings: Settings) -> int:
+    def _route(self, settings: Settings, any_route: bool) -> int:
         names = [route.name for route in settings.routes]
         wanted = self._request.query.get("route")
-        if wanted is None and len(names) == 1:
+        if wanted is None and (any_route or len(names) == 1):
             return 0
         if wanted not in names:
             raise ValueError(f"route: expected one of {', '.join(names)}")
@@ -130,7 +130,7 @@ async def slow(request: web.Request) -> web.Response:
         return _wrong(error)
     state = request.app[STATE]
     rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
-    return web.json_response(answers.slow(rings, asked.count, time.time(), redaction))
+    return web.json_response(answers.slow(rings, asked.count, redaction))
 
 
 async def traffic(request: web.Request) -> web.Response:

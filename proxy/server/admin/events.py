@@ -1,0 +1,97 @@
+"""Server-sent events for the page: ``/events?window=60[&route=NAME]``; without a name, of the first route.
+
+    event: history       the last seconds of traffic, once: {"seconds": […]}
+    event: violations    those that are new to this viewer, the oldest first: [{…}, …]
+    event: overview      every second: what ``overview.py`` makes of the route and the window
+
+An overview is made once a second for all viewers of the same route and window. Whoever reads slowly misses some,
+whoever reads nothing for long is let go, and there are at most so many viewers.
+"""
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+from aiohttp import web
+
+from proxy.server.admin.overview import overview
+from proxy.server.admin.state import STATE, AdminState
+from proxy.server.admin.traffic import Asked
+from proxy.traffic import answers
+from proxy.traffic.rings import WINDOWS
+
+MOST_VIEWERS = 64
+PATIENCE_SECONDS = 30.0
+"""How long a viewer may leave everything unread."""
+
+_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class Events:
+    """All viewers."""
+
+    def __init__(self, state: AdminState) -> None:
+        self._state = state
+        self._viewers: set[asyncio.Task[Any]] = set()
+        self._made: dict[tuple[int, int], tuple[int, bytes]] = {}
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer with events for as long as the viewer looks."""
+        try:
+            asked = Asked(request, "window", any_route=True)
+        except ValueError as error:
+            return web.json_response({"error": str(error)}, status=400)
+        if len(self._viewers) >= MOST_VIEWERS:
+            text = f"{MOST_VIEWERS} viewers are looking already"
+            return web.json_response({"error": text}, status=503, headers={"Retry-After": "10"})
+        viewer = asyncio.current_task()
+        assert viewer is not None
+        self._viewers.add(viewer)
+        try:
+            response = web.StreamResponse(headers=_HEADERS)
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                await response.prepare(request)
+                await self._show(response, asked.route, next(each for each in WINDOWS if asked.window <= each))
+            return response
+        finally:
+            self._viewers.discard(viewer)
+
+    async def _show(self, response: web.StreamResponse, route: int, window: int) -> None:
+        clock = asyncio.get_running_loop().time
+        event = _event("history", json.dumps(answers.traffic(self._state.crew.rings[route])).encode())
+        told = 0
+        while True:
+            second = int(clock())
+            told, lines = self._state.violations.since(route, told)
+            if lines:
+                event += _event("violations", b"[" + b",".join(line.rstrip() for line in lines) + b"]")
+            event += self.overview(route, window, second)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await response.write(event)
+            event = b""
+            await asyncio.sleep(second + 1 - clock())
+
+    def overview(self, route: int, window: int, second: int) -> bytes:
+        """The first who asks in a second makes it."""
+        made, event = self._made.get((route, window), (-1, b""))
+        if made != second:
+            event = _event("overview", json.dumps(overview(self._state, route, window)).encode())
+            self._made[route, window] = second, event
+        return event
+
+    async def stop(self, _app: web.Application) -> None:
+        """Let all viewers go: their connections end, so that nothing waits for them."""
+        for viewer in self._viewers:
+            viewer.cancel()
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+
+
+def serve_events(app: web.Application) -> None:
+    """Give the application its path."""
+    events = Events(app[STATE])
+    app.router.add_get("/events", events.answer)
+    app.on_shutdown.append(events.stop)

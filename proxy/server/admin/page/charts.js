@@ -1,0 +1,201 @@
+// What is drawn: lines over time, sparklines, bars, and the heat map of slots. All of it is SVG that scales with its place.
+
+import { draw, make, mark, put } from "./dom.js";
+import { share } from "./format.js";
+
+const WIDTH = 300;
+const HEIGHT = 60;
+
+/** Points [[x, y] | null, …] as a path; null is a gap. */
+function line(points) {
+  let path = "";
+  let pen = "M";
+  for (const point of points) {
+    if (point === null) {
+      pen = "M";
+      continue;
+    }
+    path += `${pen}${point[0].toFixed(1)} ${point[1].toFixed(1)}`;
+    pen = "L";
+  }
+  return path;
+}
+
+/** The same, filled down to the ground; made of one piece. */
+function area(points) {
+  const known = points.filter((point) => point !== null);
+  if (known.length < 2) return "";
+  return `${line(known)}L${known.at(-1)[0].toFixed(1)} ${HEIGHT}L${known[0][0].toFixed(1)} ${HEIGHT}Z`;
+}
+
+/** The next round number: 1, 2, 5, 10, 20 … */
+function ceiling(value) {
+  const unit = 10 ** Math.floor(Math.log10(value));
+  return unit * [1, 2, 5, 10].find((step) => step * unit >= value * 0.999);
+}
+
+/** A figure with its newest value in large, and one or two lines over the last minutes. */
+export class Chart {
+  /** `lines` are {label, value: second => number | null}; the first is the figure's own. */
+  constructor({ title, hint, format, lines, least }) {
+    Object.assign(this, { format, lines, least });
+    this.seconds = [];
+    this.pointed = null;
+    this.value = make("strong");
+    this.others = lines.slice(1).map(({ label }) => make("span", { class: "second" }, label, " ", make("b")));
+    this.top = make("span", { class: "top" });
+    this.left = make("span");
+    this.right = make("span", {}, "now");
+    this.fill = draw("path", { class: "fill" });
+    this.paths = lines.map((_, i) => draw("path", { class: `line line-${i}` }));
+    this.cursor = draw("path", { class: "cursor", d: "" });
+    this.picture = draw(
+      "svg",
+      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      draw("path", { class: "grid", d: `M0 0H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}` }),
+      this.fill, ...this.paths.toReversed(), this.cursor,
+    );
+    this.element = make(
+      "figure",
+      { title: hint },
+      make("figcaption", {}, title),
+      make("p", { class: "values" }, this.value, ...this.others),
+      make("div", { class: "plot" }, this.picture, this.top),
+      make("p", { class: "axis" }, this.left, this.right),
+    );
+    this.picture.addEventListener("pointermove", (event) => this.point(event));
+    this.picture.addEventListener("pointerleave", () => this.point(null));
+  }
+
+  /** Show these seconds, the oldest first; each has `time` in milliseconds. */
+  show(seconds) {
+    this.seconds = seconds;
+    const newest = seconds.at(-1)?.time ?? 0;
+    const reach = Math.min(300e3, Math.max(60e3, newest - (seconds[0]?.time ?? 0)));
+    this.from = newest - reach;
+    this.reach = reach;
+    const shown = seconds.filter((second) => second.time >= this.from);
+    const most = Math.max(0, ...shown.flatMap((second) => this.lines.map(({ value }) => value(second) ?? 0)));
+    const top = ceiling(Math.max(most, this.least));
+    const place = (second, value) => [((second.time - this.from) / reach) * WIDTH, HEIGHT * (1 - value / top)];
+    this.lines.forEach(({ value }, i) => {
+      const points = shown.map((second) => (value(second) === null ? null : place(second, value(second))));
+      mark(this.paths[i], "d", line(points));
+      if (i === 0) mark(this.fill, "d", area(points));
+    });
+    put(this.top, this.format(top));
+    this.tell();
+  }
+
+  point(event) {
+    if (event === null || !this.seconds.length) {
+      this.pointed = null;
+    } else {
+      const box = this.picture.getBoundingClientRect();
+      this.pointed = this.from + ((event.clientX - box.left) / box.width) * this.reach;
+    }
+    this.tell();
+  }
+
+  /** The newest values, or those where the pointer is. */
+  tell() {
+    let second = this.seconds.at(-1);
+    if (this.pointed !== null) {
+      second = this.seconds.reduce((best, each) =>
+        Math.abs(each.time - this.pointed) < Math.abs(best.time - this.pointed) ? each : best);
+    }
+    const text = (value) => (second ? this.format(value(second)) : "–");
+    put(this.value, text(this.lines[0].value));
+    this.others.forEach((other, i) => put(other.lastElementChild, text(this.lines[i + 1].value)));
+    const x = this.pointed === null || !second ? null : ((second.time - this.from) / this.reach) * WIDTH;
+    mark(this.cursor, "d", x === null ? "" : `M${x.toFixed(1)} 0V${HEIGHT}`);
+    const minutes = this.reach >= 90e3 ? `${Math.round(this.reach / 60e3)} min ago` : "1 min ago";
+    put(this.left, this.pointed === null ? minutes : new Date(second.time).toLocaleTimeString([], { hour12: false }));
+    put(this.right, "now");
+  }
+}
+
+/** A small line without figures; show(values) takes the newest last, at most `most` of them. */
+export function sparkline(most) {
+  const fill = draw("path", { class: "fill" });
+  const path = draw("path", { class: "line line-0" });
+  const element = draw(
+    "svg",
+    { class: "spark", viewBox: `0 -2 ${WIDTH} ${HEIGHT + 3}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    fill, path,
+  );
+  const show = (values) => {
+    const top = Math.max(1, ...values);
+    const step = WIDTH / (most - 1);
+    const points = values.map((value, i) => [WIDTH - (values.length - 1 - i) * step, HEIGHT * (1 - value / top)]);
+    mark(path, "d", line(points));
+    mark(fill, "d", area(points));
+  };
+  return { element, show };
+}
+
+/** A horizontal bar; show(part, second) are parts of the whole. */
+export function bar(kind = "") {
+  const first = make("i");
+  const second = make("i");
+  const element = make("span", { class: `meter ${kind}`, "aria-hidden": "true" }, first, second);
+  const show = (part, other = 0) => {
+    first.style.width = `${(Math.min(1, part) * 100).toFixed(2)}%`;
+    second.style.width = `${(Math.min(1, other) * 100).toFixed(2)}%`;
+  };
+  return { element, show };
+}
+
+const SLOTS = 16384;
+const COLUMNS = 32;
+const CALM = 6 / 256; // a cell with so much is at least needed for the full colour: even traffic stays pale
+
+/** 256 cells of 64 slots each, in rows from left to right. */
+export class Heat {
+  constructor(element) {
+    this.shares = new Array(256).fill(0);
+    this.cells = this.shares.map((_, i) => {
+      const place = { x: (i % COLUMNS) * 10 + 0.5, y: Math.floor(i / COLUMNS) * 10 + 0.5, width: 9, height: 9, rx: 1.5 };
+      return draw("rect", { ...place, class: "cell" });
+    });
+    this.hot = this.cells.map((cell) => draw("rect", Object.fromEntries(["x", "y", "width", "height", "rx"].map((name) => [name, cell.getAttribute(name)]))));
+    this.hot.forEach((cell) => cell.setAttribute("class", "warm"));
+    this.picture = draw("svg", { viewBox: "0 0 320 80", role: "img" }, ...this.cells, ...this.hot);
+    this.readout = make("p", { class: "readout" });
+    element.append(this.picture, this.readout);
+    this.pointed = null;
+    this.picture.addEventListener("pointermove", (event) => {
+      const box = this.picture.getBoundingClientRect();
+      const column = Math.min(COLUMNS - 1, Math.floor(((event.clientX - box.left) / box.width) * COLUMNS));
+      const row = Math.min(7, Math.floor(((event.clientY - box.top) / box.height) * 8));
+      this.pointed = Math.max(0, row) * COLUMNS + Math.max(0, column);
+      this.tell();
+    });
+    this.picture.addEventListener("pointerleave", () => {
+      this.pointed = null;
+      this.tell();
+    });
+  }
+
+  show(shares) {
+    this.shares = shares;
+    const most = Math.max(CALM, ...shares);
+    this.hot.forEach((cell, i) => mark(cell, "fill-opacity", Math.sqrt(shares[i] / most).toFixed(3)));
+    mark(this.picture, "aria-label", `Share of each 64 hash slots. ${this.sentence(this.hottest())}`);
+    this.tell();
+  }
+
+  hottest() {
+    return this.shares.indexOf(Math.max(...this.shares));
+  }
+
+  sentence(cell) {
+    const each = SLOTS / 256;
+    return `Slots ${cell * each} to ${cell * each + each - 1}: ${share(this.shares[cell])}`;
+  }
+
+  tell() {
+    const quiet = this.shares.every((each) => each === 0);
+    put(this.readout, quiet ? "No keys yet" : this.pointed === null ? `Hottest: ${this.sentence(this.hottest()).toLowerCase()}` : this.sentence(this.pointed));
+  }
+}

@@ -1,0 +1,139 @@
+// One key, and who is behind it: it opens beside the figures and goes on living with them.
+
+import { bar, Chart } from "./charts.js";
+import { byId, make, mark, put, putFacts } from "./dom.js";
+import { byteRate, clock, rate, share, who } from "./format.js";
+import { Table } from "./table.js";
+
+const dialog = byId("details");
+
+const chart = new Chart({
+  title: "Uses per second",
+  format: rate,
+  least: 10,
+  lines: [{ label: "", value: (second) => second.rate }],
+});
+
+const clients = new Table(
+  byId("details-clients"),
+  [
+    {
+      label: "Client",
+      cell: (cell) => {
+        const name = make("span", { class: "name" });
+        const fresh = make("span", { class: "tag", "data-kind": "new" }, "new");
+        const more = make("span", { class: "soft" });
+        cell.append(make("span", { class: "pair" }, name, fresh), more);
+        return (client) => {
+          put(name, who(client));
+          fresh.hidden = !client.new;
+          put(more, described(client));
+        };
+      },
+    },
+    {
+      label: "Share",
+      kind: "number",
+      cell: (cell) => {
+        const number = make("span", { class: "figure" });
+        const drawn = bar();
+        cell.append(drawn.element, number);
+        return (client) => {
+          put(number, share(client.share));
+          drawn.show(client.share);
+        };
+      },
+    },
+  ],
+  { id: (client) => JSON.stringify([client.app, client.user, client.client_name, client.library, client.address]), empty: "No client was looked at closely yet" },
+);
+
+/** What a client's name does not say. */
+function described(client) {
+  const name = who(client);
+  const user = client.user === "default" ? "" : `user ${client.user}`;
+  const parts = [client.client_name, user, client.library, client.address];
+  return parts.filter((part) => part && part !== name).join(" · ");
+}
+
+/** What has changed, and what that may mean. */
+function story(key) {
+  const parts = [];
+  const [app, part] = busiestApp(key);
+  if (app) parts.push(`${share(part)} of it is the app ${app}.`);
+  if (key.since) parts.push(`As busy as this since ${clock(key.since)}; before, ${rate(key.before)}.`);
+  if (key.hit_ratio !== null && key.hit_ratio < 0.05 && key.reads > 2 * key.writes)
+    parts.push("Nearly all reads find nothing: clients are storming a key that is missing.");
+  const fresh = key.clients.filter((client) => client.new).length;
+  if (fresh) parts.push(fresh === 1 ? "One client is new." : `${fresh} clients are new.`);
+  return parts.join(" ");
+}
+
+/** A word as a shell takes it. */
+const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** The app with the largest share of a key, and the share; clients of no app are nobody's. */
+function busiestApp(key) {
+  const parts = new Map();
+  for (const { app, share: part } of key.clients)
+    if (app && app !== "unknown") parts.set(app, (parts.get(app) ?? 0) + part);
+  return [...parts].sort((a, b) => b[1] - a[1])[0] ?? [null, 1];
+}
+
+/** A limit by key and app, at half of what there is now. */
+function remedy(key) {
+  const [app, part] = busiestApp(key);
+  const half = Math.max(1, (key.rate * part) / 2);
+  return `keyrail remedy ${quoted(key.key)} --cap ${app ?? "unknown"}=${Number(half.toPrecision(1))}/s --for 30m --because '…'`;
+}
+
+export class Details {
+  constructor(onClose) {
+    this.id = null;
+    byId("details-chart").append(chart.element);
+    byId("details-close").addEventListener("click", () => dialog.close());
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+    dialog.addEventListener("close", () => {
+      this.id = null;
+      onClose();
+    });
+    byId("details-copy").addEventListener("click", async (event) => {
+      await navigator.clipboard?.writeText(byId("details-remedy").textContent);
+      put(event.target, "Copied");
+      setTimeout(() => put(event.target, "Copy"), 1500);
+    });
+  }
+
+  open(id, key, keys, history) {
+    this.id = id;
+    this.show(key, keys, history);
+    if (!dialog.open) dialog.showModal();
+  }
+
+  /** `key` is undefined when it is not among the busiest any more. */
+  show(key, keys, history) {
+    mark(dialog, "data-gone", key === undefined);
+    if (key === undefined) {
+      put(byId("details-change"), "Not among the busiest keys any more: these are its last figures.");
+      return;
+    }
+    put(byId("details-key"), key.key);
+    const error = key.error ? ` ±${share(Math.max(0.001, key.share * (key.error / key.count)))}` : "";
+    put(byId("details-lead"), `${rate(key.rate)}, ${share(key.share)}${error} of ${rate(keys.rate)}`);
+    put(byId("details-change"), story(key));
+    chart.show(history);
+    const uses = key.reads + key.writes;
+    putFacts(byId("details-facts"), [
+      ["Reads", uses ? share(key.reads / uses) : "–"],
+      ["Writes", uses ? share(key.writes / uses) : "–"],
+      ["Reads that hit", share(key.hit_ratio)],
+      ["In", byteRate(key.bytes_in)],
+      ["Out", byteRate(key.bytes_out)],
+      ["Slot", String(key.slot)],
+      ["Pattern", key.pattern ?? "–"],
+    ]);
+    clients.show(key.clients);
+    put(byId("details-others"), key.other_clients > 0 ? `All others: ${share(key.other_clients)}` : "");
+    put(byId("details-remedy"), remedy(key));
+  }
+}

@@ -1,0 +1,288 @@
+// The page: what is followed, what comes in, and where it goes.
+//
+//   stream.js   events from the server, for ever          panels.js   the tables and their columns
+//   details.js  one key, and who is behind it             table.js    a table whose rows come and go
+//   charts.js   lines, bars and the heat map              format.js   numbers       dom.js   elements
+
+import { Chart, Heat } from "./charts.js";
+import { Details } from "./details.js";
+import { byId, make, mark, put, putFacts } from "./dom.js";
+import { byteRate, clock, milliseconds, rate, share, span, windowName } from "./format.js";
+import * as panels from "./panels.js";
+import { Stream } from "./stream.js";
+import { identified } from "./table.js";
+
+const MOST_VIOLATIONS = 100; // of each rule, so that none is lost in a flood of another's
+const MOST_SECONDS = 600;
+const MOST_REMEMBERED = 200; // keys with a history; those that were seen last
+
+const CHARTS = [
+  { title: "Commands", format: rate, least: 10, lines: [{ label: "", value: (second) => second.commands }] },
+  {
+    title: "At Redis, p99", hint: "From leaving Keyrail to the reply; 99 of 100 commands take no longer",
+    format: milliseconds, least: 0.5,
+    lines: [{ label: "p99", value: (second) => second.p99_ms }, { label: "p50", value: (second) => second.p50_ms }],
+  },
+  {
+    title: "In Keyrail, p99", hint: "From a command's arrival until it leaves for Redis; 99 of 100 take no longer",
+    format: milliseconds, least: 0.5, lines: [{ label: "", value: (second) => second.proxy_p99_ms }],
+  },
+  {
+    title: "Bytes out", hint: "Replies to clients, and commands from them", format: byteRate, least: 1000,
+    lines: [{ label: "out", value: (second) => second.bytes_out }, { label: "in", value: (second) => second.bytes_in }],
+  },
+];
+
+const charts = CHARTS.map((chart) => new Chart(chart));
+byId("tiles").append(...charts.map((chart) => chart.element));
+
+const asked = new URLSearchParams(location.hash.slice(1));
+const view = { route: asked.get("route"), window: asked.get("window") ?? "60", key: asked.get("key"), paused: false };
+const seconds = new Map();
+const pasts = new Map();
+const violations = new Map();
+let violationNumber = 0;
+let newest = null;
+let fresh = true;
+
+const keyId = (key) => `${key.key}\n${key.slot}`;
+const pastOf = (id) => pasts.get(id) ?? [];
+
+const details = new Details(() => remember({ key: null }));
+const heat = new Heat(byId("heat"));
+const tables = {
+  keys: panels.keysTable({ open: openDetails, history: (key) => pastOf(key.id).slice(-panels.POINTS).map((each) => each.rate), id: (key) => key.id }),
+  patterns: panels.patternsTable(),
+  slots: panels.slotsTable(),
+  tags: panels.tagsTable(),
+  clients: panels.clientsTable(),
+  slow: panels.slowTable(),
+  violations: panels.violationsTable(),
+  rules: panels.rulesTable(),
+};
+
+// What is looked at, kept in the address so that it can be passed on
+
+function remember(change) {
+  Object.assign(view, change);
+  const kept = new URLSearchParams();
+  for (const name of ["route", "window", "key"]) if (view[name]) kept.set(name, view[name]);
+  history.replaceState(null, "", `#${kept}`);
+}
+
+function openDetails(key) {
+  remember({ key: key.key });
+  details.open(key.id, key, newest.hotkeys, pastOf(key.id));
+}
+
+// What comes in
+
+function take(name, data) {
+  if (name === "history") {
+    fresh = true;
+    violations.clear();
+    addSeconds(data.seconds);
+  } else if (name === "violations") {
+    addViolations(data);
+  } else if (name === "overview") {
+    addSeconds(data.seconds);
+    addPasts(data);
+    newest = data;
+    if (!view.paused) show(data);
+  }
+}
+
+function addSeconds(more) {
+  for (const second of more) seconds.set(second.at, { ...second, time: Date.parse(second.at) });
+  while (seconds.size > MOST_SECONDS) seconds.delete(seconds.keys().next().value);
+}
+
+function addViolations(more) {
+  for (const violation of more) {
+    const known = violations.get(violation.rule) ?? [];
+    violationNumber += 1;
+    violations.set(violation.rule, [...known, { ...violation, number: violationNumber }].slice(-MOST_VIOLATIONS));
+  }
+}
+
+function addPasts(overview) {
+  const time = Date.parse(overview.at);
+  for (const [id, key] of identified(overview.hotkeys.keys, keyId)) {
+    key.id = id;
+    const past = [...pastOf(id), { time, rate: key.now }].slice(-MOST_SECONDS);
+    pasts.delete(id);
+    pasts.set(id, past);
+  }
+  while (pasts.size > MOST_REMEMBERED) pasts.delete(pasts.keys().next().value);
+}
+
+// What is shown
+
+function show(overview) {
+  const { hotkeys, patterns, slots, clients, slow, policy } = overview;
+  // The newest second is still growing.
+  const whole = [...seconds.values()].sort((a, b) => a.time - b.time).slice(0, -1);
+  charts.forEach((chart) => chart.show(whole));
+  tables.keys.show(hotkeys.keys);
+  put(byId("keys-note"), `${rate(hotkeys.rate)} key uses, last ${windowName(hotkeys.window)}`);
+  heat.show(slots.heat);
+  tables.slots.show(slots.slots);
+  tables.tags.show(slots.tags.slice(0, 6));
+  byId("tags-table").hidden = slots.tags.length === 0;
+  put(byId("slots-note"), slots.crossslot ? `${rate(slots.crossslot)} over several slots` : "");
+  tables.patterns.show(patterns.patterns);
+  put(byId("patterns-note"), patterns.other.patterns ? `${patterns.other.patterns} others: ${rate(patterns.other.rate)}` : "");
+  tables.clients.show(clients.clients);
+  put(byId("clients-note"), clients.other.clients ? `${clients.other.clients} others: ${rate(clients.other.rate)}` : "");
+  tables.slow.show(slow.commands);
+  showViolations();
+  showPolicy(policy);
+  showKeyrail(overview);
+  showKey(hotkeys);
+}
+
+function showViolations() {
+  const select = byId("violations-of");
+  const rules = [...violations.keys()].sort();
+  showOptions(select, ["", ...rules], (rule) => rule || "All rules");
+  const shown = select.value ? [select.value] : rules;
+  const found = shown.flatMap((rule) => violations.get(rule) ?? []);
+  tables.violations.show(found.sort((a, b) => b.number - a.number).slice(0, MOST_VIOLATIONS));
+}
+
+function showPolicy(policy) {
+  const { kill_switch: pause } = policy;
+  tables.rules.show(policy.rules);
+  put(byId("policy-note"), policy.other_rules ? `and ${policy.other_rules} more rules` : "");
+  putFacts(byId("policy-facts"), [
+    ["Source", policy.source],
+    ["Generation", String(policy.generation)],
+    ["Kill switch", pause.on ? `on until ${clock(pause.until)}` : "off"],
+    ...(policy.reload_failures ? [["Failed reloads", String(policy.reload_failures)]] : []),
+  ]);
+  const because = pause.because ? ` (${pause.because})` : "";
+  notice("pause", pause.on ? `The kill switch is on until ${clock(pause.until)}${because}: only locked rules are enforced.` : null);
+}
+
+function showKeyrail({ keyrail, routes, route, hotkeys, version }) {
+  const clients = `${keyrail.clients} client${keyrail.clients === 1 ? "" : "s"}`;
+  const workers = `${keyrail.workers} worker${keyrail.workers === 1 ? "" : "s"}`;
+  put(byId("facts"), [keyrail.upstream, clients, workers, `Keyrail ${version}`].filter(Boolean).join(" · "));
+  notice("ready", keyrail.reasons.length ? `Not ready: ${keyrail.reasons.join("; ")}` : null);
+  notice("age", hotkeys.age > 5 ? `No worker has told anything for ${span(hotkeys.age)}.` : null);
+  showRoutes(routes, route);
+  const [top] = hotkeys.keys;
+  document.title = top ? `${top.hot ? "● " : ""}${top.key} ${share(top.share)} · Keyrail` : "Keyrail";
+}
+
+function showRoutes(routes, route) {
+  const select = byId("route");
+  byId("routes").hidden = routes.length < 2;
+  showOptions(select, routes, (name) => name);
+  if (document.activeElement !== select) select.value = route;
+}
+
+/** What can be chosen; what is chosen stays, while it is there. */
+function showOptions(select, values, label) {
+  if ([...select.options].map((option) => option.value).join("\n") === values.join("\n")) return;
+  const chosen = select.value;
+  select.replaceChildren(...values.map((value) => make("option", { value }, label(value))));
+  if (values.includes(chosen)) select.value = chosen;
+}
+
+/** The key whose details are open, or that the address asks for. */
+function showKey(hotkeys) {
+  if (details.id !== null) {
+    details.show(hotkeys.keys.find((key) => key.id === details.id), hotkeys, pastOf(details.id));
+  } else if (view.key && fresh) {
+    const key = hotkeys.keys.find((each) => each.key === view.key);
+    if (key) openDetails(key);
+  }
+  fresh = false;
+}
+
+/** A line over everything, or none. */
+function notice(name, words) {
+  let line = byId(`notice-${name}`);
+  if (words === null) {
+    line?.remove();
+    return;
+  }
+  if (!line) {
+    line = make("p", { class: "notice", id: `notice-${name}` });
+    byId("notices").append(line);
+  }
+  put(line, words);
+}
+
+// The connection
+
+const stream = new Stream(take, (state) => {
+  mark(document.body, "data-lost", state.kind !== "live");
+  notice("connection", null);
+  if (state.kind === "live") {
+    told(view.paused ? "paused" : "live", view.paused ? "paused" : "live");
+  } else if (state.kind === "token") {
+    told("waiting", "token wanted");
+    askToken(state.wrong);
+  } else if (state.kind === "refused") {
+    told("lost", "refused");
+    notice("connection", `Keyrail does not answer: ${state.text}`);
+  } else {
+    told("lost", "connection lost");
+    const figures = newest ? ` These figures are from ${clock(newest.at)}.` : "";
+    notice("connection", `Connection lost at ${clock(state.since)}; trying again.${figures}`);
+    if (newest) document.title = "Connection lost · Keyrail";
+  }
+});
+
+function told(kind, words) {
+  mark(byId("state"), "data-kind", kind);
+  put(byId("state-text"), words);
+}
+
+function askToken(wrong) {
+  if (wrong) put(byId("token-text"), "That is not the admin token. It is kept until this tab is closed.");
+  byId("token-input").value = "";
+  if (!byId("token").open) byId("token").showModal();
+}
+
+byId("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  byId("token").close();
+  stream.useToken(byId("token-input").value.trim());
+});
+byId("token").addEventListener("cancel", (event) => event.preventDefault());
+
+byId("violations-of").addEventListener("change", showViolations);
+
+function follow() {
+  const query = new URLSearchParams({ window: view.window });
+  if (view.route) query.set("route", view.route);
+  stream.open(`/events?${query}`);
+}
+
+byId("route").addEventListener("change", (event) => {
+  remember({ route: event.target.value, key: null });
+  seconds.clear();
+  pasts.clear();
+  follow();
+});
+
+for (const choice of document.querySelectorAll("#windows input")) {
+  choice.checked = choice.value === view.window;
+  choice.addEventListener("change", () => {
+    remember({ window: choice.value });
+    follow();
+  });
+}
+
+byId("pause").addEventListener("click", () => {
+  view.paused = !view.paused;
+  mark(byId("pause"), "aria-pressed", String(view.paused));
+  put(byId("pause"), view.paused ? "Go on" : "Pause");
+  if (newest && byId("state").dataset.kind !== "lost") told(view.paused ? "paused" : "live", view.paused ? "paused" : "live");
+  if (newest && !view.paused) show(newest);
+});
+
+follow();

@@ -1,0 +1,265 @@
+// The tables of the page, each with its columns; page.js hands them their rows.
+
+import { bar, sparkline } from "./charts.js";
+import { byId, make, mark, put, putLong } from "./dom.js";
+import { byteRate, bytes, clock, count, milliseconds, rate, share, who } from "./format.js";
+import { Table, long, tag, text } from "./table.js";
+
+export const POINTS = 60;
+
+const shareColumn = (label = "Share") => ({
+  label,
+  kind: "number",
+  sort: (row) => row.share,
+  cell: (cell) => {
+    const number = make("span", { class: "figure" });
+    const drawn = bar();
+    cell.append(drawn.element, number);
+    return (row) => {
+      put(number, share(row.share));
+      drawn.show(row.share);
+    };
+  },
+});
+
+const readsAndWrites = {
+  label: "Read / write",
+  hint: "Reads in blue, writes in orange",
+  kind: "number",
+  place: "tablet",
+  sort: (row) => row.reads / (row.reads + row.writes || 1),
+  cell: (cell) => {
+    const drawn = bar("split");
+    const number = make("span", { class: "figure" });
+    cell.append(drawn.element, number);
+    return (row) => {
+      const uses = row.reads + row.writes || 1;
+      put(number, row.reads >= row.writes ? `${share(row.reads / uses)} r` : `${share(row.writes / uses)} w`);
+      drawn.show(row.reads / uses, row.writes / uses);
+    };
+  },
+};
+
+const number = (label, name, format, more = {}) => ({
+  label, kind: "number", sort: (row) => row[name], cell: text((row) => format(row[name])), ...more,
+});
+
+const hits = number("Hit", "hit_ratio", share, { place: "tablet", hint: "Reads that found something" });
+
+/** `open(row)` shows a key's details, `history(row)` is what it did lately. */
+export function keysTable({ open, history, id }) {
+  const name = {
+    label: "Key",
+    kind: "text",
+    sort: (row) => row.key,
+    cell: (cell) => {
+      const button = make("button", { type: "button", class: "key", "aria-haspopup": "dialog" });
+      const hot = make("span", { class: "tag", "data-kind": "hot" }, "hot");
+      let shown = null;
+      button.addEventListener("click", () => open(shown));
+      cell.append(make("span", { class: "pair" }, button, hot));
+      return (row) => {
+        shown = row;
+        putLong(button, row.key);
+        hot.hidden = !row.hot;
+      };
+    },
+  };
+  const trend = {
+    label: "Last minute",
+    kind: "number",
+    place: "tablet",
+    cell: (cell) => {
+      const drawn = sparkline(POINTS);
+      cell.append(drawn.element);
+      return (row) => drawn.show(history(row));
+    },
+  };
+  const behind = {
+    label: "Who",
+    kind: "text",
+    place: "desktop",
+    sort: (row) => (row.clients.length ? who(row.clients[0]) : ""),
+    cell: (cell) => {
+      const inner = make("span", { class: "long who" });
+      cell.append(inner);
+      return ({ clients }) => {
+        const [first] = clients;
+        putLong(inner, first ? `${who(first)} ${share(first.share)}${clients.length > 1 ? ` +${clients.length - 1}` : ""}` : "–");
+      };
+    },
+  };
+  const columns = [
+    name, shareColumn(), number("Rate", "rate", rate), trend, readsAndWrites, hits,
+    number("Out", "bytes_out", byteRate, { place: "tablet" }), behind,
+  ];
+  return new Table(byId("keys-table"), columns, { id, empty: "No key was used in this window", mark: { hot: (row) => row.hot } });
+}
+
+export const patternsTable = () => new Table(
+  byId("patterns-table"),
+  [
+    {
+      label: "Pattern",
+      kind: "text",
+      sort: (row) => row.pattern,
+      cell: (cell) => {
+        const name = make("span", { class: "long key" });
+        cell.append(name);
+        return (row) => {
+          putLong(name, row.pattern);
+          mark(name, "data-inferred", !row.schema);
+        };
+      },
+    },
+    { label: "App", kind: "text", place: "desktop", sort: (row) => row.app, cell: long((row) => (row.app === "unknown" ? "–" : row.app)) },
+    number("Rate", "rate", rate),
+    readsAndWrites,
+    { ...hits, place: "" },
+    number("In", "bytes_in", byteRate, { place: "tablet" }),
+    number("Out", "bytes_out", byteRate, { place: "tablet" }),
+    number("With TTL", "ttl_share", share, { place: "desktop" }),
+    {
+      label: "Largest",
+      kind: "number",
+      place: "tablet",
+      sort: (row) => row.largest,
+      cell: (cell) => (row) => {
+        put(cell, bytes(row.largest));
+        cell.title = row.largest_key;
+      },
+    },
+    number("p50", "p50_ms", milliseconds, { place: "desktop", hint: "Half of its commands take no longer at Redis" }),
+    number("p99", "p99_ms", milliseconds, { hint: "99 of 100 of its commands take no longer at Redis" }),
+    number("N+1", "runs", (runs) => (runs ? rate(runs) : "–"), { place: "desktop", hint: "Runs of many single GETs by one client" }),
+  ],
+  { id: (row) => row.pattern, empty: "No key was used in this window" },
+);
+
+const rateColumn = number("Rate", "rate", rate);
+
+export const slotsTable = () => new Table(
+  byId("slots-table"),
+  [
+    { label: "Slot", kind: "text", cell: text((row) => String(row.slot)) },
+    { label: "Busiest key", kind: "text", cell: long((row) => row.keys[0] ?? "–", "long key") },
+    rateColumn,
+    shareColumn(),
+  ],
+  { id: (row) => String(row.slot), empty: "No key was used in this window" },
+);
+
+export const tagsTable = () => new Table(
+  byId("tags-table"),
+  [{ label: "Hash tag", kind: "text", cell: long((row) => `{${row.tag}}`, "long key") }, rateColumn, shareColumn()],
+  { id: (row) => row.tag, empty: "" },
+);
+
+export const clientsTable = () => new Table(
+  byId("clients-table"),
+  [
+    {
+      label: "Client",
+      kind: "text",
+      sort: who,
+      cell: (cell) => {
+        const name = make("span", { class: "name" });
+        const more = make("span", { class: "soft" });
+        cell.append(make("span", { class: "long" }, name, " ", more));
+        return (row) => {
+          put(name, who(row));
+          put(more, [row.client_name, row.library, row.address].filter((part) => part && part !== who(row)).join(" · "));
+          cell.title = more.textContent;
+        };
+      },
+    },
+    rateColumn,
+    shareColumn(),
+    number("Out", "bytes_out", byteRate, { place: "tablet" }),
+    number("Refused", "refused", (value) => (value ? rate(value) : "–"), { place: "tablet" }),
+  ],
+  { id: (row) => JSON.stringify([row.app, row.user, row.client_name, row.library, row.address]), empty: "No client was looked at in this window" },
+);
+
+export const slowTable = () => new Table(
+  byId("slow-table"),
+  [
+    {
+      label: "Command",
+      kind: "text",
+      cell: (cell) => {
+        const command = make("b");
+        const key = make("span", { class: "key" });
+        cell.append(make("span", { class: "long" }, command, " ", key));
+        return (row) => {
+          put(command, row.command);
+          put(key, row.key ?? "");
+          cell.title = row.key ?? "";
+        };
+      },
+    },
+    { label: "Who", kind: "text", place: "tablet", cell: long(who) },
+    number("At Redis", "at_redis_ms", milliseconds),
+    number("In Keyrail", "in_proxy_ms", milliseconds, { place: "tablet" }),
+    number("Reply", "bytes_out", bytes, { place: "tablet" }),
+    { label: "When", kind: "number", cell: text((row) => clock(row.time)) },
+  ],
+  { id: (row) => `${row.time} ${row.command} ${row.key} ${row.at_redis_ms}`, empty: "No command was looked at yet" },
+);
+
+const OUTCOMES = { refused: "refused", rewritten: "rewrite", skipped: "not rewritten", error: "rule failed" };
+
+/** What a violation came to: in a mode that does not enforce, what would have been. */
+function outcome(row) {
+  if (row.dropped) return "more";
+  const what = OUTCOMES[row.what] ?? row.what;
+  return row.mode === "enforce" ? what : `${row.mode}: ${what}`;
+}
+
+export const violationsTable = () => new Table(
+  byId("violations-table"),
+  [
+    { label: "Time", kind: "text", cell: text((row) => clock(row.time)) },
+    { label: "Rule", kind: "text", cell: long((row) => row.rule, "long rule") },
+    { label: "", kind: "text", cell: tag(outcome, (row) => (row.dropped ? "" : row.what === "error" ? "enforce" : row.mode)) },
+    {
+      label: "Command",
+      kind: "text",
+      cell: (cell) => {
+        const command = make("b");
+        const key = make("span", { class: "key" });
+        const why = make("span", { class: "soft" });
+        cell.append(make("span", { class: "long" }, command, " ", key, " ", why));
+        return (row) => {
+          put(command, row.dropped ? `and ${count(row.dropped)} more` : row.command);
+          put(key, row.key ?? "");
+          put(why, row.why ?? "");
+          cell.title = [row.command, row.key, row.why].filter(Boolean).join(" ");
+        };
+      },
+    },
+    { label: "Who", kind: "text", place: "tablet", cell: long((row) => (row.dropped ? "" : who(row))) },
+  ],
+  { id: (row) => String(row.number), empty: "Nothing has broken a rule yet" },
+);
+
+export const rulesTable = () => new Table(
+  byId("rules-table"),
+  [
+    {
+      label: "Rule",
+      kind: "text",
+      cell: (cell) => {
+        const inner = make("span", { class: "long rule" });
+        cell.append(inner);
+        return (row) => {
+          put(inner, row.rule);
+          cell.title = `${row.rule}, ${row.where}`;
+        };
+      },
+    },
+    { label: "Mode", kind: "text", cell: tag((row) => row.mode, (row) => (row.mode.startsWith("enforce") ? "on" : row.mode)) },
+    { label: "Hits", kind: "number", cell: text((row) => count(Object.values(row.hits).reduce((sum, each) => sum + each, 0))) },
+  ],
+  { id: (row) => row.rule, empty: "The policy has no rules" },
+);

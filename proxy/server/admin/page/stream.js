@@ -1,0 +1,117 @@
+// Server-sent events, read with fetch: an EventSource cannot send the admin token.
+//
+// It never gives up. What becomes of the connection is told as one of
+//   {kind: "live"}   {kind: "lost", since}   {kind: "refused", text}   {kind: "token", wrong}
+
+const SILENCE_MS = 6000; // an event comes every second: who is silent for so long is gone
+const PAUSES_MS = [500, 1000, 2000, 3000];
+const TOKEN = "keyrail-token";
+
+export class Stream {
+  constructor(onEvent, onState) {
+    this.onEvent = onEvent;
+    this.onState = onState;
+    this.run = 0;
+    this.lostSince = null;
+    this.abort = new AbortController();
+    this.wake = () => {};
+    addEventListener("online", () => this.wake());
+    document.addEventListener("visibilitychange", () => document.hidden || this.wake());
+  }
+
+  /** Follow this address from now on. */
+  async open(url) {
+    const run = ++this.run;
+    this.abort.abort();
+    this.wake();
+    for (let failures = 0; run === this.run; failures += 1) {
+      const heard = await this.read(url, run);
+      if (run !== this.run) return;
+      if (heard) failures = 0;
+      await this.pause(PAUSES_MS[Math.min(failures, PAUSES_MS.length - 1)]);
+    }
+  }
+
+  /** Use this token, and try again at once. */
+  useToken(token) {
+    sessionStorage.setItem(TOKEN, token);
+    this.wake();
+  }
+
+  /** Read until the end, whatever it is; whether anything was heard. */
+  async read(url, run) {
+    this.abort = new AbortController();
+    let heard = false;
+    const guard = { timer: 0 };
+    const expect = () => {
+      clearTimeout(guard.timer);
+      guard.timer = setTimeout(() => this.abort.abort(), SILENCE_MS);
+    };
+    try {
+      expect();
+      const token = sessionStorage.getItem(TOKEN);
+      const headers = token ? { Authorization: `Bearer ${token}` } : {};
+      const answer = await fetch(url, { headers, cache: "no-store", signal: this.abort.signal });
+      if (!answer.ok) {
+        await this.refused(answer, token !== null, run);
+        return false;
+      }
+      for await (const event of events(answer.body, expect)) {
+        if (run !== this.run) return true;
+        heard = true;
+        if (event.name === "overview") this.tell({ kind: "live" });
+        this.onEvent(event.name, JSON.parse(event.data));
+      }
+    } catch (error) {
+      if (run === this.run && error instanceof SyntaxError) throw error;
+    } finally {
+      clearTimeout(guard.timer);
+    }
+    if (run === this.run) this.tell({ kind: "lost", since: (this.lostSince ??= new Date()) });
+    return heard;
+  }
+
+  async refused(answer, withToken, run) {
+    const { error } = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
+    if (run !== this.run) return;
+    if (answer.status !== 401) {
+      this.tell({ kind: "refused", text: error });
+      return;
+    }
+    sessionStorage.removeItem(TOKEN);
+    this.tell({ kind: "token", wrong: withToken });
+    await this.pause(2 ** 31 - 1);
+  }
+
+  tell(state) {
+    if (state.kind === "live") this.lostSince = null;
+    this.onState(state);
+  }
+
+  pause(ms) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+async function* events(body, onBytes) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    onBytes();
+    const parts = (text + value).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const lines = part.split("\n").map((line) => line.split(/: (.*)/s));
+      const field = (name) => lines.find(([found]) => found === name)?.[1] ?? "";
+      yield { name: field("event"), data: field("data") };
+    }
+  }
+}
