@@ -80,6 +80,7 @@ class Gateway:
         self._verdicts = Verdicts(
             route.name, settings.redaction, tells=logs or settings.admin is not None, logs=logs
         )
+        self._verdicts.keep(policy.rule_names, policy.redact)
         self._exposure = Exposure(policy.rule_names)
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
@@ -255,7 +256,7 @@ class Gateway:
         if self._policies.commit():
             self._lending.learn_again()
         self._policies.renew()
-        self._verdicts.keep(self._policies.rules)
+        self._verdicts.keep(self._policies.rules, self._policies.redact)
         self._exposure.keep(self._policies.rules, self._asked_by_app())
 
     def pause(self, paused: bool) -> None:

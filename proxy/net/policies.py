@@ -26,6 +26,7 @@ from proxy.policy.model import Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
 from proxy.session.gate import PoolKey, Regime
+from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request
 
 _FORMER_KEPT = 8
@@ -76,6 +77,11 @@ class Policies:
     def rules(self) -> tuple[str, ...]:
         """The names of the rules in force."""
         return self._policy.rule_names
+
+    @property
+    def redact(self) -> Redact:
+        """What their policy lets be shown of keys."""
+        return self._policy.redact
 
     @property
     def prepared(self) -> bool:

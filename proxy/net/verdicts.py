@@ -23,7 +23,7 @@ from proxy.policy.compile import Hit
 from proxy.policy.model import Mode
 from proxy.session.gate import Seeker
 from proxy.traffic.evidence import Evidence, Records, Who, moment
-from proxy.traffic.redaction import Redaction
+from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
 from proxy.traffic.violations import Allowance, violation_line
 
@@ -51,6 +51,7 @@ class Verdicts:
     def __init__(self, route: str, redaction: Redaction, *, tells: bool, logs: bool) -> None:
         self.evidence = Evidence()
         self._route = route
+        self._least_redaction = redaction
         self._redaction = redaction
         self._tells = tells
         self._logs = logs
@@ -74,9 +75,11 @@ class Verdicts:
                     violation_line(time.time(), {"route": self._route, "rule": rule, "dropped": dropped})
                 )
 
-    def keep(self, rules: Iterable[str]) -> None:
-        """Other rules are in force: the evidence for those that are gone goes with them."""
+    def keep(self, rules: Iterable[str], redact: Redact) -> None:
+        """These rules are in force: the evidence for those that are gone goes with them. Their policy wants keys shown
+        as `redact` says, or less of them."""
         kept = set(rules)
+        self._redaction = self._least_redaction.at_least(redact)
         self.evidence.keep(kept)
         self._allowances = {rule: found for rule, found in self._allowances.items() if rule in kept}
 

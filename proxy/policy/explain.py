@@ -105,7 +105,7 @@ def _unasked(
         return f"for app {rule.app} only", ""
     if step is None:
         app = next((app for app in compiled.policy.apps if app.name == compiled.app), None)
-        voiced = voice(compiled.policy, rule, app, paused=False)
+        voiced = voice(compiled.policy, rule, app, paused=False)  # a kill switch says nothing of what is off anyway
         return "off", f"{voiced.why}, {voiced.stage.where}"
     if not step.rule.touches(command.spec):
         return f"not about {command.name}", ""

@@ -17,7 +17,7 @@ _LONGEST = 128
 
 
 class Redact(StrEnum):
-    """What is shown of a key."""
+    """What is shown of a key, the least first."""
 
     SHAPE = "shape"
     """Its shape alone."""
@@ -33,6 +33,10 @@ class Redaction:
 
     kind: Redact = Redact.HASH
     secret: bytes = b""
+
+    def at_least(self, kind: Redact) -> "Redaction":
+        """The stricter of this and another kind."""
+        return Redaction(min(self.kind, kind, key=tuple(Redact).index), self.secret)
 
     def of(self, key: bytes) -> str:
         """The key as it may be shown."""

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 
 import yaml
 
+from proxy.rules.breaker import BreakerSettings
+from proxy.rules.collections import CollectionsSettings
+from proxy.rules.limits import LimitsSettings
+from proxy.rules.rule import Settings
 from tests.resp import Wire, pack
 
 MODES = ("enforce", "audit")
@@ -110,6 +114,13 @@ CASES = [
     ),
     Case("schema-ttl", {"schema": "ttl"}, "SET page:a v", refused=False, ttl_of="page:a"),
 ]
+
+ELSEWHERE: dict[type[Settings], str] = {
+    LimitsSettings: "it is about what went before: test_limits.py sends these forms until there is too much",
+    BreakerSettings: "it is about Redis, whatever the command: test_breaker.py",
+    CollectionsSettings: "it acts on sizes that earlier replies have told: test_procedures.py",
+}
+"""Guardrails that no case can show, since one command by itself does not move them, and who shows them instead."""
 
 
 def policy_text(group: str) -> str:

@@ -13,15 +13,23 @@ from pathlib import Path
 
 import pytest
 
+from proxy.policy.load import load_policy
+from proxy.rules.order import ORDER
 from tests.conftest import Fleet
 from tests.engines import Engine
-from tests.guardrails.matrix import CASES, FORMS, MODES, SILENT, Case, app_of, policy_text
+from tests.guardrails.matrix import CASES, ELSEWHERE, FORMS, MODES, SILENT, Case, app_of, policy_text
 from tests.keyrail_process import DIRECT
 from tests.resp import Wire, eventually
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 
 State = dict[bytes, tuple[object, bool]]
+
+
+def test_every_guardrail_has_a_case(policies: dict[str, Path]) -> None:
+    tried = {type(rule.settings) for file in policies.values() for rule in load_policy(file).rules}
+    assert tried.isdisjoint(ELSEWHERE)
+    assert tried.union(ELSEWHERE) == set(ORDER)
 
 
 @pytest.fixture

@@ -79,3 +79,19 @@ def test_in_a_flood_everything_is_counted_and_not_everything_looked_at() -> None
     assert record.hits == {"audit refused": 2000}
     assert record.looked_at == sum(record.shapes.counts.values()) < 2000
     assert verdicts.figures() == {"names": {"reports": {"audit refused": 2000}}}
+
+
+def test_the_stricter_of_option_and_policy_says_what_is_shown_of_a_key() -> None:
+    hit, command = Hit("names", Mode.AUDIT, "refused"), Command(STANDARD, [b"GET", b"user:42"])
+    client = Client(SimpleNamespace(policy=SimpleNamespace(app="reports")))
+    for option, policy, shown in (
+        (Redact.NONE, Redact.NONE, b'"user:42"'),
+        (Redact.NONE, Redact.SHAPE, b'"user:{int}"'),
+        (Redact.SHAPE, Redact.NONE, b'"user:{int}"'),
+        (Redact.NONE, Redact.HASH, b'"user:{int}#'),
+        (Redact.HASH, Redact.NONE, b'"user:{int}#'),
+    ):
+        verdicts = Verdicts("default", Redaction(option, b"secret"), tells=True, logs=True)
+        verdicts.keep(["names"], policy)
+        verdicts.report((hit,), command, client)
+        assert b'"key": ' + shown in verdicts.seen().lines[0]
