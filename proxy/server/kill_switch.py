@@ -6,24 +6,17 @@ With a state file (``--state``) it survives a restart; the file is replaced as a
 
 import asyncio
 import contextlib
-import json
-import os
-import tempfile
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from proxy.server.crew import Crew
 from proxy.server.notices import notice
+from proxy.server.state_file import StateFile
 from proxy.traffic.evidence import moment
 
-USUAL_SECONDS = 30 * 60.0
 MOST_SECONDS = 24 * 3600.0
-
-
-class StateError(Exception):
-    """The state file cannot be used; the text names it and the reason."""
+_PART = "kill_switch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +31,15 @@ class Pause:
 class KillSwitch:
     """The switch of a process group: ``crew`` is what it acts on."""
 
-    def __init__(self, crew: Crew, file: Path | None) -> None:
+    def __init__(self, crew: Crew, state: StateFile) -> None:
         """Take up where the last process left off; the crew has not started yet. Raises StateError."""
         self._crew = crew
-        self._file = file
+        self._state = state
         self._lock = asyncio.Lock()
         self._pause: Pause | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
-        found = None if file is None else _read(file)
+        found = _read(state)
         if found is not None and found.until > time.time():
             self._set(found)
             crew.paused = True
@@ -69,13 +62,13 @@ class KillSwitch:
         """Return what programs are told."""
         pause = self._pause
         if pause is None:
-            return {"on": False, "survives_restart": self._file is not None}
+            return {"on": False, "survives_restart": self._state.kept}
         return {
             "on": True,
             "since": moment(pause.since),
             "until": moment(pause.until),
             "because": pause.because,
-            "survives_restart": self._file is not None,
+            "survives_restart": self._state.kept,
         }
 
     async def turn_on(self, seconds: float, because: str) -> None:
@@ -137,39 +130,16 @@ class KillSwitch:
                 await self._turn_off()
 
     def _write(self, pause: Pause | None) -> None:
-        if self._file is None:
-            return
         try:
-            _replace(self._file, {"kill_switch": None if pause is None else asdict(pause)})
+            self._state.put(_PART, None if pause is None else asdict(pause))
         except OSError as error:
-            notice(f"the kill switch will not survive a restart: cannot write {self._file}: {error.strerror}")
+            notice(f"the kill switch will not survive a restart: cannot write {self._state}: {error.strerror}")
             raise
 
 
-def _replace(file: Path, state: dict[str, Any]) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+def _read(state: StateFile) -> Pause | None:
+    found = state.part(_PART)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            json.dump(state, out)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _read(file: Path) -> Pause | None:
-    try:
-        text = file.read_text("utf-8")
-    except FileNotFoundError:
-        if not os.access(file.parent, os.W_OK | os.X_OK):
-            raise StateError(f"cannot keep state in {file}: its folder is missing or not writable") from None
-        return None
-    except OSError as error:
-        raise StateError(f"cannot read the state in {file}: {error.strerror}") from None
-    try:
-        found = json.loads(text)["kill_switch"]
         return None if found is None else Pause(float(found["since"]), float(found["until"]), str(found["because"]))
     except (ValueError, KeyError, TypeError):
-        raise StateError(f"{file} is not a state file of Keyrail's: repair it or remove it") from None
+        raise state.broken() from None

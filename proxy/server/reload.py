@@ -8,7 +8,7 @@ judged by the new policies.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
 from proxy.policy import TRANSPARENT, Policy, PolicyError, Problem, load_policy, packaged
@@ -51,6 +51,9 @@ class Reloader:
         self._crew = crew
         self._lock = asyncio.Lock()
         self._problems: tuple[Problem, ...] = ()
+        self._read = crew.policies
+        self.join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]] = lambda policies: policies
+        """What is put in force beside what the files say."""
 
     @property
     def files(self) -> frozenset[str]:
@@ -73,15 +76,22 @@ class Reloader:
                 problems = tuple(str(problem) for problem in error.problems)
                 return problems if again and not asked else self._refuse(problems)
             self._problems = ()
-            if policies == self._crew.policies:
+            joined = self.join(policies)
+            if joined == self._crew.policies:
                 if asked:
                     notice(f"policies are the same: generation {self._crew.generation} stays")
                 return ()
-            problem = await self._crew.replace_policies(policies)
+            problem = await self._crew.replace_policies(joined)
             if problem is not None:
                 return self._refuse((problem,))
+            self._read = policies
         notice(f"policies reloaded: generation {self._crew.generation}")
         return ()
+
+    async def renew(self) -> str | None:
+        """Put in force what is joined now to what the files said last; return what is wrong with it, or None."""
+        async with self._lock:
+            return await self._crew.replace_policies(self.join(self._read))
 
     def _refuse(self, problems: tuple[str, ...]) -> tuple[str, ...]:
         self.failures += 1

@@ -31,11 +31,13 @@ from proxy.server.briefing import brief
 from proxy.server.crew import Crew, CrewError
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents, IncidentsError
-from proxy.server.kill_switch import KillSwitch, StateError
+from proxy.server.kill_switch import KillSwitch
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
 from proxy.server.reload import Reloader, read_policies
+from proxy.server.remedies import Remedies
+from proxy.server.state_file import StateError, StateFile
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
 from proxy.server.watch import Watch
 
@@ -77,6 +79,7 @@ class Supervisor:
         self._crew: Crew | None = None
         self._log: ViolationLog | None = None
         self._switch: KillSwitch | None = None
+        self._remedies: Remedies | None = None
         self._engines: list[EmbeddedEngine] = []
         self._stop = asyncio.Event()
         self._now = asyncio.Event()
@@ -129,15 +132,24 @@ class Supervisor:
                 self._log = ViolationLog(self._settings.violations)
             violations = Violations(len(self._settings.routes), self._log)
             self._crew = Crew(self._settings, self._listeners, policies, violations)
-            self._switch = KillSwitch(self._crew, self._settings.state)
+            state_file = StateFile(self._settings.state)
+            self._switch = KillSwitch(self._crew, state_file)
             self._crew.briefing = partial(brief, self._crew, self._switch)
             reloader = Reloader(self._settings.routes, self._crew)
             names = [route.name for route in self._settings.routes]
+            self._remedies = Remedies(self._crew, reloader, names, state_file)
             incidents = Incidents(self._crew, names, self._settings.incidents)
             if self._admin is not None:
-                registry = registry_of(GroupCollector(self._crew, reloader, self._switch, incidents))
                 state = AdminState(
-                    self._settings, self._crew, registry, self.reasons, reloader, self._switch, incidents, violations
+                    settings=self._settings,
+                    crew=self._crew,
+                    registry=registry_of(GroupCollector(self._crew, reloader, self._switch, incidents)),
+                    reasons=self.reasons,
+                    reloader=reloader,
+                    switch=self._switch,
+                    incidents=incidents,
+                    remedies=self._remedies,
+                    violations=violations,
                 )
                 await self._admin.start(state)
             await self._crew.start()
@@ -219,8 +231,9 @@ class Supervisor:
             await self._admin.stop()
         for engine in self._engines:
             await engine.stop()
-        if self._switch is not None:
-            self._switch.close()
+        for timed in (self._switch, self._remedies):
+            if timed is not None:
+                timed.close()
         if self._log is not None:
             self._log.close()
         self._listeners.close()

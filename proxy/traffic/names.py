@@ -1,5 +1,9 @@
 """A key as text that tells different keys apart and can stand in any line, page or JSON string."""
 
+import re
+
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+
 
 def shown(key: bytes) -> str:
     r"""Printable UTF-8 as it is; every other byte, and the backslash, as ``\xNN``."""
@@ -12,3 +16,8 @@ def shown(key: bytes) -> str:
         else "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
         for char in text
     )
+
+
+def named(text: str) -> bytes:
+    r"""The key that is shown so; ``\xNN`` is a byte, whether or not it had to be written like that."""
+    return _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), text.encode("utf-8", "surrogateescape"))

@@ -45,3 +45,9 @@ def test_what_makes_no_limit_is_told(text: str, problem: str) -> None:
     with pytest.raises(PolicyError) as caught:
         policy(LIMITS % text)
     assert problem in str(caught.value)
+
+
+def test_no_file_has_a_rule_with_the_name_of_a_remedy() -> None:
+    with pytest.raises(PolicyError, match=r"rules\.remedy-3: found 'remedy-3', expected another name") as caught:
+        policy("rules: {remedy-3: {refuse: [KEYS]}, remedy-x: {refuse: [DEL]}}")
+    assert len(caught.value.problems) == 1

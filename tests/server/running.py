@@ -110,10 +110,12 @@ class Running:
         assert found is not None
         return found[1]
 
-    def http(self, path: str, post: object = None, headers: dict[str, str] | None = None) -> tuple[int, str]:
+    def http(
+        self, path: str, post: object = None, headers: dict[str, str] | None = None, method: str | None = None
+    ) -> tuple[int, str]:
         """Status and body of the admin port's answer, to a POST where something is to be posted."""
         body = None if post is None else json.dumps(post).encode()
-        request = urllib.request.Request(self.admin + path, body, headers or {})
+        request = urllib.request.Request(self.admin + path, body, headers or {}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read().decode()

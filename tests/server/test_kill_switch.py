@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from proxy.server.crew import Crew
-from proxy.server.kill_switch import KillSwitch, StateError
+from proxy.server.kill_switch import KillSwitch
+from proxy.server.state_file import StateError, StateFile
 
 
 class FakeCrew:
@@ -27,7 +28,7 @@ class FakeCrew:
 
 def switch(file: Path | None = None) -> tuple[KillSwitch, FakeCrew]:
     crew = FakeCrew()
-    return KillSwitch(cast("Crew", crew), file), crew
+    return KillSwitch(cast("Crew", crew), StateFile(file)), crew
 
 
 def test_it_is_kept_and_taken_up_again(tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ def _check_limits(settings: LimitsSettings, fields: Fields) -> None:
 
 def _read_rate(value: Value, problems: Problems) -> Rate | None:
     match = scan(value, _RATE, "how many commands in what time, such as 1000/s, 600/m or 50/h", problems)
+    return None if match is None else parse_rate(match[0])
+
+
+def parse_rate(text: str) -> Rate | None:
+    """A rate as policies write it; None if it is none."""
+    match = _RATE.fullmatch(text)
     return None if match is None else _rate(int(match[1]), match[2])
 
 

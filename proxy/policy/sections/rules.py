@@ -11,6 +11,8 @@ from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.rule import Settings, Wording
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+REMEDY = "remedy-"
+"""How the names of rules begin that no file has: those that an operator puts in force at once."""
 _YES = {"true": True, "false": False}
 
 
@@ -24,6 +26,9 @@ def read_rules(value: Value, app: str, problems: Problems) -> tuple[PolicyRule, 
         where = mapping.keys[name]
         if not _NAME.fullmatch(name):
             expected = "a name of small letters, digits and hyphens, at most 64"
+            problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
+        if name.startswith(REMEDY) and name.removeprefix(REMEDY).isdigit():
+            expected = "another name: this is how the remedies of operators are called"
             problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
         rule = _read_rule(name, where, body, app, problems)
         if rule is not None:

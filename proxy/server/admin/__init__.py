@@ -4,6 +4,8 @@ app.py         the application, its paths, its life
 health.py      /healthz and /readyz
 traffic.py     /hotkeys, /patterns, /slots, /clients, /slow, /traffic
 incidents.py   /incidents
+remedies.py    /remedies
+orders.py      what the bodies of POST have in common
 rules.py       /rules, /violations
 events.py      /events: all that the page shows, every second
 overview.py    what is in it

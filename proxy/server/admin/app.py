@@ -14,6 +14,7 @@ from proxy.server.admin.incidents import incidents
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD, monitoring
 from proxy.server.admin.page.files import FOLDER, Page, wants_page
 from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
+from proxy.server.admin.remedies import add_remedy, remedies, undo_remedy
 from proxy.server.admin.rules import rules, violations
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import TRAFFIC
@@ -72,6 +73,9 @@ class AdminServer:
         for path, answer in TRAFFIC.items():
             app.router.add_get(path, answer)
         app.router.add_get("/incidents", incidents)
+        app.router.add_get("/remedies", remedies)
+        app.router.add_post("/remedies", add_remedy)
+        app.router.add_delete("/remedies/{number}", undo_remedy)
         serve_events(app)
         _serve_page(app)
         app.router.add_get("/rules", rules)
@@ -95,7 +99,7 @@ class AdminServer:
 
 def _serve_page(app: web.Application) -> None:
     page = Page()
-    told = (*TRAFFIC, "/incidents", "/events", "/rules", "/violations", "/policy", DASHBOARD, ALERTS)
+    told = (*TRAFFIC, "/incidents", "/remedies", "/events", "/rules", "/violations", "/policy", DASHBOARD, ALERTS)
     paths = " ".join(("/healthz", "/readyz", "/metrics", *told))
 
     async def index(request: web.Request) -> web.Response:

@@ -10,17 +10,14 @@
 A POST is answered when every worker does as it says. ``for`` is 30m where it is left out, and at most 24h.
 """
 
-import json
 from typing import Any
 
 from aiohttp import web
 
+from proxy.server.admin.orders import read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.briefing import route_policy
-from proxy.server.kill_switch import MOST_SECONDS, USUAL_SECONDS
-from proxy.server.options import read_positive_seconds
 
-_LONGEST_REASON = 200
 _KEYS = frozenset({"switch", "for", "because"})
 
 
@@ -77,18 +74,7 @@ async def _turn(state: AdminState, asked: tuple[float, str] | None) -> None:
 
 def _asked(text: str) -> tuple[float, str] | None:
     """Return seconds and reason for on, None for off. Raises ValueError."""
-    asked = json.loads(text or "{}")
-    if not isinstance(asked, dict) or asked.get("switch") not in ("on", "off"):
+    asked = read_order(text, _KEYS)
+    if asked.get("switch") not in ("on", "off"):
         raise ValueError('expected {"switch": "on"} or {"switch": "off"}, with "for" and "because" where it is on')
-    unknown = sorted(asked.keys() - _KEYS)
-    if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}, expected one of {', '.join(sorted(_KEYS))}")
-    if asked["switch"] == "off":
-        return None
-    seconds = read_positive_seconds(str(asked["for"])) if "for" in asked else USUAL_SECONDS
-    if seconds > MOST_SECONDS:
-        raise ValueError(f"for: expected at most 24h, got {asked['for']}")
-    because = " ".join(str(asked.get("because", "")).split())
-    if len(because) > _LONGEST_REASON or not because.isprintable():
-        raise ValueError(f"because: expected a line of at most {_LONGEST_REASON} characters")
-    return seconds, because
+    return None if asked["switch"] == "off" else (read_time(asked), read_reason(asked))

@@ -11,6 +11,7 @@ from proxy.server.crew import Crew
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.reload import Reloader
+from proxy.server.remedies import Remedies
 from proxy.server.violations import Violations
 
 
@@ -25,6 +26,7 @@ class AdminState:
     reloader: Reloader
     switch: KillSwitch
     incidents: Incidents
+    remedies: Remedies
     violations: Violations
 
 

@@ -84,7 +84,7 @@ function busiestApp(key) {
 function remedy(key) {
   const [app, part] = busiestApp(key);
   const half = Math.max(1, (key.rate * part) / 2);
-  return `keyrail remedy ${quoted(key.key)} --cap ${app ?? "unknown"}=${Number(half.toPrecision(1))}/s --for 30m --because '…'`;
+  return `keyrail remedy ${quoted(key.key)} --cap ${app ?? "all"}=${Number(half.toPrecision(1))}/s --for 30m --because '…'`;
 }
 
 export class Details {

@@ -1,0 +1,38 @@
+"""What the bodies of POST have in common: a JSON object of known keys, for how long, and why."""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from proxy.server.kill_switch import MOST_SECONDS
+from proxy.server.options import read_positive_seconds
+
+LONGEST_REASON = 200
+USUAL_SECONDS = 30 * 60.0
+
+
+def read_order(text: str, known: Collection[str]) -> dict[str, Any]:
+    """Return the object. Raises ValueError."""
+    asked = json.loads(text or "{}")
+    if not isinstance(asked, dict):
+        raise ValueError("expected a JSON object")
+    unknown = sorted(asked.keys() - set(known))
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}, expected one of {', '.join(sorted(known))}")
+    return asked
+
+
+def read_time(asked: Mapping[str, Any]) -> float:
+    """Return the seconds under ``for``, at most a day. Raises ValueError."""
+    seconds = read_positive_seconds(str(asked["for"])) if "for" in asked else USUAL_SECONDS
+    if seconds > MOST_SECONDS:
+        raise ValueError(f"for: expected at most 24h, got {asked['for']}")
+    return seconds
+
+
+def read_reason(asked: Mapping[str, Any]) -> str:
+    """Return what stands under ``because``, on one line. Raises ValueError."""
+    because = " ".join(str(asked.get("because", "")).split())
+    if len(because) > LONGEST_REASON or not because.isprintable():
+        raise ValueError(f"because: expected a line of at most {LONGEST_REASON} characters")
+    return because

@@ -1,0 +1,159 @@
+"""Limits on one key that are put in force at once and end by themselves.
+
+    GET    /remedies    {"remedies": [{"id", "route", "key", "app", "rate", "since", "until", "because", "refused"}],
+                         "survive_restart"}
+    POST   /remedies    {"key": "product:8841:stock", "app": "checkout", "rate": "5000/s", "for": "30m", "because": "…"}
+                        answers as one of the above, with "effect": {"used", "refused"}
+    DELETE /remedies/1  {"undone": 1}
+
+In place of the ``key``, ``incident`` may name one of ``/incidents``. ``app`` is one of the policy's, or ``all``. The
+time under ``for`` is at most 24h, and 30m where it is left out. ``effect`` is per second, over the last minute: how
+often the app used the key, and how many of these commands the limit would have refused. With ``"dry_run": true`` that
+is all that happens.
+A POST or DELETE is answered when every worker does as it says.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from proxy.policy.guardrails.limits import parse_rate
+from proxy.rules.meter import Rate
+from proxy.server.admin.orders import read_order, read_reason, read_time
+from proxy.server.admin.state import STATE, AdminState
+from proxy.server.remedies import Remedy, RemedyError
+from proxy.traffic.effects import Effect, effect_of
+from proxy.traffic.evidence import moment
+from proxy.traffic.names import named
+
+ALL = "all"
+_KEYS = ("key", "incident", "route", "app", "rate", "for", "because", "dry_run")
+_UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What is asked for; an empty `app` stands for all."""
+
+    route: str
+    key: bytes
+    app: str
+    rate: Rate
+    seconds: float
+    because: str
+    dry_run: bool
+
+
+async def remedies(request: web.Request) -> web.Response:
+    """Answer with what is in force."""
+    state = request.app[STATE]
+    standing = [_present(state, each) for each in state.remedies.standing]
+    return web.json_response({"remedies": standing, "survive_restart": state.remedies.survive})
+
+
+async def add_remedy(request: web.Request) -> web.Response:
+    """Put one in force, or say what it would have done."""
+    state = request.app[STATE]
+    try:
+        order = _read(state, await request.text())
+    except ValueError as error:
+        return web.json_response({"error": str(error)}, status=400)
+    now = time.time()
+    rings = state.crew.rings[_index(state, order.route)]
+    effect = effect_of(rings, order.key, order.app, order.rate.tokens / order.rate.seconds, now)
+    if order.dry_run:
+        return web.json_response({"effect": _effect(effect)})
+    try:
+        remedy = await state.remedies.add(
+            order.route, order.key, order.app, order.rate, order.seconds, order.because
+        )
+    except RemedyError as error:
+        return web.json_response({"error": str(error)}, status=409)
+    except OSError as error:
+        return _not_kept(state, error)
+    return web.json_response(_present(state, remedy) | {"effect": _effect(effect)})
+
+
+async def undo_remedy(request: web.Request) -> web.Response:
+    """End one."""
+    state = request.app[STATE]
+    number = request.match_info["number"]
+    try:
+        undone = number.isascii() and number.isdigit() and await state.remedies.undo(int(number[:9]))
+    except RemedyError as error:
+        return web.json_response({"error": str(error)}, status=409)
+    except OSError as error:
+        return _not_kept(state, error)
+    if not undone:
+        return web.json_response({"error": f"there is no remedy {number}"}, status=404)
+    return web.json_response({"undone": int(number)})
+
+
+def _not_kept(state: AdminState, error: OSError) -> web.Response:
+    text = f"it is done, but will not survive a restart: {error.strerror}: {state.settings.state}"
+    return web.json_response({"error": text}, status=500)
+
+
+def _read(state: AdminState, text: str) -> _Order:
+    """Read an order. Raises ValueError."""
+    asked = read_order(text, _KEYS)
+    route, key = _which(state, asked)
+    rate = parse_rate(str(asked.get("rate", "")))
+    if rate is None:
+        raise ValueError("rate: expected how many commands in what time, such as 1000/s, 600/m or 50/h")
+    app = asked.get("app", "")
+    apps = [each.name for each in state.crew.policies[_index(state, route)].apps]
+    if app != ALL and app not in apps:
+        raise ValueError(f"app: expected one of {', '.join((ALL, *apps))}, got {app!r}")
+    because = read_reason(asked)
+    if not because:
+        raise ValueError("because: expected the reason, such as the number of an incident")
+    dry_run = asked.get("dry_run", False)
+    if not isinstance(dry_run, bool):
+        raise ValueError("dry_run: expected true or false")
+    return _Order(route, key, "" if app == ALL else app, rate, read_time(asked), because, dry_run)
+
+
+def _which(state: AdminState, asked: dict[str, Any]) -> tuple[str, bytes]:
+    """The route and the key that are meant. Raises ValueError."""
+    if ("key" in asked) == ("incident" in asked):
+        raise ValueError("expected either a key or an incident")
+    if "incident" in asked:
+        incident = state.incidents.named(str(asked["incident"]))
+        if incident is None or not incident.key:
+            raise ValueError(f"incident: nobody knows the key of {asked['incident']!r} any more: name the key")
+        return incident.route, incident.key
+    routes = [route.name for route in state.settings.routes]
+    route = asked.get("route", routes[0] if len(routes) == 1 else None)
+    if route not in routes:
+        raise ValueError(f"route: expected one of {', '.join(routes)}")
+    key = asked["key"]
+    if not isinstance(key, str) or not key:
+        raise ValueError("key: expected a key, as /hotkeys shows it")
+    return route, named(key)
+
+
+def _index(state: AdminState, route: str) -> int:
+    return [each.name for each in state.settings.routes].index(route)
+
+
+def _present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
+    index = _index(state, remedy.route)
+    verdicts = state.crew.figures()[index].counters.get("verdicts", {}).get(remedy.name, {})
+    return {
+        "id": remedy.number,
+        "route": remedy.route,
+        "key": state.crew.redaction(index).of(remedy.key),
+        "app": remedy.app or ALL,
+        "rate": f"{remedy.rate.tokens}/{_UNIT[remedy.rate.seconds]}",
+        "since": moment(remedy.since),
+        "until": moment(remedy.until),
+        "because": remedy.because,
+        "refused": sum(number for counts in verdicts.values() for number in counts.values()),
+    }
+
+
+def _effect(effect: Effect) -> dict[str, float]:
+    return {"used": round(effect.used, 1), "refused": round(effect.refused, 1)}

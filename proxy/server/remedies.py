@@ -1,0 +1,220 @@
+"""Remedies: limits on one key for one app that an operator puts in force at once, and that end by themselves.
+
+Each is a rule of its own, ``remedy-1``, enforced beside the rules of the policy's files: in all workers or in none, as
+the next generation. So it is counted, logged and explained like any other rule, the kill switch pauses it, and a reload
+of the files leaves it where it is. With a state file it survives a restart. What is kept there names the key as it is.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proxy.policy import Policy
+from proxy.policy.errors import Where
+from proxy.policy.model import Mode, PolicyRule, Stage
+from proxy.policy.sections.rules import REMEDY
+from proxy.rules.limits import LimitsSettings, Per
+from proxy.rules.meter import Rate
+from proxy.rules.rule import Wording
+from proxy.server.crew import Crew
+from proxy.server.kill_switch import MOST_SECONDS
+from proxy.server.notices import notice
+from proxy.server.reload import Reloader
+from proxy.server.state_file import StateFile
+from proxy.traffic.evidence import moment
+from proxy.traffic.names import named, shown
+
+MOST_STANDING = 20
+_PART = "remedies"
+_AGAIN_SECONDS = 5.0
+
+
+class RemedyError(Exception):
+    """A remedy cannot be put in force or undone; nothing has changed. The text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A limit on one key; an empty `app` stands for all clients. Times are in seconds since the epoch."""
+
+    number: int
+    route: str
+    key: bytes
+    app: str
+    rate: Rate
+    since: float
+    until: float
+    because: str
+
+    @property
+    def name(self) -> str:
+        """The name of its rule."""
+        return f"{REMEDY}{self.number}"
+
+    def rule(self) -> PolicyRule:
+        """The rule that it is."""
+        where = Where(f"keyrail {self.name.replace('-', ' ')}")
+        per = Per.APP if self.app else Per.ALL
+        words = f"an operator has capped this key until {moment(self.until)} ({self.because})"
+        settings = LimitsSettings(per, self.rate, key=self.key)
+        return PolicyRule(
+            self.name, settings, Stage(Mode.ENFORCE, where), Wording(because=words), where, app=self.app
+        )
+
+
+class Remedies:
+    """Those that are in force."""
+
+    def __init__(self, crew: Crew, reloader: Reloader, routes: Sequence[str], state: StateFile) -> None:
+        """Take up where the last process left off; the crew has not started yet. Raises StateError."""
+        self._crew = crew
+        self._reloader = reloader
+        self._routes = tuple(routes)
+        self._state = state
+        self._lock = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._next, found = _read(state)
+        self.standing = tuple(each for each in found if each.until > time.time() and each.route in self._routes)
+        """What is in force, the oldest first."""
+        reloader.join = self.join
+        crew.policies = self.join(crew.policies)
+        for remedy in self.standing:
+            notice(f"{self.sentence(remedy)}: still in force")
+        self._arm()
+
+    @property
+    def survive(self) -> bool:
+        """Whether they survive a restart."""
+        return self._state.kept
+
+    def join(self, policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
+        """Return the routes' policies with the remedies among their rules."""
+        return tuple(
+            replace(policy, rules=(*policy.rules, *(each.rule() for each in self.standing if each.route == route)))
+            for route, policy in zip(self._routes, policies, strict=True)
+        )
+
+    def sentence(self, remedy: Remedy) -> str:
+        """Return what people are told."""
+        key = self._crew.redaction(self._routes.index(remedy.route)).of(remedy.key)
+        cap = f"{remedy.rate.tokens} commands in {remedy.rate.seconds} s"
+        whom = f"app {remedy.app}" if remedy.app else "all"
+        return f"{remedy.name}: {key} capped at {cap} for {whom} until {moment(remedy.until)} ({remedy.because})"
+
+    async def add(self, route: str, key: bytes, app: str, rate: Rate, seconds: float, because: str) -> Remedy:
+        """Put a remedy in force in every worker. Raises RemedyError, and OSError as ``KillSwitch`` does."""
+        async with self._lock:
+            if len(self.standing) >= MOST_STANDING:
+                raise RemedyError(f"there are {MOST_STANDING} remedies already: undo one")
+            now = time.time()
+            until = now + min(seconds, MOST_SECONDS)
+            remedy = Remedy(self._next, route, key, app, rate, now, until, because)
+            await self._change((*self.standing, remedy))
+            self._next += 1
+            notice(self.sentence(remedy))
+            self._write()
+            return remedy
+
+    async def undo(self, number: int) -> bool:
+        """End a remedy in every worker; False if there is none. Raises RemedyError and OSError."""
+        async with self._lock:
+            ended = next((each for each in self.standing if each.number == number), None)
+            if ended is None:
+                return False
+            await self._change(tuple(each for each in self.standing if each is not ended))
+            notice(f"{ended.name} is undone ({ended.because})")
+            self._write()
+            return True
+
+    async def _change(self, standing: tuple[Remedy, ...]) -> None:
+        """Have these and no others in force."""
+        before, self.standing = self.standing, standing
+        problem = await self._reloader.renew()
+        if problem is not None:
+            self.standing = before
+            raise RemedyError(problem)
+        self._arm()
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        for waiting in (self._timer, self._ending):
+            if waiting is not None:
+                waiting.cancel()
+
+    def _arm(self, least: float = 0.0) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.standing:
+            left = max(least, min(each.until for each in self.standing) - time.time())
+            self._timer = asyncio.get_running_loop().call_later(left, self._expire)
+
+    def _expire(self) -> None:
+        self._ending = asyncio.get_running_loop().create_task(self._end())
+
+    async def _end(self) -> None:
+        """End what is over; where a worker does not follow, try again."""
+        async with self._lock:
+            now = time.time()
+            over = tuple(each for each in self.standing if each.until <= now)
+            try:
+                if over:
+                    await self._change(tuple(each for each in self.standing if each not in over))
+            except RemedyError as error:
+                notice(f"{over[0].name} should be over, but: {error}")
+                self._arm(_AGAIN_SECONDS)
+                return
+            for remedy in over:
+                notice(f"{remedy.name} is over ({remedy.because})")
+            self._arm()
+            with contextlib.suppress(OSError):
+                self._write()
+
+    def _write(self) -> None:
+        standing = [
+            {
+                "number": each.number,
+                "route": each.route,
+                "key": shown(each.key),
+                "app": each.app,
+                "rate": [each.rate.tokens, each.rate.seconds],
+                "since": each.since,
+                "until": each.until,
+                "because": each.because,
+            }
+            for each in self.standing
+        ]
+        try:
+            self._state.put(_PART, {"next": self._next, "standing": standing})
+        except OSError as error:
+            notice(f"remedies will not survive a restart: cannot write {self._state}: {error.strerror}")
+            raise
+
+
+def _read(state: StateFile) -> tuple[int, list[Remedy]]:
+    """The next number, and what was in force. Raises StateError."""
+    found: Any = state.part(_PART)
+    if found is None:
+        return 1, []
+    try:
+        return int(found["next"]), [_remedy(each) for each in found["standing"]]
+    except (ValueError, KeyError, TypeError):
+        raise state.broken() from None
+
+
+def _remedy(told: dict[str, Any]) -> Remedy:
+    tokens, seconds = map(int, told["rate"])
+    return Remedy(
+        number=int(told["number"]),
+        route=str(told["route"]),
+        key=named(told["key"]),
+        app=str(told["app"]),
+        rate=Rate(tokens, seconds, tokens),
+        since=float(told["since"]),
+        until=float(told["until"]),
+        because=str(told["because"]),
+    )

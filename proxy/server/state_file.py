@@ -1,0 +1,77 @@
+"""What survives a restart (``--state``): one JSON file with a part for each of those who have something to keep.
+
+It is replaced as a whole, so it is never half of anything, and nobody but its owner may read it.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_ALWAYS_THERE = "kill_switch"
+
+
+class StateError(Exception):
+    """The state file cannot be used; the text names it and the reason."""
+
+
+class StateFile:
+    """The file, or none: then nothing survives."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Read it. Raises StateError."""
+        self._path = path
+        self._parts = {} if path is None else self._read(path)
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is a file."""
+        return self._path is not None
+
+    def part(self, name: str) -> Any:
+        """What the last process has put under a name; None if nothing."""
+        return self._parts.get(name)
+
+    def put(self, name: str, value: Any) -> None:
+        """Keep what survives JSON under a name. Raises OSError."""
+        self._parts[name] = value
+        if self._path is not None:
+            _replace(self._path, {_ALWAYS_THERE: None, **self._parts})
+
+    def broken(self) -> StateError:
+        """Return what to say where a part is not what it should be."""
+        return StateError(f"{self._path} is not a state file of Keyrail's: repair it or remove it")
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError:
+            if not os.access(path.parent, os.W_OK | os.X_OK):
+                raise StateError(f"cannot keep state in {path}: its folder is missing or not writable") from None
+            return {}
+        except OSError as error:
+            raise StateError(f"cannot read the state in {path}: {error.strerror}") from None
+        try:
+            found = json.loads(text)
+        except ValueError:
+            raise self.broken() from None
+        if not isinstance(found, dict) or _ALWAYS_THERE not in found:
+            raise self.broken()
+        return found
+
+
+def _replace(file: Path, state: dict[str, Any]) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            json.dump(state, out)
+            out.flush()
+            os.fsync(out.fileno())
+        Path(name).replace(file)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

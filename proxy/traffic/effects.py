@@ -1,0 +1,37 @@
+"""What a limit on one key would have done in the last minute, from what is known of it."""
+
+from dataclasses import dataclass
+
+from proxy.traffic.rings import Rings
+
+_MINUTE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Uses of a key per second in the last minute, and how many of them a limit would have refused; both at most."""
+
+    used: float
+    refused: float
+
+
+def effect_of(rings: Rings, key: bytes, app: str, rate: float, now: float) -> Effect:
+    """Of a limit of so many uses per second, for an app's clients, or for all with an empty `app`."""
+    part = _part_of(rings, key, app, now) if app else 1.0
+    used = refused = 0.0
+    for second in rings.seconds():
+        if second.began >= now - _MINUTE:
+            counts = second.counts()
+            its = part * next((each.count for each in counts.tallies if each.key == key), 0)
+            used += its
+            refused += max(0.0, its - rate)
+    return Effect(used / _MINUTE, refused / _MINUTE)
+
+
+def _part_of(rings: Rings, key: bytes, app: str, now: float) -> float:
+    """Of a key's uses, those by an app; all where nobody has looked."""
+    figures = rings.window(_MINUTE, now).keys.found.get(key)
+    if figures is None:
+        return 1.0
+    total = sum(figures.clients.values()) + figures.other_clients
+    return sum(weight for client, weight in figures.clients.items() if client[0] == app) / total

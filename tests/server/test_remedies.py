@@ -1,0 +1,163 @@
+"""From a hot key to its cap: the incident tells what to do, and that holds in all workers, over a reload, the death of
+workers and a restart, until it is undone or over."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Fleet
+from tests.resp import Wire, eventually, pack
+from tests.server.running import Running, serve, ticks
+
+KEY = "product:8841:stock"
+POLICY = """
+keyrail: 1
+alerts: {hot_key: {share: 50%, rate: 10/s}}
+apps: {checkout: {match: {client_name: checkout}}}
+rules: {}
+"""
+
+
+@pytest.fixture(scope="module")
+def upstream(fleet: Fleet) -> str:
+    return fleet.engine("valkey-9.1", "server").url
+
+
+@pytest.fixture(scope="module")
+def arguments(upstream: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("remedies")
+    (folder / "policy.yaml").write_text(POLICY)
+    files = {"--policy": "policy.yaml", "--state": "state", "--incidents": "incidents"}
+    named = [text for option, name in files.items() for text in (option, str(folder / name))]
+    return ["--upstream", upstream, "--workers", "2", "--watch", "off", *named]
+
+
+@pytest.fixture(scope="module")
+def running(arguments: list[str]) -> Iterator[Running]:
+    with serve(*arguments) as running:
+        yield running.ready()
+
+
+def checkout(running: Running) -> Wire:
+    wire = running.wire()
+    assert wire.ask("CLIENT", "SETNAME", "checkout") == b"+OK\r\n"
+    return wire
+
+
+def capped(running: Running, key: str = KEY) -> list[bool]:
+    """Whether checkout's reads of the key are refused, on connections enough to meet both workers."""
+    found = []
+    for _ in range(8):
+        with checkout(running) as wire:
+            wire.send(pack("GET", key) * 10)
+            found.append(any(frame.startswith(b"-DENIED keyrail/remedy-") for frame in wire.frames(10)))
+    return found
+
+
+def order(running: Running, **order: object) -> tuple[int, Any]:
+    body = {"key": KEY, "app": "checkout", "rate": "2/h", "because": "INC-1", **order}
+    status, text = running.http("/remedies", {name: each for name, each in body.items() if each is not None})
+    return status, json.loads(text)
+
+
+def undo(running: Running, number: int) -> int:
+    return running.http(f"/remedies/{number}", method="DELETE")[0]
+
+
+def test_from_the_incident_to_the_cap_and_back(running: Running, arguments: list[str]) -> None:
+    with checkout(running) as wire:
+        wire.send(pack("GET", KEY) * 5000)
+        wire.frames(5000)
+    incident: dict[str, Any] = {}
+    for _ in ticks():
+        found = running.json("/incidents")["incidents"]
+        if found:
+            incident = found[0]
+            break
+    assert (incident["id"], incident["kind"], incident["subject"]) == ("INC-1", "hot-key", KEY)
+    assert incident["lines"][0].startswith(f"{KEY} MISSING ")
+    assert incident["lines"][-1].startswith(f"remedy: keyrail remedy {KEY} --cap checkout=")
+    running.await_line(r"^keyrail: incident INC-1 on route default: product:8841:stock MISSING")
+    assert running.metric('keyrail_incidents_total{kind="hot-key",route="default"}') == 1
+
+    status, tried = order(running, dry_run=True)
+    assert (status, tried["effect"]["used"] > 50, tried["effect"]["refused"] > 50) == (200, True, True)
+    assert not any(capped(running))
+    status, done = order(running, key=None, incident="INC-1")
+    assert (status, done["id"], done["key"], done["app"], done["rate"]) == (200, 1, KEY, "checkout", "2/h")
+    assert all(capped(running))
+    assert not any(capped(running, "product:8842:stock")), "no other key"
+    with running.wire() as wire:
+        assert all(wire.ask("GET", KEY) == b"$-1\r\n" for _ in range(5)), "no other app"
+    with checkout(running) as wire:
+        error = wire.ask("GET", KEY)
+        assert b"more than 2 commands/h from this app, and an operator has capped this key until 20" in error
+        assert b"(INC-1); retry after" in error
+    running.await_line(r"^keyrail: remedy-1: product:8841:stock capped at 2 commands in 3600 s for app checkout until")
+
+    for pid in running.workers():
+        os.kill(pid, signal.SIGKILL)
+    running.await_metric("keyrail_worker_restarts_total", 2)
+    running.await_http("/readyz", 200)
+    assert all(capped(running)), "new workers know it"
+    policy = Path(arguments[arguments.index("--policy") + 1])
+    assert json.loads(running.http("/policy/reload", {})[1]) == {"generation": 2}, "the files say the same"
+    policy.write_text(POLICY.replace("{}", "{walks: {refuse: [KEYS]}}"))
+    assert json.loads(running.http("/policy/reload", {})[1]) == {"generation": 3}
+    assert all(capped(running)), "a reload leaves it where it is"
+    assert running.http("/policy/kill-switch", {"switch": "on"})[0] == 200
+    assert not any(capped(running)), "the kill switch pauses it"
+    assert running.http("/policy/kill-switch", {"switch": "off"})[0] == 200
+    assert all(capped(running))
+    (standing,) = running.json("/remedies")["remedies"]
+    assert (standing["id"], standing["because"]) == (1, "INC-1")
+    eventually(lambda: running.json("/remedies")["remedies"][0]["refused"] > 0)
+    assert undo(running, 1) == 200
+    assert not any(capped(running))
+    assert (undo(running, 1), running.json("/remedies")) == (404, {"remedies": [], "survive_restart": True})
+
+
+def test_it_survives_a_restart_and_ends_by_itself(arguments: list[str]) -> None:
+    with serve(*arguments) as first:
+        first.ready()
+        number = order(first, app="all", rate="1/h")[1]["id"]
+        assert first.stop() == 0
+    with serve(*arguments) as again:
+        again.ready()
+        assert f"remedy-{number}: {KEY} capped at 1 commands in 3600 s for all until" in again.stderr
+        assert all(capped(again))
+        with again.wire() as wire:
+            assert wire.ask("GET", KEY).startswith(b"-DENIED keyrail/remedy-")
+        assert [each["id"] for each in again.json("/incidents")["incidents"]] == ["INC-1"]
+        assert undo(again, number) == 200
+        assert order(again, **{"for": "1s"})[1]["id"] == number + 1, "a number is used once"
+        again.await_line(rf"^keyrail: remedy-{number + 1} is over \(INC-1\)$")
+        assert not any(capped(again))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"app": "nobody"}, "app: expected one of all, checkout, got 'nobody'"),
+        ({"app": ["all"]}, "app: expected one of all, checkout, got ['all']"),
+        ({"rate": "5"}, "rate: expected how many commands"),
+        ({"for": "25h"}, "for: expected at most 24h"),
+        ({"because": " "}, "because: expected the reason"),
+        ({"because": "x\u001b[31m"}, "because: expected a line"),
+        ({"incident": "INC-1"}, "expected either a key or an incident"),
+        ({"key": None, "incident": "INC-99"}, "nobody knows the key of 'INC-99' any more"),
+        ({"key": 5}, "key: expected a key"),
+        ({"route": "other"}, "route: expected one of default"),
+        ({"until": "noon"}, "unknown key 'until'"),
+        ({"dry_run": 1}, "dry_run: expected true or false"),
+    ],
+)
+def test_an_order_that_makes_no_sense(running: Running, wrong: dict[str, object], error: str) -> None:
+    status, told = order(running, **wrong)
+    assert status == 400
+    assert error in told["error"]

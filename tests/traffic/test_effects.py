@@ -1,0 +1,34 @@
+"""What a cap would have refused is told before it is in force."""
+
+from collections import Counter
+
+import pytest
+
+from proxy.hotpath.slices import Slice, Tally
+from proxy.traffic.digest import Client, Digest, KeyFigures, Volume
+from proxy.traffic.effects import Effect, effect_of
+from proxy.traffic.names import named, shown
+from proxy.traffic.rings import Rings
+
+
+def test_of_the_last_minute() -> None:
+    rings = Rings()
+    for second in range(60):
+        digest = Digest(6000.0 + second, 1.0)
+        used = 1000 if second >= 30 else 10
+        digest.slices = [Slice(5000, 0, (Tally(b"k", used, 0, used, 0), Tally(b"other", 99, 0, 99, 0)))]
+        clients: Counter[Client] = Counter({("shop", "", "", "", ""): 3, ("data", "", "", "", ""): 1})
+        digest.keys.put(b"k", KeyFigures(Volume(reads=4), "k", clients))
+        rings.add(digest)
+    now = 6060.0
+    assert effect_of(rings, b"k", "", 100.0, now) == Effect(505.0, 450.0)
+    assert effect_of(rings, b"k", "shop", 100.0, now) == Effect(505.0 * 0.75, 325.0)
+    assert effect_of(rings, b"k", "none", 100.0, now) == Effect(0.0, 0.0)
+    assert effect_of(rings, b"k", "", 5000.0, now).refused == 0.0
+    assert effect_of(rings, b"other", "shop", 9.0, now) == Effect(99.0, 90.0), "nobody has looked: at most"
+    assert effect_of(rings, b"nothing", "", 1.0, now) == Effect(0.0, 0.0)
+
+
+@pytest.mark.parametrize("key", [b"a", b"\xff\x00", b"a\\x41", "é".encode(), b"a b\n", b"\\"])
+def test_a_key_that_is_shown_can_be_named(key: bytes) -> None:
+    assert named(shown(key)) == key
