@@ -299,6 +299,7 @@ def _second(digest: Digest) -> dict[str, Any]:
         "keys": sum(each.total for each in digest.slices),
         "p50_ms": _milliseconds(digest.redis.quantile(0.5)),
         "p99_ms": _milliseconds(digest.redis.quantile(0.99)),
+        "proxy_p50_ms": _milliseconds(digest.proxy.quantile(0.5)),
         "proxy_p99_ms": _milliseconds(digest.proxy.quantile(0.99)),
         "bytes_in": digest.volume.bytes_in,
         "bytes_out": digest.volume.bytes_out,

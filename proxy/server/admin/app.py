@@ -11,6 +11,7 @@ from proxy.server.admin.access import Access, read_token
 from proxy.server.admin.events import serve_events
 from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.incidents import incidents
+from proxy.server.admin.info import info
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD, monitoring
 from proxy.server.admin.page.files import FOLDER, Page, wants_page
 from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
@@ -68,6 +69,7 @@ class AdminServer:
         app.router.add_get("/healthz", healthz)
         app.router.add_get("/readyz", readyz)
         app.router.add_get("/metrics", metrics)
+        app.router.add_get("/info", info)
         for path in (DASHBOARD, ALERTS):
             app.router.add_get(path, monitoring)
         for path, answer in TRAFFIC.items():
@@ -100,7 +102,7 @@ class AdminServer:
 def _serve_page(app: web.Application) -> None:
     page = Page()
     told = (*TRAFFIC, "/incidents", "/remedies", "/events", "/rules", "/violations", "/policy", DASHBOARD, ALERTS)
-    paths = " ".join(("/healthz", "/readyz", "/metrics", *told))
+    paths = " ".join(("/healthz", "/readyz", "/metrics", "/info", *told))
 
     async def index(request: web.Request) -> web.Response:
         return page.answer() if wants_page(request) else web.Response(text=f"keyrail: {paths}\n")

@@ -1,0 +1,82 @@
+"""A running Keyrail, asked over its admin port by the verbs that look at it or give it orders."""
+
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from proxy.net.settings import DEFAULT_ADMIN_PORT
+
+
+class AdminPortError(Exception):
+    """The admin port does not answer, or not as wished; the text is one line that names it."""
+
+
+class AdminPort:
+    """The admin port at a URL; the token file is read for each request, as the other side does."""
+
+    def __init__(self, url: str, token_file: Path | None, seconds: float) -> None:
+        self.url = url.rstrip("/")
+        self._token_file = token_file
+        self._seconds = seconds
+        # Whatever proxy the environment names for the web has no business with this.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def get(self, path: str, **parameters: object) -> dict[str, Any]:
+        """Return the JSON object that a path answers. Raises AdminPortError."""
+        given = {name: str(value) for name, value in parameters.items() if value is not None}
+        return self._ask(f"{path}?{urllib.parse.urlencode(given)}" if given else path, None)
+
+    def post(self, path: str, body: object) -> dict[str, Any]:
+        """Post JSON, and return the JSON object that is answered. Raises AdminPortError."""
+        return self._ask(path, json.dumps(body).encode())
+
+    def _ask(self, path: str, body: bytes | None) -> dict[str, Any]:
+        if not self.url.startswith(("http://", "https://")):
+            raise AdminPortError(f"--admin: expected http://HOST:PORT, got {self.url!r}")
+        headers = self._credentials() if body is None else {"Content-Type": "application/json", **self._credentials()}
+        try:
+            request = urllib.request.Request(self.url + path, body, headers)  # noqa: S310  its scheme has just been checked
+            with self._opener.open(request, timeout=self._seconds) as answer:
+                found = json.loads(answer.read())
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise AdminPortError(self._reason(error)) from None
+        if not isinstance(found, dict):
+            raise AdminPortError(f"{self.url}: this is no admin port of Keyrail's")
+        return found
+
+    def _credentials(self) -> dict[str, str]:
+        if self._token_file is None:
+            return {}
+        try:
+            token = self._token_file.read_bytes().strip().decode("ascii", "replace")
+        except OSError as error:
+            raise AdminPortError(f"cannot read the token in {self._token_file}: {error.strerror}") from None
+        if not token.isascii() or not token.isprintable():
+            raise AdminPortError(f"the token in {self._token_file} is no line of printable ASCII")
+        return {"Authorization": f"Bearer {token}"}
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, urllib.error.HTTPError):
+            with error:
+                try:
+                    return f"{self.url}: {json.loads(error.read())['error']}"
+                except (ValueError, KeyError, TypeError, OSError):
+                    return f"{self.url}: {error.code} {error.reason}"
+        if isinstance(error, urllib.error.URLError):
+            reason = error.reason
+            return f"{self.url}: {(isinstance(reason, OSError) and reason.strerror) or reason}"
+        if isinstance(error, ValueError | http.client.HTTPException):
+            return f"{self.url}: this is no admin port of Keyrail's"
+        return f"{self.url}: {error}"
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add what says where the admin port is, and what it asks for."""
+    default = f"http://127.0.0.1:{DEFAULT_ADMIN_PORT}"
+    parser.add_argument("--admin", metavar="URL", default=default, help=f"the admin port (default {default})")
+    parser.add_argument("--token-file", metavar="FILE", type=Path, help="the admin port's token")

@@ -1,0 +1,101 @@
+"""`keyrail top`: what goes through a running Keyrail, like `top`.
+
+asking.py   what is asked of the admin port, and what came
+views.py    the six views: their paths, columns and orders
+text.py     figures, and names that can do nothing to a terminal
+screen.py   the screen as lines of text
+detail.py   all that is known of one row
+state.py    what the viewer has chosen, and what keys do
+live.py     the screen on a terminal
+
+Without a terminal, or with --once, one screen is printed.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+
+from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
+from proxy.cli.line import LineParser
+from proxy.cli.top.asking import Answers, ask, ask_for_all
+from proxy.cli.top.screen import Paper, page
+from proxy.cli.top.state import State
+from proxy.cli.top.views import KEYS, VIEWS, WINDOWS
+
+_FAILED, _USAGE = 1, 2
+_SECONDS = 5.0
+_MOST_ROWS = 1000
+_ROWS_ONCE, _ROWS_LIVE = 20, 100
+_WIDTH = 120
+"""Of what is printed, where nobody says how wide it may be."""
+
+
+def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
+    """Add `top` and its options."""
+    parser = verbs.add_parser(
+        "top",
+        help="watch what goes through a running Keyrail",
+        allow_abbrev=False,
+        description="Show the busiest keys of a running Keyrail and who is behind them, patterns, slots, clients, slow "
+        "commands and what rules found, each second. Press ? there for the keys. Without a terminal, or with --once, "
+        "one screen is printed.",
+    )
+    add_options(parser)
+    parser.add_argument(
+        "--window", metavar="SECONDS", type=int, choices=WINDOWS, default=60, help="10, 60, 600 or 3600 (default 60)"
+    )
+    orders = [order.name for order in KEYS.orders]
+    parser.add_argument("--by", choices=orders, default=orders[0], help="what keys are sorted by (default all uses)")
+    views = [view.name.lower() for view in VIEWS]
+    parser.add_argument("--view", choices=views, default=views[0], help="what to show first (default keys)")
+    parser.add_argument("--route", metavar="NAME", help="the route, where there are several (default the first)")
+    parser.add_argument("--count", metavar="N", type=_count, help="at most so many rows")
+    parser.add_argument("--once", action="store_true", help="print one screen and end")
+    parser.add_argument("--json", action="store_true", help="with --once: print all views as one JSON object")
+    parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= _MOST_ROWS):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {_MOST_ROWS}, got {text!r}")
+    return int(text)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Show it; return the exit status."""
+    if parsed.json and not parsed.once:
+        print("keyrail: --json: expected --once with it", file=sys.stderr)
+        return _USAGE
+    once = parsed.once or not (sys.stdin.isatty() and sys.stdout.isatty())
+    state = State(
+        view=next(view for view in VIEWS if view.name.lower() == parsed.view),
+        window=parsed.window,
+        route=parsed.route,
+        count=parsed.count or (_ROWS_ONCE if once else _ROWS_LIVE),
+        orders={KEYS.name: [order.name for order in KEYS.orders].index(parsed.by)},
+    )
+    port = AdminPort(parsed.admin, parsed.token_file, _SECONDS)
+    try:
+        answers = ask_for_all(port, state.query()) if parsed.json else ask(port, state.query())
+    except AdminPortError as error:
+        print(f"keyrail: {error}", file=sys.stderr)
+        return _FAILED
+    if parsed.json:
+        print(_as_json(answers))
+    elif once:
+        encoding = sys.stdout.encoding.lower().replace("-", "")
+        paper = Paper(shutil.get_terminal_size((_WIDTH, 24)).columns, 2 * state.count + 40, encoding == "utf8")
+        print("\n".join(page(answers, state, paper, time.time())))
+    else:
+        from proxy.cli.top.live import show  # noqa: PLC0415  curses is not everywhere where this program is
+
+        show(port, answers, state)
+    return 0
+
+
+def _as_json(answers: Answers) -> str:
+    found = {"route": answers.route, "window": answers.query.window, "info": answers.info}
+    found |= {"kill_switch": answers.switch, "traffic": answers.seconds}
+    return json.dumps(found | answers.told)

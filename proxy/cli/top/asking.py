@@ -1,0 +1,62 @@
+"""What is asked of the admin port, and what came: of one route, for one view or for all."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.cli.admin_port import AdminPort, AdminPortError
+from proxy.cli.top.views import RULES, VIEWS, Told, View
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """``by`` sorts keys, ``window`` is in seconds, ``count`` the most rows; ``route`` None is the first."""
+
+    view: View
+    by: str
+    window: int
+    route: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What came, ``at`` seconds since the epoch; ``info`` is the route's, ``told`` goes by path."""
+
+    query: Query
+    at: float
+    route: str
+    routes: tuple[str, ...]
+    info: dict[str, Any]
+    switch: dict[str, Any]
+    seconds: list[dict[str, Any]]
+    told: Told = field(default_factory=dict)
+
+
+def ask(port: AdminPort, query: Query) -> Answers:
+    """Ask for one view. Raises AdminPortError."""
+    return _ask(port, query, [query.view])
+
+
+def ask_for_all(port: AdminPort, query: Query) -> Answers:
+    """Ask for all views. Raises AdminPortError."""
+    return _ask(port, query, VIEWS)
+
+
+def _ask(port: AdminPort, query: Query, views: Iterable[View]) -> Answers:
+    info = port.get("/info")
+    routes = {each["route"]: each for each in info["routes"]}
+    route = query.route or next(iter(routes))
+    if route not in routes:
+        raise AdminPortError(f"--route {route}: expected one of {', '.join(routes)}")
+    told: Told = {}
+    given = {"window": query.window, "count": query.count, "route": route, "by": query.by}
+    for view in views:
+        for path in view.paths:
+            told[path] = port.get(f"/{path}", **{name: given[name] for name in view.parameters})
+    if RULES.paths[0] in told:
+        rules = told[RULES.paths[0]]
+        told[RULES.paths[0]] = next(each for each in rules["routes"] if each["route"] == route)
+    seconds = port.get("/traffic", route=route)["seconds"]
+    return Answers(query, time.time(), route, tuple(routes), routes[route], info["kill_switch"], seconds, told)

@@ -1,0 +1,59 @@
+"""All that is known of one row: of a key its story and who is behind it, of any other its fields."""
+
+from typing import Any
+
+from proxy.cli.top.asking import Answers
+from proxy.cli.top.state import State
+from proxy.cli.top.text import UNKNOWN, clock, rate, share, size
+from proxy.cli.top.views import KEYS, Line, Row, Tint, reads_share
+
+_NAMES = {"client_name": "name"}
+_DEEPEST = 3
+
+
+def describe(answers: Answers, state: State, row: Row) -> list[Line]:
+    """Return it in lines."""
+    title: Line = [(state.view.called(row), Tint.STRONG)]
+    if state.view is KEYS:
+        hot: Line = [("  HOT", Tint.BAD)] if row["hot"] else []
+        return [title + hot, *_story(answers.told["hotkeys"], row), [], *_clients(row)]
+    return [title, *([(text, Tint.PLAIN)] for text in fields(row))]
+
+
+def _story(told: dict[str, Any], row: Row) -> list[Line]:
+    """The lines of an alert: how much, what, where."""
+    uncertain = f" (at most {share(row['error'] / row['count'])} less)" if row["error"] else ""
+    much = f"{rate(row['rate'])}/s = {share(row['share'])} of {rate(told['rate'])}/s in {told['window']} s{uncertain}"
+    before = [f"was {rate(row['before'])}/s until {clock(row['since'])}"] if row["since"] else []
+    what = f"reads {share(reads_share(row))}, hit {share(row['hit_ratio'])}, "
+    what += f"{size(row['bytes_in'])}/s in, {size(row['bytes_out'])}/s out"
+    where = f"slot {row['slot']}, pattern {row['pattern'] or 'not known yet'}"
+    return [[(text, Tint.PLAIN)] for text in (much, *before, what, where)]
+
+
+def _clients(row: Row) -> list[Line]:
+    lines: list[Line] = [[("behind it" if row["clients"] else "nobody known behind it yet", Tint.FAINT)]]
+    for client in row["clients"]:
+        words = [f"app {client['app']}", f"user {client['user']}"]
+        words += [client[name] for name in ("client_name", "library", "address") if client[name]]
+        new: Line = [("  new", Tint.BAD)] if client["new"] else []
+        lines.append([(f"{share(client['share']):>7}  ", Tint.STRONG), (", ".join(words), Tint.PLAIN), *new])
+    if row["other_clients"]:
+        lines.append([(f"{share(row['other_clients']):>7}  ", Tint.STRONG), ("others", Tint.PLAIN)])
+    return lines
+
+
+def fields(value: dict[str, Any], indent: int = 0) -> list[str]:
+    """Every field in a line of its own; what is inside of a field a step to the right."""
+    lines: list[str] = []
+    for name, each in value.items():
+        inner = each if isinstance(each, list) else [each]
+        nested = [item for item in inner if isinstance(item, dict)]
+        if not nested or indent >= _DEEPEST:
+            shown = ", ".join(UNKNOWN if item is None else str(item) for item in inner)
+            lines.append(f"{'  ' * indent}{_NAMES.get(name, name)}: {shown}")
+        else:
+            lines.append(f"{'  ' * indent}{_NAMES.get(name, name)}:")
+            for item in nested:
+                lines += fields(item, indent + 1)
+    return lines

@@ -1,0 +1,260 @@
+"""The screen as lines of tinted text, for a terminal of any size: no terminal is needed to make them.
+
+    keyrail 0.3.0  route default -> valkey 9.1.0, ready              what and whether
+    policy tour, generation 1; kill switch off; 50 clients
+    108,204/s  Redis p50 0.21 p99 1.40 ms  …                         the last whole second
+    1 Keys  2 Patterns  …                        window 60s  by all
+    the view's table, or all of one row, or the help
+    what may be pressed, or what is wrong
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from proxy.cli.top.asking import Answers
+from proxy.cli.top.detail import describe
+from proxy.cli.top.state import HELP, State
+from proxy.cli.top.text import UNKNOWN, bar, cells, clean, clock, cut, fit, levels, milliseconds, rate, size
+from proxy.cli.top.views import RULES, SLOTS, VIEWS, VIOLATIONS, Column, Line, Row, Tint
+
+_GAP = 1
+_NARROWEST = 8
+"""Cells of a column that takes what is left."""
+
+_MAP_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The terminal's size in cells, and whether it shows more than ASCII."""
+
+    width: int
+    height: int
+    unicode: bool = True
+
+    def clean(self, text: object) -> str:
+        """The text as it may be written here."""
+        return clean(text, ascii_only=not self.unicode)
+
+    @property
+    def steps(self) -> str:
+        """A cell filled from left to right."""
+        return " ▏▎▍▌▋▊▉█" if self.unicode else " #"
+
+    @property
+    def rises(self) -> str:
+        """A cell filled from below."""
+        return " ▁▂▃▄▅▆▇█" if self.unicode else " .:-=+*#"
+
+    @property
+    def shades(self) -> str:
+        """A cell that gets darker."""
+        return "·░▒▓█" if self.unicode else ".:+*#"
+
+
+def plain(lines: Iterable[Line]) -> list[str]:
+    """The lines without tints."""
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def rows_of(answers: Answers, state: State) -> list[Row]:
+    """The rows of the view, where its paths have been asked."""
+    return state.view.rows(answers.told, state.order) if state.view.paths[0] in answers.told else []
+
+
+def screen(answers: Answers, state: State, paper: Paper, now: float, problem: str = "") -> list[Line]:
+    """Exactly as many lines as the terminal has; ``problem`` says why there is nothing newer."""
+    lines = [*head(answers, paper, now), tabs(state, paper)]
+    room = paper.height - len(lines) - 1
+    lines += _body(answers, state, paper, max(room, 0))
+    lines = lines[: max(paper.height - 1, 0)]
+    lines += [[] for _ in range(paper.height - 1 - len(lines))]
+    lines.append(_foot(state, problem))
+    return [_clipped(line, paper) for line in lines[: paper.height]]
+
+
+def _clipped(line: Line, paper: Paper) -> Line:
+    """The line without what is beyond the right edge, and without anything that could harm the terminal."""
+    kept: Line = []
+    room = paper.width
+    for text, tint in line:
+        shown = cut(paper.clean(text), room)
+        room -= cells(shown)
+        kept.append((shown, tint))
+    return kept
+
+
+# Above the table
+
+
+def head(answers: Answers, paper: Paper, now: float) -> list[Line]:
+    """The first three lines."""
+    info, switch = answers.info, answers.switch
+    ready = ("ready", Tint.GOOD) if info["ready"] else (f"NOT READY: {info['reason'] or 'no answer'}", Tint.BAD)
+    names = answers.routes
+    several = f" ({names.index(answers.route) + 1} of {len(names)})" if len(names) > 1 else ""
+    first: Line = [
+        (f"keyrail {info['version']}", Tint.STRONG),
+        (f"  route {answers.route}{several} -> {info['upstream']}, ", Tint.PLAIN),
+        ready,
+    ]
+    age = max(0.0, now - answers.at)
+    if age >= 3:
+        first.append((f"  {age:.0f} s ago", Tint.BAD))
+    turned = ("kill switch off", Tint.PLAIN)
+    if switch["on"]:
+        turned = (f"KILL SWITCH ON until {clock(switch['until'])}", Tint.BAD)
+    workers = f"{info['workers']} worker{'' if info['workers'] == 1 else 's'}"
+    second: Line = [
+        (f"policy {info['policy']}, generation {info['policy_generation']}; ", Tint.PLAIN),
+        turned,
+        (f"; {info['clients']:,} clients, {workers}", Tint.PLAIN),
+    ]
+    return [first, second, _pace(answers, paper)]
+
+
+def _pace(answers: Answers, paper: Paper) -> Line:
+    """The last second that is over, and the minute before it as a line of bars."""
+    whole = answers.seconds[:-1] or answers.seconds
+    last = whole[-1] if whole else {}
+    time = {name: milliseconds(last.get(name)) for name in ("p50_ms", "p99_ms", "proxy_p50_ms", "proxy_p99_ms")}
+    figures = [
+        f"  Redis p50 {time['p50_ms']} p99 {time['p99_ms']} ms",
+        f"  Keyrail p50 {time['proxy_p50_ms']} p99 {time['proxy_p99_ms']} ms",
+        f"  {size(last.get('bytes_in'))}/s in {size(last.get('bytes_out'))}/s out",
+    ]
+    line: Line = [(f"{rate(last.get('commands', 0))} commands/s", Tint.STRONG)]
+    room = paper.width - cells(line[0][0])
+    for figure in figures:
+        if cells(figure) <= room:
+            line.append((figure, Tint.PLAIN))
+            room -= cells(figure)
+    if room >= _NARROWEST + 2:
+        recent = [float(each["commands"]) for each in whole[-min(room - 2, 60) :]]
+        line.append(("  " + levels(recent, paper.rises), Tint.BAR))
+    return line
+
+
+def tabs(state: State, paper: Paper) -> Line:
+    """The names of the views, and on the right what is shown of the chosen one."""
+    line: Line = []
+    for number, view in enumerate(VIEWS, 1):
+        line += [(f"{number} {view.name}", Tint.TURNED if view is state.view else Tint.PLAIN), (" ", Tint.PLAIN)]
+    shown = f"by {state.order.name}"
+    if "window" in state.view.parameters:
+        shown = f"{state.window} s, {shown}"
+    room = paper.width - sum(cells(text) for text, _ in line)
+    return [*line, (fit(shown, room, right=True) if room > len(shown) else shown, Tint.STRONG)]
+
+
+def _foot(state: State, problem: str) -> Line:
+    if problem:
+        return [(f"{problem}; trying again", Tint.BAD)]
+    if state.paused:
+        return [("paused: p goes on", Tint.BAD)]
+    back = "Esc back" if state.detail else "Enter details"
+    return [(f"q quit  ? help  s sort  w window  p pause  arrows, {back}", Tint.FAINT)]
+
+
+# The middle
+
+
+def _body(answers: Answers, state: State, paper: Paper, room: int) -> list[Line]:
+    if state.help:
+        return [[("", Tint.PLAIN)], *([(f"  {keys:<12}", Tint.STRONG), (does, Tint.PLAIN)] for keys, does in HELP)]
+    if state.view.paths[0] not in answers.told:
+        return [[("asking …" if paper.unicode else "asking", Tint.FAINT)]]
+    rows = rows_of(answers, state)
+    if state.detail:
+        found = next((row for row in rows if state.view.called(row) == state.chosen), None)
+        if found is None:
+            return [[(f"{state.chosen} is no longer in this list", Tint.FAINT)]]
+        return describe(answers, state, found)
+    if state.view is SLOTS:
+        above = _heat(answers, paper) if room > 2 * _MAP_ROWS else []
+        return above + table(state.view.columns, rows, paper, room - len(above), state.view.called, state.chosen)
+    if state.view is RULES:
+        return _rules(answers, state, rows, paper, room)
+    return table(state.view.columns, rows, paper, room, state.view.called, state.chosen)
+
+
+def _rules(answers: Answers, state: State, rows: Sequence[Row], paper: Paper, room: int) -> list[Line]:
+    """The rules, and in the lower half what they said last."""
+    violations = answers.told["violations"]["violations"]
+    below = min(len(violations) + 2, room // 2) if violations else 0
+    lines = table(state.view.columns, rows, paper, room - below, state.view.called, state.chosen)
+    if below:
+        lines += [[], *table(VIOLATIONS, violations, paper, room - len(lines) - 1)]
+    return lines
+
+
+def _heat(answers: Answers, paper: Paper) -> list[Line]:
+    """All 16,384 slots, 64 to a cell, the fuller the busier."""
+    heat = answers.told["slots"]["heat"]
+    across = len(heat) // _MAP_ROWS
+    shown = levels(heat, paper.shades)
+    crossing = rate(answers.told["slots"]["crossslot"])
+    lines: list[Line] = []
+    for row in range(_MAP_ROWS):
+        name = f"{row * 16384 // _MAP_ROWS:>6} "
+        lines.append([(name, Tint.FAINT), (shown[row * across : (row + 1) * across], Tint.BAR)])
+    return [*lines, [(f"       {crossing}/s commands with keys in more than one slot", Tint.FAINT)]]
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    paper: Paper,
+    room: int,
+    called: Callable[[Row], str] = repr,
+    chosen: str | None = None,
+) -> list[Line]:
+    """A heading and as many rows as there is room for, so that the chosen one is among them."""
+    if room < 1:
+        return []
+    shown = [column for column in columns if paper.width >= column.least]
+    widths = _widths(shown, paper.width)
+    heading = "".join(
+        fit(column.title, width, right=column.right) + " " * _GAP for column, width in zip(shown, widths, strict=True)
+    )
+    lines: list[Line] = [[(fit(heading, paper.width), Tint.TURNED)]]
+    names = [called(row) for row in rows]
+    at = names.index(chosen) if chosen in names else None
+    first = 0 if at is None else max(0, at - (room - 2))
+    for index, row in enumerate(rows[first : first + room - 1], first):
+        lines.append(_row(shown, widths, row, paper, marked=index == at))
+    if not rows:
+        lines.append([("nothing yet", Tint.FAINT)])
+    return lines[:room]
+
+
+def _row(columns: Sequence[Column], widths: Sequence[int], row: Row, paper: Paper, *, marked: bool) -> Line:
+    line: Line = []
+    for column, width in zip(columns, widths, strict=True):
+        found = column.cell(row)
+        if column.bar:
+            text = bar(float(str(found)), width, paper.steps)
+        else:
+            text = fit(paper.clean(UNKNOWN if found is None else found), width, right=column.right)
+        line += [(text, column.tint(row)), (" " * _GAP, Tint.PLAIN)]
+    return [(text, Tint.TURNED) for text, _ in line] if marked else line
+
+
+def _widths(columns: Sequence[Column], width: int) -> list[int]:
+    """What each column gets; those without a width of their own share what is left, and the last one the remainder."""
+    growing = [index for index, column in enumerate(columns) if column.width == 0]
+    widths = [column.width for column in columns]
+    left = max(width - sum(widths) - _GAP * len(columns), _NARROWEST * len(growing))
+    for index in growing:
+        widths[index] = left // len(growing)
+    if growing:
+        widths[growing[-1]] += left % len(growing)
+    return widths
+
+
+def page(answers: Answers, state: State, paper: Paper, now: float) -> list[str]:
+    """One screen for no terminal: as long as it has to be."""
+    body = _body(answers, state, paper, paper.height)
+    whole = [*head(answers, paper, now), tabs(state, paper), *body]
+    return plain(_clipped(line, paper) for line in whole)
+

@@ -1,0 +1,317 @@
+"""The six views: which path of the admin port each shows, what a row is called, its columns and its orders."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from proxy.cli.top.text import UNKNOWN, clock, milliseconds, rate, share, size
+
+Row = dict[str, Any]
+"""One object of the JSON that a path answers."""
+
+Told = dict[str, Any]
+"""What paths have answered, by path without its slash."""
+
+
+class Tint(Enum):
+    """How some text stands out."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    FAINT = "faint"
+    BAR = "bar"
+    GOOD = "good"
+    BAD = "bad"
+    TURNED = "turned"
+
+
+Line = list[tuple[str, Tint]]
+"""Pieces of text, side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: so many cells wide, or with 0 a part of what is left. A terminal narrower than `least` has it not.
+
+    A ``bar`` shows a share.
+    """
+
+    title: str
+    cell: Callable[[Row], object]
+    width: int = 0
+    right: bool = False
+    bar: bool = False
+    least: int = 0
+    tint: Callable[[Row], Tint] = lambda _: Tint.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A way to sort, the largest weight first; without one, the rows come as the admin port has them."""
+
+    name: str
+    weight: Callable[[Row], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view. ``paths`` are asked with the parameters that they know; ``rows`` finds the rows in the answers."""
+
+    name: str
+    paths: tuple[str, ...]
+    rows: Callable[[Told, Order], list[Row]]
+    called: Callable[[Row], str]
+    columns: tuple[Column, ...]
+    orders: tuple[Order, ...]
+    parameters: frozenset[str] = field(default=frozenset({"window", "count", "route"}))
+
+
+def number(row: Row, name: str) -> float:
+    """A figure of a row, 0 where it is unknown."""
+    found = row.get(name)
+    return 0.0 if found is None else float(found)
+
+
+def _of(name: str) -> Callable[[Row], object]:
+    return lambda row: UNKNOWN if row.get(name) in (None, "") else row[name]
+
+
+def _sorted(path: str, name: str) -> Callable[[Told, Order], list[Row]]:
+    def rows(told: Told, order: Order) -> list[Row]:
+        found: list[Row] = told[path][name]
+        return found if order.weight is None else sorted(found, key=order.weight, reverse=True)
+
+    return rows
+
+
+def _rate(name: str, title: str, least: int = 0) -> Column:
+    return Column(title, lambda row: rate(row[name]), 8, right=True, least=least)
+
+
+def _size(name: str, title: str, least: int = 0) -> Column:
+    return Column(title, lambda row: size(row[name]), 7, right=True, least=least)
+
+
+_SHARE = Column("SHARE", lambda row: share(row["share"]), 6, right=True)
+_BAR = Column("", lambda row: row["share"], 8, bar=True, tint=lambda _: Tint.BAR)
+
+
+# Keys
+
+
+def reads_share(row: Row) -> float | None:
+    """Which part of a row's commands read."""
+    used = row["reads"] + row["writes"]
+    return row["reads"] / used if used else None
+
+
+def behind(row: Row) -> str:
+    """The client that uses a key most, and how many others there are."""
+    if not row["clients"]:
+        return UNKNOWN
+    first = row["clients"][0]
+    name = first["client_name"] or first["library"] or first["user"]
+    more = len(row["clients"]) - 1
+    return f"{first['share']:.0%} {first['app']}/{name}" + (f" +{more}" if more else "")
+
+
+def _hit_tint(row: Row) -> Tint:
+    ratio = row["hit_ratio"]
+    return Tint.BAD if ratio is not None and ratio < 0.5 else Tint.PLAIN
+
+
+_HITS = Column("HIT", lambda row: share(row["hit_ratio"]), 6, right=True, tint=_hit_tint)
+
+KEYS = View(
+    "Keys",
+    ("hotkeys",),
+    lambda told, _: list(told["hotkeys"]["keys"]),
+    lambda row: str(row["key"]),
+    (
+        _rate("rate", "RATE/s"),
+        _SHARE,
+        _BAR,
+        Column("READS", lambda row: share(reads_share(row)), 6, right=True),
+        _HITS,
+        Column("BYTES/s", lambda row: size(row["bytes_in"] + row["bytes_out"]), 7, right=True),
+        Column("SLOT", lambda row: row["slot"], 5, right=True),
+        Column("KEY", lambda row: row["key"], tint=lambda row: Tint.BAD if row["hot"] else Tint.STRONG),
+        Column("PATTERN", _of("pattern"), least=120),
+        Column("CLIENTS", behind, least=100),
+    ),
+    (Order("all"), Order("reads"), Order("writes"), Order("bytes")),
+    frozenset({"window", "count", "route", "by"}),
+)
+
+
+
+def _misses(row: Row) -> float:
+    ratio = row["hit_ratio"]
+    return 0.0 if ratio is None else float(row["rate"] * (1 - ratio))
+
+
+PATTERNS = View(
+    "Patterns",
+    ("patterns",),
+    _sorted("patterns", "patterns"),
+    lambda row: str(row["pattern"]),
+    (
+        _rate("rate", "RATE/s"),
+        Column("READS", lambda row: share(reads_share(row)), 6, right=True),
+        _HITS,
+        _size("bytes_in", "IN/s"),
+        _size("bytes_out", "OUT/s"),
+        Column("TTL", lambda row: share(row["ttl_share"]), 6, right=True, least=110),
+        _size("largest", "LARGEST", 100),
+        Column("P50", lambda row: milliseconds(row["p50_ms"]), 6, right=True, least=110),
+        Column("P99 ms", lambda row: milliseconds(row["p99_ms"]), 6, right=True),
+        Column("N+1/s", lambda row: rate(row["runs"]), 6, right=True, least=90),
+        Column("PATTERN", lambda row: row["pattern"], tint=lambda row: Tint.STRONG if row["schema"] else Tint.PLAIN),
+        Column("APP", _of("app"), 12, least=100),
+    ),
+    (
+        Order("rate", lambda row: row["rate"]),
+        Order("bytes", lambda row: row["bytes_in"] + row["bytes_out"]),
+        Order("p99", lambda row: number(row, "p99_ms")),
+        Order("misses", _misses),
+        Order("N+1", lambda row: row["runs"]),
+        Order("largest", lambda row: row["largest"]),
+    ),
+)
+
+_TAGS = "tags"
+
+
+def _slots(told: Told, order: Order) -> list[Row]:
+    answer = told["slots"]
+    if order.name == _TAGS:
+        return [{**row, "what": "{" + row["tag"] + "}"} for row in answer["tags"]]
+    return [{**row, "what": str(row["slot"])} for row in answer["slots"]]
+
+
+SLOTS = View(
+    "Slots",
+    ("slots",),
+    _slots,
+    lambda row: str(row["what"]),
+    (
+        _rate("rate", "RATE/s"),
+        _SHARE,
+        _BAR,
+        Column("SLOT OR TAG", lambda row: row["what"], 24, tint=lambda _: Tint.STRONG),
+        Column("KEYS", lambda row: " ".join(row.get("keys", ()))),
+    ),
+    (Order("slots"), Order(_TAGS)),
+)
+
+_WHO = ("app", "user", "client_name", "library", "address")
+
+
+def who(row: Row) -> str:
+    """A client in a line."""
+    return " ".join(str(row[name]) for name in _WHO if row.get(name))
+
+
+CLIENTS = View(
+    "Clients",
+    ("clients",),
+    _sorted("clients", "clients"),
+    who,
+    (
+        _rate("rate", "RATE/s"),
+        _SHARE,
+        Column("", lambda row: row["share"], 10, bar=True, least=100, tint=lambda _: Tint.BAR),
+        _size("bytes_in", "IN/s"),
+        _size("bytes_out", "OUT/s"),
+        Column(
+            "REFUSED",
+            lambda row: rate(row["refused"]),
+            7,
+            right=True,
+            tint=lambda row: Tint.BAD if row["refused"] else Tint.PLAIN,
+        ),
+        Column("APP", _of("app"), 12, tint=lambda _: Tint.STRONG),
+        Column("USER", _of("user"), 10, least=100),
+        Column("NAME", _of("client_name")),
+        Column("LIBRARY", _of("library"), least=90),
+        Column("ADDRESS", _of("address"), 15, least=110),
+    ),
+    (
+        Order("rate", lambda row: row["rate"]),
+        Order("bytes", lambda row: row["bytes_in"] + row["bytes_out"]),
+        Order("refused", lambda row: row["refused"]),
+    ),
+)
+
+SLOW = View(
+    "Slow",
+    ("slow",),
+    _sorted("slow", "commands"),
+    lambda row: f"{row['time']} {row['command']} {row['key']} {who(row)}",
+    (
+        Column("TIME", lambda row: clock(row["time"]), 9),
+        Column("REDIS ms", lambda row: milliseconds(row["at_redis_ms"]), 8, right=True),
+        Column("PROXY ms", lambda row: milliseconds(row["in_proxy_ms"]), 8, right=True),
+        _size("bytes_in", "IN", 90),
+        _size("bytes_out", "OUT", 90),
+        Column("COMMAND", lambda row: row["command"], 12, tint=lambda _: Tint.STRONG),
+        Column("KEY", _of("key")),
+        Column("CLIENT", who),
+    ),
+    (
+        Order("time taken", lambda row: number(row, "at_redis_ms") + number(row, "in_proxy_ms")),
+        Order("at Redis", lambda row: number(row, "at_redis_ms")),
+        Order("in Keyrail", lambda row: number(row, "in_proxy_ms")),
+        Order("newest", lambda row: row["time"]),
+    ),
+    frozenset({"count", "route"}),
+)
+
+
+# Rules
+
+
+def _rules(told: Told, order: Order) -> list[Row]:
+    rules = [{**rule, "count": sum(rule["hits"].values())} for rule in told["rules"]["rules"]]
+    return sorted(rules, key=order.weight, reverse=True) if order.weight is not None else rules
+
+
+def _mode_tint(row: Row) -> Tint:
+    return Tint.GOOD if row["mode"] == "enforce" else Tint.FAINT if row["mode"] == "off" else Tint.PLAIN
+
+
+RULES = View(
+    "Rules",
+    ("rules", "violations"),
+    _rules,
+    lambda row: str(row["rule"]),
+    (
+        Column("HITS", lambda row: f"{row['count']:,}", 10, right=True),
+        Column("OUT OF", lambda row: f"{row['out_of']:,}", 12, right=True),
+        Column("MODE", lambda row: row["mode"], 11, tint=_mode_tint),
+        Column("LAST SEEN", lambda row: clock(row["last_seen"]), 9),
+        Column("RULE", lambda row: row["rule"], tint=lambda _: Tint.STRONG),
+        Column("WHERE", lambda row: row["where"], least=100),
+    ),
+    (
+        Order("hits", lambda row: row["count"]),
+        Order("last seen", lambda row: row["last_seen"] or ""),
+        Order("the policy's"),
+    ),
+    frozenset({"route"}),
+)
+
+VIOLATIONS = (
+    Column("TIME", lambda row: clock(row["time"]), 9),
+    Column("MODE", _of("mode"), 8),
+    Column("RULE", _of("rule"), 20),
+    Column("WHAT", _of("what"), 9, least=90),
+    Column("COMMAND", lambda row: f"and {row['dropped']} more" if "dropped" in row else row.get("command"), 12),
+    Column("KEY", lambda row: row.get("key") or row.get("why")),
+    Column("CLIENT", who, least=100),
+)
+"""The columns of the newest violations, below the rules."""
+
+VIEWS = (KEYS, PATTERNS, SLOTS, CLIENTS, SLOW, RULES)
+WINDOWS = (10, 60, 600, 3600)

@@ -1,0 +1,18 @@
+"""What this Keyrail is and how it does, without a word of what goes through: ``/info``.
+
+{"age": 0.4, "kill_switch": {"on": false, …}, "routes": [{"version", "form", "route", "ready", "reason", "upstream",
+ "workers", "policy", "policy_generation", "clients", …}]}: each route as ``KEYRAIL INFO`` has it.
+"""
+
+from aiohttp import web
+
+from proxy.server.admin.state import STATE
+from proxy.server.briefing import route_info
+
+
+async def info(request: web.Request) -> web.Response:
+    """Answer with all routes."""
+    state = request.app[STATE]
+    routes = [route_info(state.crew, state.switch, route) for route in range(len(state.settings.routes))]
+    age = round(state.crew.age(), 3)
+    return web.json_response({"age": age, "kill_switch": state.switch.status(), "routes": routes})

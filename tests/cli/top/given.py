@@ -1,0 +1,182 @@
+"""Answers of an admin port that never was, with all that can be in them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from proxy.cli.top.asking import Answers
+from proxy.cli.top.state import State
+from proxy.cli.top.views import VIEWS, View
+
+CLIENT = {
+    "app": "checkout",
+    "user": "default",
+    "client_name": "checkout-7",
+    "library": "go-redis 9.7",
+    "address": "10.0.0.7",
+}
+HOT = {
+    "key": "product:8841:stock",
+    "count": 2_460_000,
+    "error": 9_840,
+    "share": 0.3798,
+    "reads": 2_452_620,
+    "writes": 7_380,
+    "bytes_in": 9_318,
+    "bytes_out": 391_118_848,
+    "hit_ratio": 1.0,
+    "pattern": "product:{int}:stock",
+    "rate": 41_000.0,
+    "slot": 7211,
+    "hot": True,
+    "before": 120.0,
+    "since": "2026-11-21T02:47:10.000Z",
+    "clients": [{**CLIENT, "share": 0.91, "new": True}, {**CLIENT, "app": "web", "share": 0.07, "new": False}],
+    "other_clients": 0.02,
+}
+COLD = {
+    **HOT,
+    "key": "user:1:name",
+    "count": 12,
+    "error": 0,
+    "share": 0.000002,
+    "rate": 0.2,
+    "hit_ratio": None,
+    "pattern": None,
+    "hot": False,
+    "before": None,
+    "since": None,
+    "clients": [],
+    "other_clients": 0.0,
+}
+PATTERN = {
+    "pattern": "product:{int}:stock",
+    "schema": True,
+    "app": "checkout",
+    "rate": 41_000.0,
+    "reads": 40_000.0,
+    "writes": 1_000.0,
+    "bytes_in": 9_318,
+    "bytes_out": 391_118_848,
+    "hit_ratio": 0.25,
+    "ttl_share": None,
+    "largest": 9_318,
+    "largest_key": "product:8841:stock",
+    "p50_ms": 0.4,
+    "p99_ms": 14.0,
+    "runs": 0.0,
+}
+TOLD: dict[str, Any] = {
+    "hotkeys": {"window": 60, "age": 0.4, "rate": 108_000.0, "keys": [HOT, COLD]},
+    "patterns": {
+        "window": 60,
+        "age": 0.4,
+        "patterns": [PATTERN, {**PATTERN, "pattern": "user:{int}", "rate": 12.0, "bytes_out": 1 << 40, "p99_ms": None}],
+        "other": {"patterns": 0, "rate": 0.0},
+    },
+    "slots": {
+        "window": 60,
+        "age": 0.4,
+        "heat": [0.0] * 112 + [0.5] + [0.001] * 143,
+        "slots": [{"slot": 7211, "share": 0.38, "rate": 41_000.0, "keys": ["product:8841:stock"]}],
+        "tags": [{"tag": "42", "share": 0.1, "rate": 10_800.0}],
+        "crossslot": 3.5,
+    },
+    "clients": {
+        "window": 60,
+        "age": 0.4,
+        "clients": [{**CLIENT, "rate": 37_310.0, "share": 0.35, "bytes_in": 900, "bytes_out": 9e8, "refused": 2.0}],
+        "other": {"clients": 0, "rate": 0.0},
+    },
+    "slow": {
+        "commands": [
+            {
+                **CLIENT,
+                "time": "2026-11-21T02:47:12.000Z",
+                "command": "HGETALL",
+                "key": None,
+                "at_redis_ms": 1_204.0,
+                "in_proxy_ms": 0.21,
+                "bytes_in": 30,
+                "bytes_out": 9_000_000,
+            }
+        ]
+    },
+    "rules": {
+        "route": "default",
+        "rules": [
+            {
+                "rule": "no-keyspace-walks",
+                "mode": "enforce",
+                "where": "platform.yaml:7",
+                "hits": {"enforce refused": 3, "audit refused": 2},
+                "out_of": 90_210,
+                "first_seen": "2026-11-21T02:40:00.000Z",
+                "last_seen": "2026-11-21T02:47:12.000Z",
+                "apps": {"reports": {"mode": "warn", "shapes": [{"shape": "user:{int}", "count": 3}]}},
+            },
+            {"rule": "silent", "mode": "audit", "where": "platform.yaml:9", "hits": {}, "out_of": 9, "last_seen": None},
+        ],
+    },
+}
+VIOLATION = {
+    "time": "2026-11-21T02:47:12.000Z",
+    "route": "default",
+    "rule": "no-keyspace-walks",
+    "mode": "enforce",
+    "what": "refused",
+    "app": "reports",
+    "command": "KEYS",
+    "user": "default",
+    "client_name": "spark-7",
+    "address": "10.0.0.7:51234",
+}
+SECOND = {
+    "commands": 108_204,
+    "p50_ms": 0.4,
+    "p99_ms": 14.0,
+    "proxy_p50_ms": 0.02,
+    "proxy_p99_ms": 0.2,
+    "bytes_in": 12_000_000,
+    "bytes_out": 391_118_848,
+}
+INFO = {
+    "version": "1.0",
+    "route": "default",
+    "ready": True,
+    "reason": None,
+    "upstream": "valkey 9.1.0",
+    "workers": 2,
+    "policy": "platform.yaml",
+    "policy_generation": 3,
+    "clients": 1_204,
+}
+TOLD["violations"] = {
+    "violations": [
+        {"time": VIOLATION["time"], "route": "default", "rule": "no-keyspace-walks", "dropped": 17},
+        {**VIOLATION, "key": "user:{int}#9f86d081"},
+        *[VIOLATION] * 50,
+    ]
+}
+NOW = 1_800_000_000.0
+
+
+def answers(**changed: Any) -> Answers:
+    """What came, with some paths or fields of Answers changed."""
+    told = json.loads(json.dumps({**TOLD, **{name: changed.pop(name) for name in list(changed) if name in TOLD}}))
+    fields: dict[str, Any] = {
+        "query": State().query(),
+        "at": NOW - 0.5,
+        "route": "default",
+        "routes": ("default",),
+        "info": INFO,
+        "switch": {"on": False},
+        "seconds": [{**SECOND, "commands": 50_000}, SECOND, {**SECOND, "commands": 7}],
+        "told": told,
+    }
+    return Answers(**fields | changed)
+
+
+def view(name: str) -> View:
+    return next(each for each in VIEWS if each.name == name)

@@ -1,0 +1,165 @@
+"""The screen of `keyrail top`, made of answers for terminals of any size, without a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from proxy.cli.top.screen import Paper, page, plain, screen
+from proxy.cli.top.state import State
+from proxy.cli.top.text import cells
+from proxy.cli.top.views import VIEWS, Line, Tint, View
+from tests.cli.top.given import COLD, HOT, INFO, NOW, SECOND, TOLD, answers, view
+
+USUAL = Paper(80, 24)
+
+
+def drawn(state: State, paper: Paper = USUAL, problem: str = "", **changed: object) -> list[str]:
+    return plain(screen(answers(**changed), state, paper, NOW, problem))
+
+
+def tints(line: Line, text: str) -> list[Tint]:
+    return [tint for each, tint in line if text in each]
+
+
+def test_hot_keys_on_80_by_24() -> None:
+    lines = drawn(State())
+    assert lines[:7] == [
+        "keyrail 1.0  route default -> valkey 9.1.0, ready",
+        "policy platform.yaml, generation 3; kill switch off; 1,204 clients, 2 workers",
+        "108,204 commands/s  Redis p50 0.40 p99 14.0 ms  Keyrail p50 0.02 p99 0.20 ms",
+        "1 Keys 2 Patterns 3 Slots 4 Clients 5 Slow 6 Rules                  60 s, by all",
+        "  RATE/s  SHARE           READS    HIT BYTES/s  SLOT KEY",
+        "  41,000  38.0% ███       99.7% 100.0%    373M  7211 product:8841:stock",
+        "     0.2   0.0%           99.7%      -    373M  7211 user:1:name",
+    ]
+    assert lines[-1] == "q quit  ? help  s sort  w window  p pause  arrows, Enter details"
+
+
+def test_a_wide_terminal_has_more() -> None:
+    lines = drawn(State(), Paper(140, 24))
+    assert lines[2].endswith("11.4M/s in 373M/s out  ▄█"), "the second that is not over yet is left out"
+    assert lines[4].split() == ["RATE/s", "SHARE", "READS", "HIT", "BYTES/s", "SLOT", "KEY", "PATTERN", "CLIENTS"]
+    assert lines[5].endswith("product:{int}:stock          91% checkout/checkout-7 +1")
+
+
+@pytest.mark.parametrize("shown", VIEWS, ids=lambda shown: shown.name)
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (40, 10), (13, 3), (1, 1), (0, 0)])
+def test_every_view_fits_every_terminal(shown: View, size: tuple[int, int]) -> None:
+    for state in (State(view=shown), State(view=shown, help=True)):
+        lines = screen(answers(), state, Paper(*size), NOW)
+        assert len(lines) == size[1]
+        assert all(cells("".join(text for text, _ in line)) <= size[0] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Patterns", ["41,000", "97.6%", "25.0%", "9.1K", "373M", "14.0", "product:{int}:stock"]),
+        ("Slots", ["41,000", "38.0%", "7211", "product:8841:stock", "3.5/s commands with keys in more than one slot"]),
+        ("Clients", ["37,310", "35.0%", "858M", "2.0", "checkout", "checkout-7"]),
+        ("Slow", ["02:47:12Z", "1,204", "0.21", "HGETALL", "checkout default c~"]),
+        ("Rules", ["5", "90,210", "enforce", "02:47:12Z", "no-keyspace-walks", "silent"]),
+    ],
+)
+def test_other_views(name: str, words: list[str]) -> None:
+    text = "\n".join(drawn(State(view=view(name))))
+    for word in words:
+        assert word in text
+
+
+def test_a_row_that_is_chosen_is_marked_and_seen() -> None:
+    keys = [{**COLD, "key": f"user:{number}"} for number in range(100)]
+    lines = screen(answers(hotkeys={**TOLD["hotkeys"], "keys": keys}), State(chosen="user:70"), USUAL, NOW)
+    marked = [line for line in lines[5:] if line and line[0][1] is Tint.TURNED]
+    assert len(marked) == 1
+    assert plain(marked)[0].endswith("user:70")
+
+
+def test_all_that_is_known_of_a_key() -> None:
+    lines = drawn(State(chosen=str(HOT["key"]), detail=True))
+    assert lines[4:13] == [
+        "product:8841:stock  HOT",
+        "41,000/s = 38.0% of 108,000/s in 60 s (at most 0.4% less)",
+        "was 120/s until 02:47:10Z",
+        "reads 99.7%, hit 100.0%, 9.1K/s in, 373M/s out",
+        "slot 7211, pattern product:{int}:stock",
+        "",
+        "behind it",
+        "  91.0%  app checkout, user default, checkout-7, go-redis 9.7, 10.0.0.7  new",
+        "   7.0%  app web, user default, checkout-7, go-redis 9.7, 10.0.0.7",
+    ]
+    assert drawn(State(chosen="gone", detail=True))[4] == "gone is no longer in this list"
+
+
+def test_all_that_is_known_of_a_rule() -> None:
+    lines = drawn(State(view=view("Rules"), chosen="no-keyspace-walks", detail=True))
+    assert "  reports:" in lines
+    assert "      shape: user:{int}" in lines
+
+
+def test_the_newest_violations_have_the_lower_half() -> None:
+    lines = drawn(State(view=view("Rules")))
+    at = lines.index("TIME      MODE     RULE                 COMMAND      KEY")
+    assert lines[at + 1].split() == ["02:47:12Z", "-", "no-keyspace-walks", "and", "17", "more", "-"]
+    assert lines[at + 2].split() == ["02:47:12Z", "enforce", "no-keyspace-walks", "KEYS", "user:{int}#9f86d081"]
+    assert [line.split()[3] for line in lines[at + 3 : -1] if line] == ["KEYS"] * 12
+    assert "reports default spark-7" in drawn(State(view=view("Rules")), Paper(140, 24))[at + 2]
+    assert "TIME" not in "".join(drawn(State(view=view("Rules")), violations={"violations": []}))
+
+
+def test_what_is_wrong_stands_out() -> None:
+    info = {**INFO, "ready": False, "reason": "Connection refused"}
+    switch = {"on": True, "until": "2026-11-21T03:17:00.000Z"}
+    found = answers(info=info, switch=switch, at=NOW - 12, routes=("other", "default"))
+    lines = screen(found, State(), Paper(100, 24), NOW, "http://h:1: Connection refused")
+    assert tints(lines[0], "NOT READY: Connection refused") == [Tint.BAD]
+    assert tints(lines[0], "12 s ago") == [Tint.BAD]
+    assert "route default (2 of 2)" in plain(lines)[0]
+    assert tints(lines[1], "KILL SWITCH ON until 03:17:00Z") == [Tint.BAD]
+    assert lines[-1] == [("http://h:1: Connection refused; trying again", Tint.BAD)]
+    assert tints(lines[5], "product:8841:stock") == [Tint.BAD], "it is hot"
+    assert drawn(State(paused=True))[-1] == "paused: p goes on"
+
+
+def test_before_the_first_answer_of_a_view_and_without_traffic() -> None:
+    found = dataclasses.replace(answers(seconds=[]), told={})
+    assert plain(screen(found, State(), USUAL, NOW))[4] == "asking …"
+    nothing = drawn(State(), hotkeys={**TOLD["hotkeys"], "keys": []}, seconds=[])
+    assert nothing[5] == "nothing yet"
+    assert nothing[2].startswith("0.0 commands/s  Redis p50 - p99 - ms")
+
+
+EVIL = "a\x1b[31m\x9b2J\x07\r\n\u202e\u2028b\ud800"
+
+
+@pytest.mark.parametrize("unicode", [True, False])
+def test_no_name_reaches_the_terminal_as_it_is(unicode: bool) -> None:
+    key = {**HOT, "key": EVIL, "pattern": EVIL}
+    client = {**TOLD["clients"]["clients"][0], "app": EVIL, "client_name": EVIL}
+    key["clients"] = [{**client, "new": False}]
+    changed: dict[str, object] = {
+        "hotkeys": {**TOLD["hotkeys"], "keys": [key]},
+        "clients": {**TOLD["clients"], "clients": [client]},
+        "info": {**INFO, "upstream": EVIL},
+        "seconds": [SECOND],
+    }
+    for state in (State(), State(chosen=EVIL, detail=True), State(view=view("Clients"))):
+        lines = drawn(state, Paper(200, 24, unicode), EVIL, **changed)
+        assert all(line.isprintable() and (unicode or line.isascii()) for line in lines)
+        assert "a\\x1b[31m\\x9b2J" in "\n".join(lines[1:-1])
+
+
+def test_wide_characters_keep_the_columns() -> None:
+    lines = drawn(State(), Paper(100, 24), hotkeys={**TOLD["hotkeys"], "keys": [{**HOT, "key": "鍵" * 40}, HOT]})
+    at = [cells(line[: line.index("91% checkout")]) for line in lines[5:7]]
+    assert at[0] == at[1]
+    assert "鍵~" in lines[5]
+
+
+def test_a_page_for_no_terminal_is_as_long_as_it_has_to_be() -> None:
+    keys = [{**COLD, "key": f"user:{number}"} for number in range(20)]
+    lines = page(answers(hotkeys={**TOLD["hotkeys"], "keys": keys}), State(), Paper(80, 80), NOW)
+    assert len(lines) == 5 + 20
+    assert lines[-1].endswith("user:19")
