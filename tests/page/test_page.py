@@ -1,0 +1,223 @@
+"""The page in a browser: real traffic in, the right key on top, and what else a person would see."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Fleet
+from tests.engines import free_port
+from tests.page.browser import PHONE, Browser, Tab, program
+from tests.resp import pack
+from tests.server.running import Running, serve
+
+POLICY = """
+keyrail: 1
+rules:
+  walks: {refuse: [KEYS], because: one KEYS stops every client, mode: enforce}
+"""
+HOT = "product:8841:stock"
+EVIL_KEY = "<img src=x onerror=pwned=1>"
+EVIL_NAME = "<img/src=x/onerror=pwned=2>"
+LONG_KEY = "a-key-that-goes-on-and-on:" + "x" * 300
+
+LIVE = "document.querySelector('#state').dataset.kind === 'live'"
+TOP = "#keys-table tbody tr:first-child button.key"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = program()
+    if chromium is None:
+        pytest.skip("Chromium is not installed here")
+    started = Browser(chromium)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def upstream(fleet: Fleet) -> str:
+    return fleet.engine("valkey-9.1", "server").url
+
+
+@pytest.fixture(scope="module")
+def running(upstream: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    policy = tmp_path_factory.mktemp("page") / "policy.yaml"
+    policy.write_text(POLICY)
+    with serve("--upstream", upstream, "--policy", str(policy)) as started:
+        yield started.ready()
+
+
+@pytest.fixture(scope="module")
+def traffic(running: Running) -> Iterator[Callable[[], None]]:
+    """A moment of traffic: most of it for one key, by a client with a name that would like to be markup."""
+    with ExitStack() as stack:
+        hammer, walker = (stack.enter_context(running.wire()) for _ in range(2))
+        hammer.ask("CLIENT", "SETNAME", EVIL_NAME)
+        walker.ask("CLIENT", "SETNAME", "spark-7")
+
+        def moment() -> None:
+            hammer.send(pack("GET", HOT) * 30 + pack("SET", EVIL_KEY, "x") * 5 + pack("GET", LONG_KEY) * 2)
+            hammer.frames(37)
+            walker.send(pack("KEYS", "*"))
+            walker.frames(1)
+
+        yield moment
+
+
+def shown(tab: Tab, running: Running, traffic: Callable[[], None], path: str = "/") -> None:
+    """Open the page and wait until it has the traffic on it."""
+    tab.go(running.admin + path)
+    tab.until(f"{LIVE} && document.querySelectorAll('#keys-table tbody button').length >= 3", traffic)
+
+
+def test_the_busiest_key_is_on_top_and_enter_tells_who_is_behind_it(
+    browser: Browser, running: Running, traffic: Callable[[], None]
+) -> None:
+    with browser.tab() as tab:
+        shown(tab, running, traffic)
+        tab.until("document.title.startsWith('product:8841:stock ')", traffic)
+        assert tab.text(TOP) == HOT
+        keys = tab.js("[...document.querySelectorAll('#keys-table button.key')].map((key) => key.textContent)")
+        assert EVIL_KEY in keys, "as text"
+        assert tab.js("document.querySelectorAll('#heat .warm').length") == 256
+
+        tab.js(f"document.querySelector({json.dumps(TOP)}).focus()")
+        tab.press("Enter")
+        tab.until("document.querySelector('#details').open")
+        assert tab.text("#details-key") == HOT
+        tab.until(f"document.querySelector('#details-clients').textContent.includes({json.dumps(EVIL_NAME)})", traffic)
+        assert HOT in tab.text("#details-remedy")
+        assert "Slot5749" in tab.text("#details-facts")
+        assert f"key={HOT.replace(':', '%3A')}" in tab.js("location.hash")
+        tab.press("Escape")
+        tab.until("!document.querySelector('#details').open")
+        assert tab.js("document.activeElement.textContent") == HOT, "the focus is where it was"
+
+        tab.until("document.querySelector('#violations-table').textContent.includes('spark-7')", traffic)
+        assert "walks" in tab.text("#violations-table tbody tr")
+        assert "Generation1" in tab.text("#policy-facts")
+        assert tab.js("[...document.querySelectorAll('img, script:not([src])')].length") == 0
+        assert tab.js("window.pwned") is None
+        assert tab.complaints == []
+
+
+def test_an_address_with_a_key_opens_it_and_a_click_beside_it_closes_it(
+    browser: Browser, running: Running, traffic: Callable[[], None]
+) -> None:
+    with browser.tab() as tab:
+        shown(tab, running, traffic, f"/#window=10&key={HOT}")
+        tab.until("document.querySelector('#details').open", traffic)
+        assert tab.js("document.querySelector('#windows input:checked').value") == "10"
+        tab.click("#details-close")
+        tab.until("!document.querySelector('#details').open")
+        tab.click(TOP)
+        tab.until("document.querySelector('#details').open")
+        assert tab.complaints == []
+
+
+def test_a_table_is_sorted_and_figures_stand_still(
+    browser: Browser, running: Running, traffic: Callable[[], None]
+) -> None:
+    with browser.tab() as tab:
+        shown(tab, running, traffic)
+        tab.click("#keys-table thead th:first-child button")
+        assert tab.js("document.querySelector('#keys-table thead th').ariaSort") == "ascending"
+        assert tab.text(TOP) == EVIL_KEY
+        tab.click("#pause")
+        assert tab.text("#state-text") == "paused"
+        assert tab.text("#pause") == "Go on"
+        tab.click("#pause")
+        tab.until(LIVE)
+        assert tab.complaints == []
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(
+    browser: Browser, running: Running, traffic: Callable[[], None]
+) -> None:
+    with browser.tab(PHONE) as tab:
+        shown(tab, running, traffic)
+        tab.until("document.querySelector('#violations-table').textContent.includes('spark-7')", traffic)
+        # What scrolls inside of its own place counts too.
+        places = "[...document.querySelectorAll('html, .scroll')].map((each) => [each.scrollWidth, each.clientWidth])"
+        assert [wide for wide, room in tab.js(places) if wide > room] == []
+        assert tab.js("document.documentElement.scrollWidth") == PHONE[0]
+        tab.click(TOP)
+        tab.until("document.querySelector('#details').open")
+        assert tab.js("document.querySelector('#details').scrollWidth") <= PHONE[0]
+        assert tab.complaints == []
+
+
+def test_dark_and_without_motion_where_that_is_wanted(
+    browser: Browser, running: Running, traffic: Callable[[], None]
+) -> None:
+    def lightness(tab: Tab) -> tuple[int, int]:
+        colours = "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+        ground, ink = (sum(map(int, colour[4:-1].split(","))) for colour in tab.js(colours))
+        return ground, ink
+
+    with browser.tab(prefers_color_scheme="dark", prefers_reduced_motion="reduce") as tab:
+        shown(tab, running, traffic)
+        ground, ink = lightness(tab)
+        assert ground < 100
+        assert ink > 600
+        assert tab.js("getComputedStyle(document.querySelector('.meter i')).transitionDuration") == "0s"
+    with browser.tab(prefers_color_scheme="light") as tab:
+        shown(tab, running, traffic)
+        ground, ink = lightness(tab)
+        assert ground > 600
+        assert ink < 100
+
+
+def test_a_lost_connection_is_said_and_comes_back_by_itself(browser: Browser, upstream: str) -> None:
+    ports = ["--admin", f"127.0.0.1:{free_port()}", "--listen", f"127.0.0.1:{free_port()}"]
+    with browser.tab() as tab:
+        with serve("--upstream", upstream, *ports) as first:
+            first.ready()
+            tab.go(first.admin)
+            tab.until(LIVE)
+            assert first.stop() == 0, "a page that is open does not hold up the end"
+        tab.until("document.querySelector('#notice-connection')?.textContent.startsWith('Connection lost at ')")
+        assert tab.text("#state-text") == "connection lost"
+        with serve("--upstream", upstream, *ports) as second:
+            second.ready()
+            tab.until(f"{LIVE} && !document.querySelector('#notice-connection')")
+        assert all("ERR_CONNECTION_REFUSED" in each or "ERR_INCOMPLETE" in each for each in tab.complaints)
+
+
+def test_a_token_is_asked_for_once_and_routes_can_be_chosen(browser: Browser, upstream: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a-long-enough-token")
+    routes = "".join(
+        f"  - {{name: {name}, listen: 'redis://127.0.0.1:{free_port()}', upstream: '{upstream}', policy: none}}\n"
+        for name in ("orders", "sessions")
+    )
+    settings = f"admin: 127.0.0.1:{free_port()}\nadmin_token_file: {tmp_path / 'token'}\nroutes:\n{routes}"
+    (tmp_path / "keyrail.yaml").write_text(settings)
+    with serve("--config", str(tmp_path / "keyrail.yaml")) as running, browser.tab() as tab:
+        running.ready()
+        tab.go(running.admin)
+        for given, then in (
+            ("not-the-token", "document.querySelector('#token-text').textContent.startsWith('That is not')"),
+            ("a-long-enough-token", LIVE),
+        ):
+            tab.until("document.querySelector('#token')?.open")
+            _type(tab, given)
+            tab.press("Enter")
+            tab.until(then)
+        names = "[...document.querySelectorAll('#route option')].map((option) => option.value)"
+        assert tab.until(f"!document.querySelector('#routes').hidden && {names}") == ["orders", "sessions"]
+        tab.js("(route.value = 'sessions', route.dispatchEvent(new Event('change')))")
+        assert tab.js("location.hash") == "#route=sessions&window=60"
+        tab.go("about:blank")
+        tab.go(running.admin + "/#route=sessions")
+        tab.until(f"{LIVE} && document.querySelector('#route').value === 'sessions'")
+        assert not tab.js("document.querySelector('#token').open"), "this tab has it"
+        assert all("401" in each for each in tab.complaints)
+
+
+def _type(tab: Tab, text: str) -> Any:
+    tab.js("document.querySelector('#token-input').focus()")
+    return tab.do("Input.insertText", text=text)
