@@ -69,6 +69,7 @@ def read_names(value: Value, rule: Fields) -> NamesSettings | None:
     fields.finish()
     _check_names(settings, fields)
     _check_segment_types(settings, fields)
+    _check_prefixes(settings, fields)
     return settings
 
 
@@ -148,3 +149,22 @@ def _check_names(settings: NamesSettings, fields: Fields) -> None:
     if settings.min_segments > 1 and settings.separator.encode() not in CHARACTERS[settings.characters]:
         expected = f"one of the {settings.characters} characters, or no name passes"
         problems.add(fields.line_of("separator"), fields.path_of("separator"), shown(settings.separator), expected)
+
+
+def _check_prefixes(settings: NamesSettings, fields: Fields) -> None:
+    """Prefixes with which no name can meet the rest of the standard."""
+    allowed, separator = CHARACTERS[settings.characters], settings.separator
+    for app, prefixes in settings.prefixes:
+        for prefix in prefixes:
+            expected = ""
+            if settings.max_length is not None and len(prefix.encode()) > settings.max_length:
+                expected = f"one that fits into max_length, which is {settings.max_length}"
+            elif prefix.encode().translate(None, allowed):
+                expected = f"one of {settings.characters} characters"
+            elif settings.max_segments is not None and prefix.count(separator) >= settings.max_segments:
+                expected = f"one that leaves names with {settings.segments} segments"
+            elif not settings.empty_segments and (prefix.startswith(separator) or separator * 2 in prefix):
+                expected = "one without an empty segment"
+            if expected:
+                path = f"{fields.path_of('prefixes')}{'' if app == DEFAULT_PREFIXES else f'.{app}'}"
+                fields.problems.add(fields.line_of("prefixes"), path, shown(prefix), f"{expected}, or no name passes")

@@ -1,0 +1,204 @@
+"""What a policy says in vain. Each of these is an error, since whoever wrote it believes that it holds.
+
+- a rule of which every command is refused by one that comes before it, in as strict a mode, for all whom it is on for;
+- a share of keys (``enforce 10%``) of a rule about commands that have no keys, which are in no share;
+- an exception for keys, from a rule that no such key can trip, and one that an earlier exception has taken up already;
+- an app whose clients are all found to be another one's.
+
+What is wrong by itself already is left out here.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from proxy.commands.table import STANDARD, Spec
+from proxy.policy.apps import App, matches_glob
+from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
+from proxy.policy.precedence import Voice, voice
+from proxy.policy.yaml_source import Problems
+from proxy.rules.allow_only import AllowOnlySettings
+from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.limits import LimitsSettings
+from proxy.rules.lowering import Lowering
+from proxy.rules.order import ORDER
+from proxy.rules.refuse import RefuseSettings
+from proxy.rules.rule import Binding, Rule, Settings
+
+_WALKS = frozenset({"KEYS", "SCAN"})
+"""Commands without keys that exceptions for keys speak of all the same, by their patterns."""
+_SPECIAL = "*?["
+
+
+def find_unreachable(policy: Policy, problems: Problems) -> None:
+    """Note everything that is said in vain."""
+    _check_apps(policy.apps, problems)
+    faulty = {problem.path.split(".")[1] for problem in problems.found if problem.path.startswith("rules.")}
+    sound = [rule for rule in policy.rules if rule.name not in faulty and not _is_off(rule)]
+    binding = Binding(STANDARD, schema=policy.schema)
+    bound = {rule.name: rule.settings.bind(rule.name, rule.wording, binding) for rule in sound}
+    touched = {name: frozenset(_touched(rule)) for name, rule in bound.items()}
+    _check_rules(policy, sound, bound, touched, problems)
+    with_keys = frozenset(spec.id for spec in STANDARD.specs if any(each.names_keys for each in spec.key_specs))
+    walks = frozenset(spec.id for spec in STANDARD.specs if spec.name in _WALKS)
+    keyless = {rule.name for rule in sound if not touched[rule.name] & with_keys}
+    _check_shares(policy, keyless, problems)
+    deaf = {rule.name for rule in sound if not touched[rule.name] & (with_keys | walks)}
+    _check_exceptions(policy, deaf, problems)
+
+
+def _is_off(rule: PolicyRule) -> bool:
+    return rule.mode is not None and rule.mode.mode is Mode.OFF
+
+
+def _touched(rule: Rule) -> Iterator[int]:
+    return (spec.id for spec in STANDARD.specs if spec.id and rule.touches(spec))
+
+
+# Rules
+
+
+def _check_rules(
+    policy: Policy,
+    rules: Sequence[PolicyRule],
+    bound: dict[str, Rule],
+    touched: dict[str, frozenset[int]],
+    problems: Problems,
+) -> None:
+    refusing = {
+        rule.name: frozenset(spec.id for spec in STANDARD.specs if spec.id and _refuses_all(bound[rule.name], spec))
+        for rule in rules
+        if isinstance(rule.settings, RefuseSettings | AllowOnlySettings)
+    }
+    if not refusing:
+        return
+    voices = {
+        rule.name: [
+            voice(policy, rule, app, paused=False)
+            for app in (None, *policy.apps)
+            if rule.app in {"", "" if app is None else app.name}
+        ]
+        for rule in rules
+    }
+    for rule in rules:
+        earlier = [each for each in rules if each.name in refusing and _place(each.settings) < _place(rule.settings)]
+        takers: dict[str, PolicyRule] = {}
+        commands = touched[rule.name]
+        if not commands or rule.app or not any(map(_speaks, voices[rule.name])):
+            continue
+        for i, mine in enumerate(voices[rule.name]):
+            if not _speaks(mine):
+                continue
+            before = [each for each in earlier if not each.app and _silences(voices[each.name][i], mine)]
+            if not commands <= frozenset[int]().union(*(refusing[each.name] for each in before)):
+                break
+            takers |= {each.name: each for each in before if refusing[each.name] & commands}
+        else:
+            by = ", ".join(f"{each.name} ({each.where})" for each in takers.values())
+            expected = f"some command to be left for it; all that it is about are refused by {by}"
+            problems.add(rule.where, f"rules.{rule.name}", "a rule that never acts", expected)
+
+
+def _place(settings: Settings) -> int:
+    return ORDER.index(type(settings))
+
+
+def _refuses_all(rule: Rule, spec: Spec) -> bool:
+    """Whether every request of this command is refused."""
+    lowering = Lowering(spec)
+    lowering.enforced = True
+    if rule.touches(spec):
+        rule.lower(spec, lowering)
+    return lowering.does == "refused"
+
+
+def _speaks(voiced: Voice) -> bool:
+    return voiced.varies or voiced.stage.mode is not Mode.OFF
+
+
+def _silences(one: Voice, other: Voice) -> bool:
+    return not one.varies and one.stage.mode is not Mode.OFF and one.stage.tightens(other.stage)
+
+
+# Modes and exceptions
+
+
+def _check_shares(policy: Policy, keyless: set[str], problems: Problems) -> None:
+    for rule in policy.rules:
+        line = policy.rollout.get(rule.name)
+        placed: list[tuple[Stage | None, str]] = [(rule.mode, f"rules.{rule.name}.mode")]
+        if line is not None:
+            placed += [(stage, f"rollout.{rule.name}") for stage in (line.default, *line.apps.values())]
+        own = (stage for (name, _), stage in policy.tightened.items() if name == rule.name)
+        placed += [(stage, f"rollout.{rule.name}") for stage in own]
+        for stage, path in placed:
+            if rule.name in keyless and stage is not None and stage.share < 1:
+                expected = "a mode for all of it; its commands have no keys, and so are in no share of them"
+                problems.add(stage.where, path, str(stage), expected)
+
+
+def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> None:
+    rules = {rule.name: rule for rule in policy.rules}
+    for i, exception in enumerate(policy.exceptions):
+        path = f"exceptions[{i}]"
+        if exception.keys and exception.rule in deaf:
+            expected = f"no keys; what {exception.rule} is about has none"
+            problems.add(exception.where, f"{path}.keys", exception.keys, expected)
+        elif exception.keys and exception.rule in rules:
+            globs = _globs(rules[exception.rule].settings)
+            if globs and all(_disjoint(glob, exception.keys) for glob in globs):
+                expected = f"some of the keys that {exception.rule} is about: {', '.join(globs)}"
+                problems.add(exception.where, f"{path}.keys", exception.keys, expected)
+        for j, earlier in enumerate(policy.exceptions[:i]):
+            if _takes_up(earlier, exception):
+                expected = f"something that exceptions[{j}] ({earlier.where}) does not say already"
+                problems.add(exception.where, path, "an exception that never holds", expected)
+                break
+
+
+def _globs(settings: Settings) -> tuple[str, ...]:
+    match settings:
+        case LifetimeSettings(keys=keys):
+            return keys
+        case LimitsSettings(keys=str(keys)):
+            return (keys,)
+        case _:
+            return ()
+
+
+def _disjoint(one: str, other: str) -> bool:
+    """Whether no key fits both: told by how they begin."""
+    first, second = _beginning(one), _beginning(other)
+    return not first.startswith(second) and not second.startswith(first)
+
+
+def _beginning(glob: str) -> str:
+    return glob[: min((place for char in _SPECIAL if (place := glob.find(char)) >= 0), default=len(glob))]
+
+
+def _takes_up(earlier: PolicyException, later: PolicyException) -> bool:
+    """Whether the earlier one has decided about everything that the later one could be asked for."""
+    if earlier.rule != later.rule or earlier.app not in {"", later.app} or not _covers(earlier.keys, later.keys):
+        return False
+    outlives = later.until is not None and earlier.until is not None and later.until <= earlier.until
+    return earlier.until is None or earlier.then is not None or (outlives and later.then is None)
+
+
+# Apps
+
+
+def _check_apps(apps: Sequence[App], problems: Problems) -> None:
+    for i, app in enumerate(apps):
+        for j, other in enumerate(apps):
+            ahead = (not other.proven, -other.conditions, j) < (not app.proven, -app.conditions, i)
+            if ahead and _patterns(other) != _patterns(app) and all(map(_covers, _patterns(other), _patterns(app))):
+                expected = f"clients that are not taken for {other.name} ({other.where}) before"
+                problems.add(app.where, f"apps.{app.name}.match", "an app that is never found", expected)
+                break
+
+
+def _patterns(app: App) -> tuple[str, str, str, str]:
+    return app.user, app.client_name, app.listener, app.certificate
+
+
+def _covers(general: str, special: str) -> bool:
+    """Whether every text that fits the special pattern fits the general one; an empty pattern is about all texts."""
+    return matches_glob(general, special.replace("*", "\0") or "\0")

@@ -1,0 +1,124 @@
+"""What a policy says in vain is an error: rules that others leave nothing to, shares and exceptions that no key can
+fall under, apps that nobody is found to be. What only looks like it passes."""
+
+import pytest
+
+from proxy.policy.errors import PolicyError
+from tests.policy.given import policy
+
+
+def problems(text: str) -> list[str]:
+    """Without the file's name."""
+    try:
+        policy(text)
+    except PolicyError as error:
+        return [str(problem).partition("policy.yaml:")[2] for problem in error.problems]
+    return []
+
+
+ALLOWED = "allow: {allow_only: [GET, SET]}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "more"),
+    [
+        ("{replace: {DEL: UNLINK}}", ""),
+        ("{whole_collections: {commands: [HGETALL]}}", ""),
+        ("{refuse: [FLUSHALL], mode: off}", "replace: {replace: {DEL: UNLINK}}"),
+    ],
+)
+def test_a_rule_to_which_nothing_is_left(rule: str, more: str) -> None:
+    found = problems(f"rules:\n  {ALLOWED}\n  other: {rule}\n  {more}\n")
+    assert len(found) == 1
+    assert "found a rule that never acts, expected some command to be left for it; all that it is about" in found[0]
+    assert "refused by allow (" in found[0]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "rules: {ALLOWED, del: {replace: {DEL: UNLINK}, mode: enforce}}",  # the list is only audited yet
+        "rules: {ALLOWED, ttl: {lifetime: {default: 5m}}}",
+        "rules: {ALLOWED, keys: {refuse: [KEYS]}}",  # its own words come first
+        "rules: {allow: {allow_only: [GET, UNLINK, DEL x]}, del: {replace: {DEL: UNLINK}}}",
+        "rules: {maintenance: {read_only: true}, ttl: {lifetime: {default: 5m}}}",  # it comes and goes
+        """
+        apps: {a: {match: {user: a}}}
+        rules: {ALLOWED, del: {replace: {DEL: UNLINK}}}
+        rollout: {allow: {default: off, a: audit}, del: audit}
+        """,
+        """
+        rules: {ALLOWED, del: {replace: {DEL: UNLINK}}}
+        exceptions: [{rule: allow, keys: "x:*", because: why not}]
+        """,
+    ],
+)
+def test_a_rule_to_which_something_is_left(rest: str) -> None:
+    assert problems(rest.replace("ALLOWED", ALLOWED)) == []
+
+
+def test_a_share_of_keys_where_there_are_none() -> None:
+    rules = "rules: {none: {refuse: [FLUSHALL]}, walks: {refuse: [KEYS]}, some: {refuse: [SORT]}}\n"
+    found = problems(rules + "rollout: {none: enforce 10%, walks: enforce 10%, some: enforce 10%}")
+    assert [each.partition(": ")[2].partition(",")[0] for each in found] == [
+        "rollout.none: found enforce 10%",
+        "rollout.walks: found enforce 10%",
+    ]
+    assert "rules.none.mode: found enforce 10%" in problems("rules: {none: {refuse: [PING], mode: enforce 10%}}")[0]
+
+
+def test_exceptions_that_never_hold() -> None:
+    text = """
+    apps: {a: {match: {user: a}}}
+    rules: {none: {refuse: [PING]}, walks: {refuse: [KEYS]}, ttl: {lifetime: {default: 5m, keys: ["c:*", d]}}}
+    exceptions:
+      - {rule: %s, because: x}
+    """
+    one = " because: x}\n      - {rule: "
+    for said, problem in (
+        ('none, keys: "x:*",', "exceptions[0].keys: found x:*, expected no keys; what none is about has none"),
+        ('ttl, keys: "x:*",', "exceptions[0].keys: found x:*, expected some of the keys that ttl is about: c:*, d"),
+        (f"ttl, app: a,{one}ttl, app: a,", "exceptions[1]: found an exception that never holds, expected something"),
+        (f'ttl, keys: "c:*",{one}ttl, app: a, keys: "c:1*",', "exceptions[1]: found an exception that never holds"),
+        (f"ttl, app: a, until: 2030-01-01, then: warn,{one}ttl, app: a,", "exceptions[1]: found an exception that"),
+        (f"ttl, app: a, until: 2030-01-02,{one}ttl, app: a, until: 2030-01-01,", "exceptions[1]: found an exception"),
+    ):
+        found = problems(text % said.removesuffix(","))
+        assert len(found) == 1, said
+        assert problem in found[0]
+    for said in (
+        'walks, keys: "x:*",',
+        'ttl, keys: "c*",',
+        f'ttl, app: a, keys: "c:1*",{one}ttl, keys: "c:*",',
+        f"ttl, app: a, until: 2030-01-01,{one}ttl, app: a,",
+        f"ttl, app: a, until: 2030-01-01,{one}ttl, app: a, until: 2030-01-02,",
+        f"ttl, app: a,{one}walks, app: a,",
+    ):
+        assert problems(text % said.removesuffix(",")) == [], said
+
+
+def test_an_app_that_is_never_found() -> None:
+    found = problems('apps: {one: {match: {user: "*"}}, two: {match: {user: two}}}\nrules: {}')
+    assert "apps.two.match: found an app that is never found, expected clients that are not taken for one (" in found[0]
+    found = problems('apps: {one: {match: {client_name: "a-*"}}, two: {match: {user: "*"}}}\nrules: {}')
+    assert "apps.one.match: found an app that is never found" in found[0]
+    for apps in (
+        'one: {match: {user: one}}, two: {match: {user: "*"}}',
+        'one: {match: {user: "a*"}}, two: {match: {user: "*a"}}',
+        'one: {match: {user: "*"}}, two: {match: {user: two, listener: "*:6380"}}',
+        'one: {match: {user: a, client_name: b}}, two: {match: {client_name: "*"}}',
+    ):
+        assert problems(f"apps: {{{apps}}}\nrules: {{}}") == [], apps
+
+
+def test_prefixes_with_which_no_name_passes() -> None:
+    for names, said in (
+        ('segments: 1, prefixes: ["shop:"]', "rules.n.names.prefixes: found 'shop:', expected one that leaves names"),
+        ('max_length: 3, prefixes: ["shop:"]', "found 'shop:', expected one that fits into max_length, which is 3"),
+        ('characters: word-ascii, prefixes: ["a b:"]', "found 'a b:', expected one of word-ascii characters"),
+        ('segments: 2.., prefixes: ["a::b"]', "found 'a::b', expected one without an empty segment"),
+    ):
+        found = problems(f"rules: {{n: {{names: {{{names}}}}}}}")
+        assert len(found) == 1
+        assert said in found[0]
+    assert problems('rules: {n: {names: {segments: 2, max_length: 5, prefixes: ["shop:"]}}}') == []
