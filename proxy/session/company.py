@@ -9,7 +9,8 @@ Some run as one with the client's command, in a unit that only Redis sees:
 
 Inside a transaction of the client's own they are queued around its command, and their members of EXEC's array are left
 out of it. What the replies prove then decides on commands that follow. Those are sent when the reply has come, so the
-connection may be inside a MULTI or between WATCH and EXEC by then: they wait until that is over.
+connection may be inside a MULTI, between WATCH and EXEC, or in the middle of a streamed value by then: they wait until
+that is over.
 
 Nothing goes along where it could do harm or could not be told apart: without replies (CLIENT REPLY), under CLIENT
 TRACKING, behind ASKING; and no unit between WATCH and EXEC, or around what may block.
@@ -90,7 +91,7 @@ def unless_queued(edit: ReplyEdit) -> ReplyEdit:
 
 def catch_up(session: "Session") -> bool:
     """Send what had to wait, if the connection is free for it now; whether anything was sent."""
-    if session.transaction is not None or session.watching:
+    if _busy(session):
         return False
     deferred, session.deferred = session.deferred, []
     for each in deferred:
@@ -98,8 +99,13 @@ def catch_up(session: "Session") -> bool:
     return session.owed > 0
 
 
+def _busy(session: "Session") -> bool:
+    # Whether a command of Keyrail's own, sent now, would be queued, break what is watched, or become part of a value.
+    return session.transaction is not None or session.watching or session.stream is not None
+
+
 def give_up(session: "Session") -> None:
-    """The client has left, or begun anew: what waited is not sent."""
+    """The client has left, begun anew, or gone to another database: what waited is not sent."""
     for each in session.deferred:
         session.gate.report([each.following.hit("skipped", "the connection is over")], each.command, session)
     session.deferred.clear()
@@ -167,7 +173,7 @@ def _follow(session: "Session", ledger: Ledger | None, deferred: Deferred) -> No
     obstacle = _silent(session) if ledger is session.pinned else ""
     if ledger is None or ledger.closed or obstacle:
         report("skipped", obstacle or "the connection was lost")
-    elif ledger is session.pinned and (session.transaction is not None or session.watching):
+    elif ledger is session.pinned and _busy(session):
         session.deferred.append(deferred)
     else:
         ledger.send(encode_command(list(deferred.argv)))

@@ -29,6 +29,9 @@ _UNCHANGED = (b"-WRONGPASS", b"-NOPROTO")
 
 def move(session: "Session", key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
+    if session.deferred and key.database != session.key.database:
+        # What waits is about a key of the database before.
+        company.give_up(session)
     session.key = key
     if session.pinned is not None:
         session.pinned.key = key

@@ -175,6 +175,8 @@ class _Stream:
             assert self.judged is not None
             session.count_keys(self.judged)
             self._submit()
+            if session.deferred:
+                company.catch_up(session)
         elif session.pinned is not None:
             session.refuse(self.refusal)
             switching.settle_pin(session)

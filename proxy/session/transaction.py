@@ -130,6 +130,7 @@ def queue(session: "Session", item: Item) -> int:
         # It acts at EXEC and changes the connection in a way that only Redis knows by then.
         session.permanent = True
         company.note_state(session, item.command)
+        company.give_up(session)
     if item.followings:
         company.send(session, item)
     else:

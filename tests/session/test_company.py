@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.session.given import HOME, LARGE, Client, Route, Upstream, call, route_with
 
 GIVES = """
@@ -115,6 +117,37 @@ def test_what_follows_waits_for_the_end_of_a_transaction() -> None:
     own.answer(b":1\r\n")
     assert not client.is_pinned()
     assert shared.taken() == b""
+
+
+def test_what_follows_waits_for_the_end_of_a_streamed_value() -> None:
+    """In the middle of it, it would become part of the value, and the value's end a command that nobody has judged."""
+    _, client, _ = begin()
+    whole = call("LPUSH", "k", b"v" * (LARGE + 20))
+    client.send(whole[:-30])
+    own = client.own
+    client.send(whole[-30:] + whole[:-30])
+    own.answer(b":1\r\n")
+    client.send(whole[-30:])
+    assert own.taken() == whole * 2 + EXPIRE
+    own.answer(b":2\r\n", b":1\r\n")
+    assert client.heard() == b":1\r\n:2\r\n"
+    assert not client.is_pinned()
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_what_follows_does_not_follow_into_another_database(queued: bool) -> None:
+    """There the key of that name is another one."""
+    route, client, _ = begin()
+    client.say("WATCH", "w")
+    client.say("LPUSH", "k", "a")
+    own = client.own
+    own.answer(OK, b":1\r\n")
+    queue = [("MULTI", OK), ("SELECT 1", QUEUED), ("EXEC", b"*1\r\n+OK\r\n")]
+    for command, reply in queue if queued else [("SELECT 1", OK), ("UNWATCH", OK)]:
+        client.say(*command.split())
+        own.answer(reply)
+    assert b"EXPIRE" not in own.taken()
+    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
 
 
 def test_between_watch_and_exec_no_unit_is_sent() -> None:
