@@ -131,6 +131,8 @@ class Gateway:
         self.clock = self._insight.clock
         self.departs = self._insight.departs
         self.observe = self._insight.observe
+        self.follow = self._insight.follow
+        self.found_run = self._insight.found_run
 
         self.shared = lending.shared
         self.has_pool = lending.has_pool

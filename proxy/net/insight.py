@@ -23,6 +23,9 @@ _MOST_WAITING = 10
 _MOST_KEYS = 16
 """Of one command; the keys behind these are not looked at."""
 
+_MOST_FOLLOWED = 20
+"""Clients that are followed each second: their next few commands each cost as much as a look."""
+
 
 class Insight:
     """One route's, in one worker: what the `sampler` chooses, and questions about the keys of a few of these."""
@@ -33,6 +36,8 @@ class Insight:
         # Not the loop's own time: uvloop's is whole milliseconds, and those of the turn's beginning.
         self._sampler = sampler
         self._expiries = expiries
+        self._followable = 0
+        self._each = 1
         self._digest = Digest(time.time())
         self._commands = 0
         self._closed: list[Digest] = []
@@ -56,10 +61,23 @@ class Insight:
     def _expires(self, pattern: str, expiring: bool) -> None:
         self._digest.see_expiry(pattern, expiring)
 
+    def follow(self, weight: int) -> int:
+        """How many reads this one stands for if its client is followed; 0 if it is not: few are, each second."""
+        self._followable += 1
+        if self._followable % self._each > 0 or self._followable > _MOST_FOLLOWED * self._each:
+            return 0
+        return weight * self._each
+
+    def found_run(self, pattern: str, weight: int) -> None:
+        """So many reads of a pattern each began a run of single reads."""
+        self._digest.see_run(pattern, weight)
+
     def another_second(self, commands: int, slices: list[Slice]) -> None:
         """Close the second: so many `commands` there were since the start, and these counts of keys since the last."""
         self._sampler.another_second()
         self._expiries.another_second()
+        self._each = max(1, -(-self._followable // _MOST_FOLLOWED))
+        self._followable = 0
         now = time.time()
         digest, self._digest = self._digest, Digest(now)
         digest.seconds = now - digest.began

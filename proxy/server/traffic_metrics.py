@@ -13,6 +13,7 @@ keyrail_pattern_bytes_rate{route,pattern,direction} bytes per second; direction:
 keyrail_pattern_hit_ratio{route,pattern}            commands that found something, of those whose reply was seen
 keyrail_pattern_expiring_ratio{route,pattern}       keys with a TTL, of those that were asked about
 keyrail_pattern_p99_seconds{route,pattern}          at Redis, with the way there and back
+keyrail_pattern_runs_rate{route,pattern}            runs of single reads (N+1) per second, as ``/patterns`` has them
 keyrail_pattern_largest_bytes{route,pattern}        the largest command or reply for one key
 keyrail_client_rate{route,app,user,client_name,library,address}   commands per second
 keyrail_busiest_slot_share{route}                   of all uses of keys, as a cluster would have its slots
@@ -124,6 +125,9 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
     slow = GaugeMetricFamily(
         "keyrail_pattern_p99_seconds", "99 % of a pattern's commands take no longer at Redis (estimate).", labels=labels
     )
+    runs = GaugeMetricFamily(
+        "keyrail_pattern_runs_rate", "Runs of eight single reads in a row, per second (estimate).", labels=labels
+    )
     largest = GaugeMetricFamily(
         "keyrail_pattern_largest_bytes", "The largest command or reply for one key that was seen.", labels=labels
     )
@@ -136,12 +140,13 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
             for direction in ("in", "out"):
                 size.add_metric((*name, direction), each[f"bytes_{direction}"])
             largest.add_metric(name, each["largest"])
+            runs.add_metric(name, each["runs"])
             for family, known, part in ((hits, "hit_ratio", 1), (expiring, "ttl_share", 1), (slow, "p99_ms", 0.001)):
                 if each[known] is not None:
                     family.add_metric(name, each[known] * part)
         # No pattern is of this kind, so that a key that is called like this does no harm.
         rate.add_metric((route.name, OTHER, "any"), told["other"]["rate"])
-    yield from (rate, size, hits, expiring, slow, largest)
+    yield from (rate, size, hits, expiring, slow, runs, largest)
 
 
 def _collect_clients(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:

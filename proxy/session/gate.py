@@ -175,6 +175,12 @@ class Gate(Protocol):
     def observe(self, measurement: "Measurement") -> None:
         """Take what is known of a command that was looked at closely."""
 
+    def follow(self, weight: int) -> int:
+        """How many reads a look of this weight stands for if its client is followed from there; 0 if it is not."""
+
+    def found_run(self, pattern: str, weight: int) -> None:
+        """So many reads of keys of this pattern each began a run of single reads."""
+
 
 class Lingerer(Seeker, Protocol):
     """A session that keeps its private upstream a moment longer."""

@@ -14,6 +14,7 @@ from proxy.rules.script_memory import ScriptKey
 from proxy.rules.verdict import Answer, Refuse, Rewrite, Verdict, closes
 from proxy.session import (
     company,
+    following,
     handshake,
     names,
     own,
@@ -47,6 +48,7 @@ class Session(Judged):
         "blocked",
         "covered",
         "deferred",
+        "following",
         "held",
         "home",
         "inquiry",
@@ -84,6 +86,7 @@ class Session(Judged):
         self.library = b""
         self.library_version = b""
         self.measurement: Measurement | None = None
+        self.following: following.Following | None = None
 
     # Judging
 
@@ -97,9 +100,12 @@ class Session(Judged):
             return self._route(held, data, request.end)
         table = self.regime.table
         command = Command(table, request.arguments(), table.specs[command_id])
+        if self.following is not None and self.resolved is None:
+            self.following.meet(self, command)
         if self.sampled:
             size = request.end - request.start
             self.measurement = Measurement(self.gate, self, command, self.sampled, size, self.gate.clock())
+            following.begin(self, command, self.sampled)
             self.sampled = 0
         return self._take(command, data[request.start : request.end], data, request.end, request)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.traffic.alerts import Hot
-from proxy.traffic.digest import Client, Digest, KeyFigures, PatternFigures, SlowCommand, Volume
+from proxy.traffic.digest import READS_OF_RUN, Client, Digest, KeyFigures, PatternFigures, SlowCommand, Volume
 from proxy.traffic.evidence import moment
 from proxy.traffic.merge import Answer, Entry
 from proxy.traffic.names import shown
@@ -174,7 +174,11 @@ def _hit_ratio(volume: Volume) -> float | None:
 
 
 def patterns(rings: Rings, window: int, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
-    """The busiest patterns of keys: entries of the schema, and shapes of the keys outside of it."""
+    """The busiest patterns of keys: entries of the schema, and shapes of the keys outside of it.
+
+    ``ttl_share`` is of the keys that were used and asked about; ``runs`` are runs of eight reads of single keys, one by
+    one, of which a longer one counts as several.
+    """
     digest = rings.window(window, now)
     ranked = digest.patterns.ranked()
     rest = ranked[count:]
@@ -206,7 +210,7 @@ def _pattern(name: str, schema: bool, figures: PatternFigures, window: int, reda
         "largest_key": redaction.of(figures.largest_key),
         "p50_ms": _milliseconds(figures.times.quantile(0.5)),
         "p99_ms": _milliseconds(figures.times.quantile(0.99)),
-        "runs": round(figures.runs / window, 2),
+        "runs": round(figures.read_in_runs / READS_OF_RUN / window, 3),
     }
 
 

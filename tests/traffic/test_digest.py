@@ -144,6 +144,18 @@ def test_keys_can_be_ranked_by_what_they_carry() -> None:
     assert order("reads") == order("bytes") == ["big:1", "user:1"]
 
 
+def test_what_was_found_out_about_a_pattern() -> None:
+    rings = Rings()
+    made = digest(1000.0, READ, READ)
+    for expiring in (True, True, True, False):
+        made.see_expiry("user:{int}", expiring)
+    made.see_run("user:{int}", 80)
+    rings.add(made)
+    rings.add(made)
+    (told,) = answers.patterns(rings, 10, 5, 1001.0, OPEN)["patterns"]
+    assert (told["rate"], told["ttl_share"], told["runs"]) == (4.0, 0.75, 2.0)
+
+
 def test_slots_tags_and_commands_over_several_slots() -> None:
     rings = Rings()
     both = replace(READ, command="MGET", keys=(b"{a}:1", b"b"), writes=(False, False), patterns=("x", "y"))

@@ -1,0 +1,79 @@
+"""Runs of single reads: keys of one pattern read one by one, each when the last one's reply was there ("N+1"), where
+one MGET or one pipeline would do.
+
+Where a look falls on such a read, its client is followed until another kind of command comes: as long as it is, all of
+its commands come to the session, and none is forwarded by the intake. When so many reads have come that they are a run,
+the first of them counts, and the client is left alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from proxy.commands.command import Command
+from proxy.commands.table import State
+from proxy.session import silence
+from proxy.traffic.digest import READS_OF_RUN
+from proxy.traffic.shapes import pattern_of
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+_PAUSE = 0.25
+"""Seconds; reads that come later than that are no run."""
+
+
+class Following:
+    """A client that is followed from a first read on, which stands for `weight` reads."""
+
+    __slots__ = ("_key", "_pattern", "_reads", "_seen", "_simple", "_weight")
+
+    def __init__(self, session: "Session", key: bytes, pattern: str, weight: int) -> None:
+        self._key = key
+        self._pattern = pattern
+        self._weight = weight
+        self._reads = 1
+        self._seen = session.gate.clock()
+        session.simple = self._simple = bytes(len(session.simple))
+
+    def meet(self, session: "Session", command: Command) -> None:
+        """The next command of the client, before anything has been done about it."""
+        if session.simple is not self._simple:
+            # The policy, or the upstream, is another one now, and the intake may have forwarded commands itself.
+            session.following = None
+            return
+        before, self._seen = self._seen, session.gate.clock()
+        key = _read_alone(session, command)
+        if key is None or key == self._key or self._seen - before > _PAUSE or _pattern(session, key) != self._pattern:
+            self._end(session)
+            return
+        self._key = key
+        self._reads += 1
+        if self._reads == READS_OF_RUN:
+            session.gate.found_run(self._pattern, self._weight)
+            self._end(session)
+
+    def _end(self, session: "Session") -> None:
+        session.following = None
+        session.simple = session.terms.pooled if session.pinned is None else session.terms.pinned
+
+
+def begin(session: "Session", command: Command, weight: int) -> None:
+    """A command is looked at closely: follow its client, if it is a read like those of a run."""
+    key = _read_alone(session, command)
+    if key is not None and session.following is None:
+        reads = session.gate.follow(weight)
+        if reads > 0:
+            session.following = Following(session, key, _pattern(session, key), reads)
+
+
+def _read_alone(session: "Session", command: Command) -> bytes | None:
+    # The key of a read of one key, by a client that waits for no reply.
+    if session.owed > 0 or session.transaction is not None:
+        return None
+    if command.spec.state is not State.POOL or session.replies != silence.ON:
+        return None
+    keys = command.keys
+    return keys[0].name if len(keys) == 1 and not keys[0].write else None
+
+
+def _pattern(session: "Session", key: bytes) -> str:
+    return pattern_of(session.regime.policy.policy.schema, key)
