@@ -6,6 +6,8 @@ explain.py      show what a policy does with a command
 policy.py       the JSON Schema of policies
 schema.py       the keys that a policy knows, as Markdown
 kill_switch.py  all enforcement of a running proxy off for a while
+incidents.py    what somebody should be woken for
+remedy.py       one key capped for one app, for a while
 top/            what goes through a running proxy, like `top`
 admin_port.py   a running proxy asked over its admin port
 line.py         parsing that fails with one line
@@ -15,7 +17,7 @@ tour.py         what `serve --embedded` suggests to try
 from collections.abc import Sequence
 
 from proxy import __version__
-from proxy.cli import check, explain, kill_switch, policy, schema, serve, top
+from proxy.cli import check, explain, incidents, kill_switch, policy, remedy, schema, serve, top
 from proxy.cli.line import LineParser
 from proxy.form import FORM
 
@@ -31,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     policy.add_verb(verbs)
     schema.add_verb(verbs)
     kill_switch.add_verb(verbs)
+    incidents.add_verb(verbs)
+    remedy.add_verb(verbs)
     top.add_verb(verbs)
     parsed = parser.parse_args(arguments)
     verb: serve.Verb = parsed.run

@@ -35,12 +35,17 @@ class AdminPort:
         """Post JSON, and return the JSON object that is answered. Raises AdminPortError."""
         return self._ask(path, json.dumps(body).encode())
 
-    def _ask(self, path: str, body: bytes | None) -> dict[str, Any]:
+    def delete(self, path: str) -> dict[str, Any]:
+        """Delete what is there, and return the JSON object that is answered. Raises AdminPortError."""
+        return self._ask(path, None, "DELETE")
+
+    def _ask(self, path: str, body: bytes | None, method: str | None = None) -> dict[str, Any]:
         if not self.url.startswith(("http://", "https://")):
             raise AdminPortError(f"--admin: expected http://HOST:PORT, got {self.url!r}")
         headers = self._credentials() if body is None else {"Content-Type": "application/json", **self._credentials()}
         try:
-            request = urllib.request.Request(self.url + path, body, headers)  # noqa: S310  its scheme has just been checked
+            # Its scheme has just been checked.
+            request = urllib.request.Request(self.url + path, body, headers, method=method)  # noqa: S310
             with self._opener.open(request, timeout=self._seconds) as answer:
                 found = json.loads(answer.read())
         except (OSError, ValueError, http.client.HTTPException) as error:

@@ -121,7 +121,7 @@ class Settings:
     """Reload the policies when their files change."""
 
     state: Path | None = None
-    """The file that keeps the kill switch over a restart."""
+    """The file that keeps the kill switch and remedies over a restart."""
 
     admin_token_file: Path | None = None
     """Holds what the admin port asks for; without it, what tells of traffic or changes anything is for loopback."""

@@ -282,7 +282,7 @@ OPTIONS: tuple[Option, ...] = (
         Scope.GROUP,
         read_file,
         "FILE",
-        "keep the kill switch over a restart, in this file",
+        "keep the kill switch and remedies over a restart, in this file",
     ),
     Option(
         "admin_token_file",

@@ -3,6 +3,7 @@ workers and a restart, until it is undone or over."""
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from proxy.cli import main
 from tests.conftest import Fleet
 from tests.resp import Wire, eventually, pack
 from tests.server.running import Running, serve, ticks
@@ -69,7 +71,13 @@ def undo(running: Running, number: int) -> int:
     return running.http(f"/remedies/{number}", method="DELETE")[0]
 
 
-def test_from_the_incident_to_the_cap_and_back(running: Running, arguments: list[str]) -> None:
+def test_from_the_incident_to_the_cap_and_back(
+    running: Running, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*words: str) -> str:
+        assert main([*words, "--admin", running.admin]) == 0
+        return capsys.readouterr().out
+
     with checkout(running) as wire:
         wire.send(pack("GET", KEY) * 5000)
         wire.frames(5000)
@@ -85,11 +93,18 @@ def test_from_the_incident_to_the_cap_and_back(running: Running, arguments: list
     running.await_line(r"^keyrail: incident INC-1 on route default: product:8841:stock MISSING")
     assert running.metric('keyrail_incidents_total{kind="hot-key",route="default"}') == 1
 
-    status, tried = order(running, dry_run=True)
-    assert (status, tried["effect"]["used"] > 50, tried["effect"]["refused"] > 50) == (200, True, True)
+    head = f"INC-1 hot-key on route default, since {incident['began']}, OPEN"
+    assert told("incidents").startswith(f"{head}\n  {KEY} MISSING ")
+    assert json.loads(told("incidents", "--json"))["incidents"][0]["id"] == "INC-1"
+    cap = "--cap", "checkout=2/h", "--because", "INC-1"
+    tried = re.search(r"refused (\S+) of (\S+) commands/s of app checkout", told("remedy", KEY, *cap, "--dry-run"))
+    assert tried is not None
+    assert 50 < float(tried[1]) <= float(tried[2])
     assert not any(capped(running))
-    status, done = order(running, key=None, incident="INC-1")
-    assert (status, done["id"], done["key"], done["app"], done["rate"]) == (200, 1, KEY, "checkout", "2/h")
+    assert told("remedy", "list") == "there is no remedy\n"
+    done = told("remedy", "--incident", "INC-1", *cap)
+    assert done.startswith(f"remedy 1: {KEY} is capped at 2/h for checkout until 20")
+    assert done.endswith("undo it with: keyrail remedy undo 1\n")
     assert all(capped(running))
     assert not any(capped(running, "product:8842:stock")), "no other key"
     with running.wire() as wire:
@@ -117,8 +132,12 @@ def test_from_the_incident_to_the_cap_and_back(running: Running, arguments: list
     (standing,) = running.json("/remedies")["remedies"]
     assert (standing["id"], standing["because"]) == (1, "INC-1")
     eventually(lambda: running.json("/remedies")["remedies"][0]["refused"] > 0)
-    assert undo(running, 1) == 200
+    assert re.search(r" \(INC-1\); [1-9]\d* refused so far$", told("remedy", "list"), re.MULTILINE)
+    assert told("remedy", "undo", "1") == "remedy 1 is undone\n"
     assert not any(capped(running))
+    assert main(["remedy", "undo", "1", "--admin", running.admin]) == 1
+    assert main(["remedy", KEY, "--admin", running.admin]) == 2
+    assert "there is no remedy 1\nkeyrail: expected KEY --cap APP=RATE" in capsys.readouterr().err
     assert (undo(running, 1), running.json("/remedies")) == (404, {"remedies": [], "survive_restart": True})
 
 

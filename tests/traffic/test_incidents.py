@@ -111,6 +111,13 @@ def test_it_neither_flaps_nor_repeats() -> None:
     assert stream.seconds(100, {}, 10_000) == told
 
 
+def test_what_is_a_little_less_is_not_over() -> None:
+    stream = Stream()
+    (incident,) = stream.seconds(10, {KEY: 1_100}, 10_000)
+    assert stream.seconds(200, {KEY: 800}, 10_000) == []
+    assert stream.seconds(70, {KEY: 600}, 10_000) == [incident]
+
+
 def test_hot_keys_of_one_pattern_are_one_incident() -> None:
     stream = Stream(alerts=Alerts(hot_key=Hot(0.01, 100)))
     keys = {b"product:%d:stock" % number: 200 - number for number in range(80)}

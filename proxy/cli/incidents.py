@@ -1,0 +1,49 @@
+"""`keyrail incidents`: what somebody was, or should have been, woken for in the last seven days."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
+from proxy.cli.line import LineParser
+
+_FAILED = 1
+_SECONDS = 10.0
+
+
+def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
+    """Add `incidents` and its options."""
+    parser = verbs.add_parser(
+        "incidents",
+        help="hot keys, hot slots and large values of the last seven days",
+        allow_abbrev=False,
+        description="Print the incidents of a running Keyrail, the newest last, each with what to do about it.",
+    )
+    add_options(parser)
+    parser.add_argument("--count", metavar="N", type=int, default=10, help="at most so many (default 10)")
+    parser.add_argument("--json", action="store_true", help="as programs read it, the newest first")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print the incidents; return the exit status."""
+    try:
+        found = AdminPort(parsed.admin, parsed.token_file, _SECONDS).get("/incidents", count=parsed.count)
+    except AdminPortError as error:
+        print(f"keyrail: {error}", file=sys.stderr)
+        return _FAILED
+    if parsed.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    for incident in reversed(found["incidents"]):
+        print(_head(incident))
+        print("".join(f"  {line}\n" for line in incident["lines"]))
+    if not found["incidents"]:
+        print("no incident in the last seven days")
+    return 0
+
+
+def _head(incident: dict[str, Any]) -> str:
+    until = f"until {incident['ended']}" if incident["ended"] else "OPEN"
+    return f"{incident['id']} {incident['kind']} on route {incident['route']}, since {incident['began']}, {until}"

@@ -1,0 +1,92 @@
+"""`keyrail remedy KEY --cap APP=RATE --for TIME --because TEXT`, `remedy list`, `remedy undo ID`."""
+
+import argparse
+import sys
+from typing import Any
+
+from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
+from proxy.cli.line import LineParser
+
+_FAILED, _USAGE = 1, 2
+_SECONDS = 30.0
+"""Longer than Keyrail waits for its workers."""
+_PATH = "/remedies"
+
+
+def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
+    """Add `remedy` and its options."""
+    parser = verbs.add_parser(
+        "remedy",
+        help="cap one key for one app, for a while",
+        allow_abbrev=False,
+        usage="keyrail remedy KEY --cap APP=RATE --because TEXT [--for TIME] [--dry-run] | list | undo ID",
+        description="Put a limit on one key in force at once, in all workers of a running Keyrail. It says what it "
+        "would have done in the last minute, and ends by itself.",
+    )
+    parser.add_argument("key", nargs="?", metavar="KEY", help="the key as /hotkeys shows it; or list, or undo")
+    parser.add_argument("id", nargs="?", metavar="ID", help="of the remedy to undo")
+    parser.add_argument("--incident", metavar="INC", help="the key of this incident, where it is not shown as it is")
+    parser.add_argument("--cap", metavar="APP=RATE", help="such as checkout=5000/s; all=… for all clients together")
+    parser.add_argument("--for", dest="how_long", metavar="TIME", help="at most 24h (default 30m)")
+    parser.add_argument("--because", metavar="TEXT", help="the reason, such as the incident's number")
+    parser.add_argument("--route", metavar="NAME", help="where there are several")
+    parser.add_argument("--dry-run", action="store_true", help="only say what it would have done")
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Do what is asked and say what has been done; return the exit status."""
+    port = AdminPort(parsed.admin, parsed.token_file, _SECONDS)
+    try:
+        if parsed.key == "list" and parsed.cap is None:
+            return _list(port)
+        if parsed.key == "undo" and parsed.id is not None and parsed.id.isdigit():
+            port.delete(f"{_PATH}/{parsed.id}")
+            print(f"remedy {parsed.id} is undone")
+            return 0
+        app, equals, rate = (parsed.cap or "").partition("=")
+        if not equals or parsed.id is not None or (parsed.key is None) == (parsed.incident is None):
+            print("keyrail: expected KEY --cap APP=RATE --because TEXT, list, or undo ID", file=sys.stderr)
+            return _USAGE
+        return _cap(port, parsed, app, rate)
+    except AdminPortError as error:
+        print(f"keyrail: {error}", file=sys.stderr)
+        return _FAILED
+
+
+def _cap(port: AdminPort, parsed: argparse.Namespace, app: str, rate: str) -> int:
+    order = {
+        "key": parsed.key,
+        "incident": parsed.incident,
+        "route": parsed.route,
+        "app": app,
+        "rate": rate,
+        "for": parsed.how_long,
+        "because": parsed.because,
+        "dry_run": True if parsed.dry_run else None,
+    }
+    answer = port.post(_PATH, {name: value for name, value in order.items() if value is not None})
+    effect = answer["effect"]
+    if not parsed.dry_run:
+        print(_sentence(answer))
+    would = f"it would have refused {effect['refused']} of {effect['used']} commands/s"
+    print(f"in the last minute {would} of {'all clients' if app == 'all' else f'app {app}'} with this key")
+    print("dry run: nothing has changed" if parsed.dry_run else f"undo it with: keyrail remedy undo {answer['id']}")
+    return 0
+
+
+def _list(port: AdminPort) -> int:
+    found = port.get(_PATH)
+    for remedy in found["remedies"]:
+        print(f"{_sentence(remedy)}; {remedy['refused']} refused so far")
+    if not found["remedies"]:
+        print("there is no remedy")
+    elif not found["survive_restart"]:
+        print("they do not survive a restart (serve --state FILE)")
+    return 0
+
+
+def _sentence(remedy: dict[str, Any]) -> str:
+    capped = f"{remedy['key']} is capped at {remedy['rate']} for {remedy['app']}"
+    return f"remedy {remedy['id']}: {capped} until {remedy['until']} ({remedy['because']})"
