@@ -6,6 +6,7 @@ others that send it wait for that answer.
 """
 
 import asyncio
+from typing import NamedTuple
 
 from proxy.commands.table import Table
 from proxy.net.engine import Engine, complete_table
@@ -18,6 +19,13 @@ NAMES = "CLIENT"
 """CLIENT SETNAME and its kin are answered by Keyrail, for those who may use them."""
 
 _UNKNOWN_REMEMBERED = 1024
+
+
+class _Probe(NamedTuple):
+    """Who asks about a command, and who waits for the answer."""
+
+    seeker: Seeker
+    waiting: list[Seeker]
 
 
 class Knowledge:
@@ -38,7 +46,7 @@ class Knowledge:
         self._address = address
         self._allow_cluster = allow_cluster
         self._lacking: set[bytes] = set()
-        self._probing: dict[bytes, list[Seeker]] = {}
+        self._probing: dict[bytes, _Probe] = {}
 
     async def meet(self, upstream: UpstreamConnection, found: Engine) -> bool:
         """Take note of the engine behind a connection; False when it is one that must not be served.
@@ -95,16 +103,20 @@ class Knowledge:
 
     def await_probe(self, seeker: Seeker, name: bytes) -> None:
         """Wait for that session's answer."""
-        self._probing[name].append(seeker)
+        self._probing[name].waiting.append(seeker)
 
-    def begin_probe(self, name: bytes) -> None:
-        """A session asks."""
-        self._probing[name] = []
+    def begin_probe(self, seeker: Seeker, name: bytes) -> None:
+        """A session is going to ask."""
+        self._probing[name] = _Probe(seeker, [])
+
+    def behind(self, seeker: Seeker) -> list[Seeker]:
+        """Those who wait for what this session is going to ask."""
+        return [waiting for probe in self._probing.values() if probe.seeker is seeker for waiting in probe.waiting]
 
     def end_probe(self, name: bytes, lacking: bool) -> None:
         """It has its answer."""
         if lacking and len(self._lacking) < _UNKNOWN_REMEMBERED:
             self._lacking.add(name)
-        for seeker in self._probing.pop(name, []):
+        for seeker in self._probing.pop(name).waiting:
             if not seeker.gone:
                 self._loop.call_soon(seeker.arrived)

@@ -111,7 +111,8 @@ class Lending:
     def _give_up_private(self, wait: Wait, pool: Pool) -> None:
         if wait in pool.waiting_private:
             pool.waiting_private.remove(wait)
-            wait.seeker.close("no_upstream")
+            for seeker in (*self._known.behind(wait.seeker), wait.seeker):
+                seeker.close("no_upstream")
 
     # For questions of Keyrail's own
 

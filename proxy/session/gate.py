@@ -134,13 +134,13 @@ class Gate(Protocol):
         """Whether the engine has said that it does not know this command."""
 
     def probing(self, name: bytes) -> bool:
-        """Whether some session is asking the engine about this command now."""
+        """Whether some session is asking the engine about this command now, or waits for an upstream to ask on."""
 
     def await_probe(self, seeker: Seeker, name: bytes) -> None:
         """Call ``arrived`` when that session knows."""
 
-    def begin_probe(self, name: bytes) -> None:
-        """This session asks."""
+    def begin_probe(self, seeker: Seeker, name: bytes) -> None:
+        """This session is going to ask; if there is no upstream to be had, those who wait for it are closed too."""
 
     def end_probe(self, name: bytes, lacking: bool) -> None:
         """The engine has answered, or the session has ended without an answer."""

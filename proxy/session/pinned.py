@@ -127,14 +127,20 @@ def _unknown(session: "Session", item: Item) -> int:
         return own.answer(session, item)
     if session.permanent or session.gate.lacks(name):
         return session.forward(item)
-    if session.gate.probing(name):
-        session.halted = True
-        session.gate.await_probe(session, name)
+    asks = session.probe is not None and session.pinned is not None
+    if asks or (session.pinned is None and session.owed > 0):
+        switching.wait_until_settled(session)
         return WAIT
+    if session.probe is None:
+        if session.gate.probing(name):
+            session.halted = True
+            session.gate.await_probe(session, name)
+            return WAIT
+        # From here on the others wait, or all clients of a crowd would open an upstream to ask the same.
+        session.probe = name
+        session.gate.begin_probe(session, name)
     if switching.to_private(session) is None:
         return WAIT
-    session.probe = name
-    session.gate.begin_probe(name)
 
     def answered(line: bytes) -> None:
         said = line.lower()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -236,13 +237,14 @@ def test_a_retrying_client_rides_out_a_restart(new_engine: Any, new_keyrail: Any
 
 @pytest.mark.skipif(DIRECT, reason="Keyrail's own figures")
 def test_default_clients_stay_on_the_pool(new_engine: Any, new_keyrail: Any) -> None:
-    """Two hundred of them, each with a handshake, pipelines and transactions: 99 % pooled, and few upstreams."""
+    """Two hundred of them that come at once, each with a handshake, pipelines and transactions: 99 % pooled, and few
+    upstreams: on two lanes four shared ones at most, and what was private for a moment."""
     engine: Engine = new_engine("valkey-9.1")
     keyrail: Keyrail = new_keyrail(engine.url)
     clients: list[Any] = [redis.Redis(port=keyrail.address.port) for _ in range(200)]
     most = 0
-    for each in clients:
-        each.set("k", "v")
+    with ThreadPoolExecutor(len(clients)) as crowd:
+        list(crowd.map(lambda each: each.set("k", "v"), clients))
     most = max(most, int(engine.info("clients")["connected_clients"]))
     for round_ in range(5):
         for index, each in enumerate(clients):
@@ -252,7 +254,7 @@ def test_default_clients_stay_on_the_pool(new_engine: Any, new_keyrail: Any) -> 
                 assert pipe.execute()[1] == str(round_).encode()
             assert each.get("k") == b"v"
         most = max(most, int(engine.info("clients")["connected_clients"]))
-    assert most <= 40, f"{most} upstream connections for 200 clients"
+    assert most <= 10, f"{most} upstream connections for 200 clients"
     eventually(lambda: keyrail.metric("keyrail_commands_total", path="pooled") >= 200 * 5 * 20)
     pooled = keyrail.metric("keyrail_commands_total", path="pooled")
     assert keyrail.metric("keyrail_pooled_share") >= 0.99

@@ -254,7 +254,7 @@ class Route(Gate):
     def await_probe(self, seeker: Seeker, name: bytes) -> None:
         self.probes[name].append(seeker)
 
-    def begin_probe(self, name: bytes) -> None:
+    def begin_probe(self, seeker: Seeker, name: bytes) -> None:
         self.probes[name] = []
 
     def end_probe(self, name: bytes, lacking: bool) -> None:

@@ -213,6 +213,39 @@ def test_who_leaves_in_the_middle_of_a_probe_lets_the_next_one_ask() -> None:
     assert two.own.taken() == call("MY.OWN")
 
 
+def test_of_a_crowd_one_alone_waits_for_an_upstream_to_ask_on() -> None:
+    route = Route()
+    one, two, three = Client(route), Client(route), Client(route)
+    route.starving = True
+    for each in (one, two, three):
+        each.say("MY.OWN")
+    assert route.waiting == [one]
+    route.feed()
+    one.own.answer(UNKNOWN)
+    assert (one.heard(), route.lent) == (UNKNOWN, [])
+    assert b"".join(upstream.taken() for upstream in route.pools.values()) == call("MY.OWN") * 2
+
+
+def test_who_leaves_after_two_unknown_commands_keeps_nobody_from_asking_about_either() -> None:
+    route = Route()
+    one, two, three = Client(route), Client(route), Client(route)
+    one.say("MY.OWN")
+    one.say("YOUR.OWN")
+    one.depart()
+    two.say("MY.OWN")
+    three.say("YOUR.OWN")
+    assert (two.own.taken(), three.own.taken()) == (call("MY.OWN"), call("YOUR.OWN"))
+
+
+def test_who_waits_for_replies_does_not_keep_others_from_asking() -> None:
+    route = Route()
+    one, two = Client(route), Client(route)
+    one.say("GET", "k")
+    one.say("MY.OWN")
+    two.say("MY.OWN")
+    assert two.own.taken() == call("MY.OWN")
+
+
 def test_replication_is_refused() -> None:
     for name in ("PSYNC", "SYNC", "REPLCONF"):
         route = Route()
