@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from proxy.cli.admin_port import AdminPort, AdminPortError
 from proxy.cli.top.views import RULES, VIEWS, Told, View
+
+_INCIDENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What came, ``at`` seconds since the epoch; ``info`` is the route's, ``told`` goes by path."""
+    """What came, ``at`` seconds since the epoch; ``info`` is the route's, ``told`` goes by path.
+
+    What stands above every view, as the incidents that are open, has always been asked for.
+    """
 
     query: Query
     at: float
@@ -31,7 +36,11 @@ class Answers:
     info: dict[str, Any]
     switch: dict[str, Any]
     seconds: list[dict[str, Any]]
-    told: Told = field(default_factory=dict)
+    told: Told
+
+    def open_incidents(self) -> list[dict[str, Any]]:
+        """The incidents that are not over."""
+        return [each for each in self.told["incidents"]["incidents"] if each["ended"] is None]
 
 
 def ask(port: AdminPort, query: Query) -> Answers:
@@ -50,10 +59,10 @@ def _ask(port: AdminPort, query: Query, views: Iterable[View]) -> Answers:
     route = query.route or next(iter(routes))
     if route not in routes:
         raise AdminPortError(f"--route {route}: expected one of {', '.join(routes)}")
-    told: Told = {}
+    told: Told = {"incidents": port.get("/incidents", route=route, count=_INCIDENTS)}
     given = {"window": query.window, "count": query.count, "route": route, "by": query.by}
     for view in views:
-        for path in view.paths:
+        for path in (path for path in view.paths if path not in told):
             told[path] = port.get(f"/{path}", **{name: given[name] for name in view.parameters})
     if RULES.paths[0] in told:
         rules = told[RULES.paths[0]]

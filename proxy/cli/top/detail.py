@@ -5,7 +5,7 @@ from typing import Any
 from proxy.cli.top.asking import Answers
 from proxy.cli.top.state import State
 from proxy.cli.top.text import UNKNOWN, clock, rate, share, size
-from proxy.cli.top.views import KEYS, Line, Row, Tint, reads_share
+from proxy.cli.top.views import INCIDENTS, KEYS, Line, Row, Tint, reads_share
 
 _NAMES = {"client_name": "name"}
 _DEEPEST = 3
@@ -16,7 +16,9 @@ def describe(answers: Answers, state: State, row: Row) -> list[Line]:
     title: Line = [(state.view.called(row), Tint.STRONG)]
     if state.view is KEYS:
         hot: Line = [("  HOT", Tint.BAD)] if row["hot"] else []
-        return [title + hot, *_story(answers.told["hotkeys"], row), [], *_clients(row)]
+        return [title + hot, *_story(answers.told["hotkeys"], row), [], *_clients(row), *_incidents(answers, row)]
+    if state.view is INCIDENTS:
+        return [title, *_lines(row)]
     return [title, *([(text, Tint.PLAIN)] for text in fields(row))]
 
 
@@ -29,6 +31,19 @@ def _story(told: dict[str, Any], row: Row) -> list[Line]:
     what += f"{size(row['bytes_in'])}/s in, {size(row['bytes_out'])}/s out"
     where = f"slot {row['slot']}, pattern {row['pattern'] or 'not known yet'}"
     return [[(text, Tint.PLAIN)] for text in (much, *before, what, where)]
+
+
+def _incidents(answers: Answers, row: Row) -> list[Line]:
+    """What the alert said of a key that is in an incident."""
+    lines: list[Line] = []
+    for incident in answers.open_incidents():
+        if incident["subject"] == row["key"]:
+            lines += [[], [(incident["id"], Tint.BAD)], *_lines(incident)]
+    return lines
+
+
+def _lines(incident: Row) -> list[Line]:
+    return [[(text, Tint.PLAIN)] for text in incident["lines"]]
 
 
 def _clients(row: Row) -> list[Line]:

@@ -3,7 +3,7 @@
     keyrail 0.3.0  route default -> valkey 9.1.0, ready              what and whether
     policy tour, generation 1; kill switch off; 50 clients
     108,204/s  Redis p50 0.21 p99 1.40 ms  …                         the last whole second
-    1 Keys  2 Patterns  …                        window 60s  by all
+    1 Keys  2 Patterns  …                        1m, by all
     the view's table, or all of one row, or the help
     what may be pressed, or what is wrong
 """
@@ -15,7 +15,7 @@ from proxy.cli.top.asking import Answers
 from proxy.cli.top.detail import describe
 from proxy.cli.top.state import HELP, State
 from proxy.cli.top.text import UNKNOWN, bar, cells, clean, clock, cut, fit, levels, milliseconds, rate, size
-from proxy.cli.top.views import RULES, SLOTS, VIEWS, VIOLATIONS, Column, Line, Row, Tint
+from proxy.cli.top.views import RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column, Line, Row, Tint
 
 _GAP = 1
 _NARROWEST = 8
@@ -98,6 +98,9 @@ def head(answers: Answers, paper: Paper, now: float) -> list[Line]:
         (f"  route {answers.route}{several} -> {info['upstream']}, ", Tint.PLAIN),
         ready,
     ]
+    incidents = len(answers.open_incidents())
+    if incidents:
+        first.append((f"  {incidents} INCIDENT{'S' if incidents > 1 else ''}", Tint.BAD))
     age = max(0.0, now - answers.at)
     if age >= 3:
         first.append((f"  {age:.0f} s ago", Tint.BAD))
@@ -142,7 +145,7 @@ def tabs(state: State, paper: Paper) -> Line:
         line += [(f"{number} {view.name}", Tint.TURNED if view is state.view else Tint.PLAIN), (" ", Tint.PLAIN)]
     shown = f"by {state.order.name}"
     if "window" in state.view.parameters:
-        shown = f"{state.window} s, {shown}"
+        shown = f"{WINDOWS[state.window]}, {shown}"
     room = paper.width - sum(cells(text) for text, _ in line)
     return [*line, (fit(shown, room, right=True) if room > len(shown) else shown, Tint.STRONG)]
 

@@ -7,7 +7,7 @@ from proxy.cli.top.asking import Query
 from proxy.cli.top.views import KEYS, VIEWS, WINDOWS, Order, View
 
 HELP = (
-    ("1-6, Tab", "keys, patterns, slots, clients, slow commands, rules"),
+    ("1-7, Tab", "keys, patterns, slots, clients, slow commands, rules, incidents"),
     ("s, S", "the next way to sort, the one before"),
     ("w, W", "a longer window, a shorter one: 10 s, 1 min, 10 min, 1 h"),
     ("arrows", "choose a row; PgUp, PgDn, Home and End go further"),
@@ -81,8 +81,8 @@ class State:
                 step = 1 if key == "s" else -1
                 self.orders[self.view.name] = (self.view.orders.index(self.order) + step) % len(self.view.orders)
             case "w" | "W":
-                step = 1 if key == "w" else -1
-                self.window = WINDOWS[(WINDOWS.index(self.window) + step) % len(WINDOWS)]
+                step, windows = 1 if key == "w" else -1, list(WINDOWS)
+                self.window = windows[(windows.index(self.window) + step) % len(windows)]
             case "r" if len(routes) > 1:
                 following = routes.index(self.route) + 1 if self.route in routes else 1
                 self.route = routes[following % len(routes)]

@@ -99,6 +99,11 @@ def clock(moment: str | None) -> str:
     return UNKNOWN if not moment else moment[11:19] + "Z"
 
 
+def when(moment: str | None) -> str:
+    """Day and time of day of such a moment: 11-21 02:47:10Z."""
+    return UNKNOWN if not moment else f"{moment[5:10]} {clock(moment)}"
+
+
 def bar(part: float | None, width: int, steps: str) -> str:
     """A bar of so many cells for a part from 0 to 1; ``steps`` are the cell's fillings, from empty to full."""
     most = len(steps) - 1

@@ -1,11 +1,11 @@
-"""The six views: which path of the admin port each shows, what a row is called, its columns and its orders."""
+"""The seven views: which path of the admin port each shows, what a row is called, its columns and its orders."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from proxy.cli.top.text import UNKNOWN, clock, milliseconds, rate, share, size
+from proxy.cli.top.text import UNKNOWN, clock, milliseconds, rate, share, size, when
 
 Row = dict[str, Any]
 """One object of the JSON that a path answers."""
@@ -313,5 +313,31 @@ VIOLATIONS = (
 )
 """The columns of the newest violations, below the rules."""
 
-VIEWS = (KEYS, PATTERNS, SLOTS, CLIENTS, SLOW, RULES)
-WINDOWS = (10, 60, 600, 3600)
+
+
+# Incidents
+
+
+def _tint_of_incident(row: Row) -> Tint:
+    return Tint.BAD if row["ended"] is None else Tint.FAINT
+
+
+INCIDENTS = View(
+    "Incidents",
+    ("incidents",),
+    _sorted("incidents", "incidents"),
+    lambda row: str(row["id"]),
+    (
+        Column("BEGAN", lambda row: when(row["began"]), 15),
+        Column("ENDED", lambda row: "not over" if row["ended"] is None else when(row["ended"]), 15),
+        Column("ID", lambda row: row["id"], 8, tint=_tint_of_incident),
+        Column("KIND", lambda row: row["kind"], 10),
+        Column("WHAT", lambda row: row["lines"][0] if row["lines"] else row["subject"], tint=_tint_of_incident),
+    ),
+    (Order("newest"), Order("open", lambda row: row["ended"] is None)),
+    frozenset({"count", "route"}),
+)
+
+VIEWS = (KEYS, PATTERNS, SLOTS, CLIENTS, SLOW, RULES, INCIDENTS)
+WINDOWS = {10: "10s", 60: "1m", 600: "10m", 3600: "1h"}
+"""Seconds that can be looked back, and what they are called."""

@@ -159,6 +159,19 @@ TOLD["violations"] = {
         *[VIOLATION] * 50,
     ]
 }
+INCIDENT = {
+    "id": "INC-9",
+    "route": "default",
+    "kind": "hot-key",
+    "subject": "product:8841:stock",
+    "about": "product:{int}:stock",
+    "began": "2026-11-21T02:47:03.000Z",
+    "ended": None,
+    "lines": ["product:8841:stock HOT 41k/s = 38 %", "remedy: keyrail remedy product:8841:stock"],
+}
+TOLD["incidents"] = {
+    "incidents": [INCIDENT, {**INCIDENT, "id": "INC-8", "subject": "other", "ended": "2026-11-20T23:00:00.000Z"}]
+}
 NOW = 1_800_000_000.0
 
 

@@ -26,10 +26,10 @@ def tints(line: Line, text: str) -> list[Tint]:
 def test_hot_keys_on_80_by_24() -> None:
     lines = drawn(State())
     assert lines[:7] == [
-        "keyrail 1.0  route default -> valkey 9.1.0, ready",
+        "keyrail 1.0  route default -> valkey 9.1.0, ready  1 INCIDENT",
         "policy platform.yaml, generation 3; kill switch off; 1,204 clients, 2 workers",
         "108,204 commands/s  Redis p50 0.40 p99 14.0 ms  Keyrail p50 0.02 p99 0.20 ms",
-        "1 Keys 2 Patterns 3 Slots 4 Clients 5 Slow 6 Rules                  60 s, by all",
+        "1 Keys 2 Patterns 3 Slots 4 Clients 5 Slow 6 Rules 7 Incidents        1m, by all",
         "  RATE/s  SHARE           READS    HIT BYTES/s  SLOT KEY",
         "  41,000  38.0% ███       99.7% 100.0%    373M  7211 product:8841:stock",
         "     0.2   0.0%           99.7%      -    373M  7211 user:1:name",
@@ -60,6 +60,7 @@ def test_every_view_fits_every_terminal(shown: View, size: tuple[int, int]) -> N
         ("Slots", ["41,000", "38.0%", "7211", "product:8841:stock", "3.5/s commands with keys in more than one slot"]),
         ("Clients", ["37,310", "35.0%", "858M", "2.0", "checkout", "checkout-7"]),
         ("Slow", ["02:47:12Z", "1,204", "0.21", "HGETALL", "checkout default c~"]),
+        ("Incidents", ["11-21 02:47:03Z", "not over", "INC-9", "hot-key", "product:8841:stock HOT", "11-20 23:00:00Z"]),
         ("Rules", ["5", "90,210", "enforce", "02:47:12Z", "no-keyspace-walks", "silent"]),
     ],
 )
@@ -79,7 +80,7 @@ def test_a_row_that_is_chosen_is_marked_and_seen() -> None:
 
 def test_all_that_is_known_of_a_key() -> None:
     lines = drawn(State(chosen=str(HOT["key"]), detail=True))
-    assert lines[4:13] == [
+    assert lines[4:18] == [
         "product:8841:stock  HOT",
         "41,000/s = 38.0% of 108,000/s in 60 s (at most 0.4% less)",
         "was 120/s until 02:47:10Z",
@@ -89,6 +90,11 @@ def test_all_that_is_known_of_a_key() -> None:
         "behind it",
         "  91.0%  app checkout, user default, checkout-7, go-redis 9.7, 10.0.0.7  new",
         "   7.0%  app web, user default, checkout-7, go-redis 9.7, 10.0.0.7",
+        "   2.0%  others",
+        "",
+        "INC-9",
+        "product:8841:stock HOT 41k/s = 38 %",
+        "remedy: keyrail remedy product:8841:stock",
     ]
     assert drawn(State(chosen="gone", detail=True))[4] == "gone is no longer in this list"
 
@@ -113,7 +119,7 @@ def test_what_is_wrong_stands_out() -> None:
     info = {**INFO, "ready": False, "reason": "Connection refused"}
     switch = {"on": True, "until": "2026-11-21T03:17:00.000Z"}
     found = answers(info=info, switch=switch, at=NOW - 12, routes=("other", "default"))
-    lines = screen(found, State(), Paper(100, 24), NOW, "http://h:1: Connection refused")
+    lines = screen(found, State(), Paper(120, 24), NOW, "http://h:1: Connection refused")
     assert tints(lines[0], "NOT READY: Connection refused") == [Tint.BAD]
     assert tints(lines[0], "12 s ago") == [Tint.BAD]
     assert "route default (2 of 2)" in plain(lines)[0]
@@ -124,7 +130,7 @@ def test_what_is_wrong_stands_out() -> None:
 
 
 def test_before_the_first_answer_of_a_view_and_without_traffic() -> None:
-    found = dataclasses.replace(answers(seconds=[]), told={})
+    found = dataclasses.replace(answers(seconds=[]), told={"incidents": TOLD["incidents"]})
     assert plain(screen(found, State(), USUAL, NOW))[4] == "asking …"
     nothing = drawn(State(), hotkeys={**TOLD["hotkeys"], "keys": []}, seconds=[])
     assert nothing[5] == "nothing yet"

@@ -143,7 +143,8 @@ class Screen:
         while text not in found:
             left = end - time.monotonic()
             assert left > 0, f"no {text!r} in {found!r}"
-            if select.select([self.master], [], [], left)[0]:
+            assert self.process.poll() is None or "\x1b[?1049l" in text, f"it has ended: {found!r}"
+            if select.select([self.master], [], [], min(left, 0.2))[0]:
                 found += os.read(self.master, 65536).decode(errors="replace")
         self.seen += found
 
