@@ -148,7 +148,7 @@ def _big_value(scene: Scene, big: Finding, past: Past) -> tuple[str, list[str]]:
     figures = window.patterns.found.get(big.about)
     if figures is not None:
         carried = (figures.volume.bytes_in + figures.volume.bytes_out) / SECONDS
-        app = f", app {figures.app}" if figures.app else ""
+        app = f", app {figures.app}" if figures.app not in ("", UNKNOWN_APP) else ""
         lines.append(f"{_number(figures.weight / SECONDS)}/s and {_size(carried)}/s of this pattern (estimate){app}")
     return big.about, lines
 
@@ -194,8 +194,8 @@ def _latency(window: Digest, past: Past) -> str:
     now = window.redis.quantile(0.99)
     if now is None:
         return ""
-    before = "" if past.p99 is None else f"{past.p99 * 1000:.2g} → "
-    return f"; Redis p99 {before}{now * 1000:.2g} ms"
+    before = "" if past.p99 is None else f"{_two_digits(past.p99 * 1000)} → "
+    return f"; Redis p99 {before}{_two_digits(now * 1000)} ms"
 
 
 def _clock(seconds: float | None) -> str:
@@ -206,7 +206,7 @@ def _number(number: float) -> str:
     """41k, 1.2M, 120."""
     for unit in ("", "k", "M"):
         if number < 999.5:
-            return f"{number:.2g}{unit}" if number < 9.95 else f"{number:.0f}{unit}"
+            return f"{_two_digits(number)}{unit}"
         number /= 1000
     return f"{number:.0f}G"
 
@@ -216,7 +216,12 @@ def _size(size: float) -> str:
         if size < 1023.5 or unit == _UNITS[-1]:
             break
         size /= 1024
-    return f"{size:.2g} {unit}" if size < 9.95 else f"{size:.0f} {unit}"
+    return f"{_two_digits(size)} {unit}"
+
+
+def _two_digits(number: float) -> str:
+    """At least two digits, none of them an exponent's."""
+    return f"{number:.2g}" if number < 9.95 else f"{number:.0f}"
 
 
 def _percent(part: float) -> str:

@@ -1,7 +1,7 @@
 """What is worth waking somebody for, told once: when it begins, and when it is over.
 
 Once a second the last five are looked at (``traffic.hotspots``). An incident begins when its thresholds are reached and
-is told as soon as it does not grow any more: by then the five seconds have nothing else in them, and its figures are
+is told when it has not grown for two seconds: by then the five seconds have nothing else in them, and its figures are
 what they are. It goes on while the same is found at 70 % of its thresholds, and is over when it has not been found for
 a while, at the moment when it was found last: what comes and goes every few seconds is one incident, and what stays at
 a threshold is one too. While it grows, its lines are written anew, so in the end they tell of its peak.
@@ -18,7 +18,8 @@ from proxy.traffic.rings import Rings
 
 _LATE = 3.0
 """Seconds that workers may take to tell of a second; after that there was nothing in it."""
-_GROWN = 1.1
+_GROWN, _GROWS = 1.1, 2.0
+"""What has grown by this is described anew; what has not for so many seconds is told."""
 _MOST_OPEN = 100
 """Incidents of one route; further ones begin when others are over."""
 
@@ -44,6 +45,8 @@ class Incident:
     ended: float | None = None
     found: float = 0.0
     """When it was found last."""
+    grown: float = 0.0
+    """When its lines were written last."""
     key: bytes = b""
     peak: float = float("inf")
     past: Past = field(default_factory=Past)
@@ -76,10 +79,11 @@ class Lookout:
         until = max(rings.newest, now - _LATE)
         seen = lately(rings, until)
         scene = Scene(rings, until, seen.counts, redaction, self._option)
-        growing = {self._take(finding, now, scene) for finding in find(seen, alerts, pattern_of)}
+        for finding in find(seen, alerts, pattern_of):
+            self._take(finding, now, scene)
         changed = []
         for incident in self.open:
-            if not incident.told and incident.number not in growing:
+            if not incident.told and now - incident.grown >= _GROWS:
                 incident.told = True
                 changed.append(incident)
             elif now - incident.found >= _QUIET[incident.kind]:
@@ -88,26 +92,24 @@ class Lookout:
                 changed.append(incident)
         return changed
 
-    def _take(self, finding: Finding, now: float, scene: Scene) -> int:
-        """Return the number of the incident that has grown by this, or 0."""
+    def _take(self, finding: Finding, now: float, scene: Scene) -> None:
         known = self._open.get((finding.kind, finding.about))
         if known is not None:
             known.found = now
-            if finding.size <= _GROWN * known.peak:
-                return 0
-            self._describe(known, finding, scene)
-            return known.number
-        return self._begin(finding, now, scene) if finding.reached and len(self._open) < _MOST_OPEN else 0
+            if finding.size > _GROWN * known.peak:
+                known.grown = now
+                self._describe(known, finding, scene)
+        elif finding.reached and len(self._open) < _MOST_OPEN:
+            self._begin(finding, now, scene)
 
-    def _begin(self, finding: Finding, now: float, scene: Scene) -> int:
+    def _begin(self, finding: Finding, now: float, scene: Scene) -> None:
         past = past_of(scene, finding) if finding.kind is Kind.HOT_KEY else Past()
         began = now if past.since is None else past.since
-        incident = Incident(
-            self._number(), self._route, finding.kind, finding.about, "", (), began, found=now, past=past, told=False
-        )
-        self._open[finding.kind, finding.about] = incident
+        about = finding.kind, finding.about
+        incident = Incident(self._number(), self._route, *about, "", (), began, found=now, grown=now, past=past)
+        incident.told = False
+        self._open[about] = incident
         self._describe(incident, finding, scene)
-        return incident.number
 
     def _describe(self, incident: Incident, finding: Finding, scene: Scene) -> None:
         incident.key = finding.key

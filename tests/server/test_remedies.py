@@ -141,24 +141,6 @@ def test_from_the_incident_to_the_cap_and_back(
     assert (undo(running, 1), running.json("/remedies")) == (404, {"remedies": [], "survive_restart": True})
 
 
-def test_it_survives_a_restart_and_ends_by_itself(arguments: list[str]) -> None:
-    with serve(*arguments) as first:
-        first.ready()
-        number = order(first, app="all", rate="1/h")[1]["id"]
-        assert first.stop() == 0
-    with serve(*arguments) as again:
-        again.ready()
-        assert f"remedy-{number}: {KEY} capped at 1 commands in 3600 s for all until" in again.stderr
-        assert all(capped(again))
-        with again.wire() as wire:
-            assert wire.ask("GET", KEY).startswith(b"-DENIED keyrail/remedy-")
-        assert [each["id"] for each in again.json("/incidents")["incidents"]] == ["INC-1"]
-        assert undo(again, number) == 200
-        assert order(again, **{"for": "1s"})[1]["id"] == number + 1, "a number is used once"
-        again.await_line(rf"^keyrail: remedy-{number + 1} is over \(INC-1\)$")
-        assert not any(capped(again))
-
-
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [
@@ -180,3 +162,18 @@ def test_an_order_that_makes_no_sense(running: Running, wrong: dict[str, object]
     status, told = order(running, **wrong)
     assert status == 400
     assert error in told["error"]
+
+def test_it_survives_a_restart_and_ends_by_itself(running: Running, arguments: list[str]) -> None:
+    number = order(running, app="all", rate="1/h")[1]["id"]
+    assert running.stop() == 0
+    with serve(*arguments) as again:
+        again.ready()
+        assert f"remedy-{number}: {KEY} capped at 1 commands in 3600 s for all until" in again.stderr
+        assert all(capped(again))
+        with again.wire() as wire:
+            assert wire.ask("GET", KEY).startswith(b"-DENIED keyrail/remedy-")
+        assert again.json("/incidents")["incidents"][-1]["id"] == "INC-1"
+        assert undo(again, number) == 200
+        assert order(again, **{"for": "1s"})[1]["id"] == number + 1, "a number is used once"
+        again.await_line(rf"^keyrail: remedy-{number + 1} is over \(INC-1\)$")
+        assert not any(capped(again))

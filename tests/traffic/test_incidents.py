@@ -156,7 +156,7 @@ def test_a_slot_is_hot_by_more_than_its_hot_key() -> None:
 def test_a_large_value_is_one_incident_of_its_pattern() -> None:
     stream = Stream()
     large = [replace(OTHER, keys=(b"report:%d" % n,), patterns=("report:{int}",), bytes_out=4 << 20) for n in (1, 2)]
-    (incident,) = stream.seconds(2, {}, 10, large)
+    (incident,) = stream.seconds(4, {}, 10, large)
     assert (incident.kind, incident.subject) == (Kind.BIG_VALUE, "report:{int}")
     assert incident.lines[0].startswith("report:{int} BIG report:1: 4 MB in one command or reply; Redis p99 ")
     assert stream.seconds(500, {}, 10) == []
