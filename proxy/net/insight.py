@@ -23,7 +23,7 @@ _MOST_WAITING = 10
 _MOST_KEYS = 16
 """Of one command; the keys behind these are not looked at."""
 
-_MOST_FOLLOWED = 20
+_MOST_FOLLOWED = 10
 """Clients that are followed each second: their next few commands each cost as much as a look."""
 
 

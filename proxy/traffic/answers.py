@@ -12,7 +12,7 @@ from proxy.traffic.alerts import Hot
 from proxy.traffic.digest import READS_OF_RUN, Client, Digest, KeyFigures, PatternFigures, SlowCommand, Volume
 from proxy.traffic.evidence import moment
 from proxy.traffic.merge import Answer, Entry
-from proxy.traffic.names import shown
+from proxy.traffic.names import named, shown
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.rings import Rings
 
@@ -56,7 +56,7 @@ def hot_keys(
                 **_carried(figures.get(entry[0]), window),
                 "rate": round(entry[1] / window, 1),
                 "now": round(lately.get(entry[0], 0.0), 1),
-                "slot": slot_of(entry[0].encode("utf-8", "surrogateescape")),
+                "slot": slot_of(named(entry[0])),
                 "hot": hot.reached(entry[1] - entry[2], counts["total"], window),
                 **_story(rings, past, entry, window, figures.get(entry[0])),
             }
@@ -90,7 +90,7 @@ def _measure(entry: Entry[str], figures: dict[str, KeyFigures], by: str) -> int:
 def _counted(entry: Entry[str], total: int, redaction: Redaction) -> dict[str, Any]:
     key, count, error, reads, writes = entry
     return {
-        "key": redaction.of(key.encode("utf-8", "surrogateescape")),
+        "key": redaction.of(named(key)),
         "count": count,
         "error": error,
         "share": round(min(count / total, 1.0), 6),

@@ -185,5 +185,8 @@ def test_names_are_shown_as_the_policy_wants_them() -> None:
     rings.add(digest(1000.0, READ, tallies=(counted(b"user:1", 15),)))
     told = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, Redaction(Redact.SHAPE), HOT)
     assert told["keys"][0]["key"] == "user:{int}"
+    rings.add(digest(1000.0, tallies=(counted(b"a\\\r\n", 50),)))
+    odd = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 1, "all", 1001.0, OPEN, HOT)["keys"][0]
+    assert (odd["key"], odd["slot"]) == (r"a\x5c\x0d\x0a", slot_of(b"a\\\r\n"))
     shown = answers.patterns(rings, 10, 5, 1001.0, Redaction(Redact.SHAPE))
     assert shown["patterns"][0]["largest_key"] == "user:{int}"
