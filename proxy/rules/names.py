@@ -34,6 +34,7 @@ CHARACTERS: dict[str, bytes] = {
     "printable-ascii": _VISIBLE,
     "printable-utf8": _VISIBLE + bytes(range(0x80, 0x100)),
     "unquoted-ascii": _VISIBLE.translate(None, b"\"'`\\"),
+    "unslashed-ascii": _VISIBLE.translate(None, b"\"'`\\/"),
     "word-ascii": b"".join((bytes(range(0x30, 0x3A)), bytes(range(0x41, 0x5B)), bytes(range(0x61, 0x7B)), b"_-.:/{}")),
 }
 """Which bytes a name may hold. Only ``any`` has the space: it is what breaks shells and logs."""

@@ -111,6 +111,7 @@ def test_a_value_that_is_streamed_is_no_name() -> None:
         ("printable-utf8", "é:1".encode(), b"a b"),
         ("printable-ascii", b"\"'`\\~!", b"\x7f"),
         ("unquoted-ascii", b"a@b+c", b"it's"),
+        ("unslashed-ascii", b"a@b+c", b"../c"),
         ("word-ascii", b"{a}/b_c-d.e:1", b"a@b"),
     ],
 )
