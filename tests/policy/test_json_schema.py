@@ -13,6 +13,7 @@ from proxy.cli import main
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.json_schema import json_schema
 from proxy.policy.load import packaged
+from tests.policy.test_a_whole_policy import CHECKOUT, PLATFORM
 
 SCHEMA = Draft202012Validator(json_schema())
 
@@ -37,6 +38,11 @@ def mistakes(text: str) -> list[str]:
 @pytest.mark.parametrize("path", sorted(packaged("default").parent.glob("*.yaml")), ids=lambda path: path.name)
 def test_packaged_policies_are_valid(path: Path) -> None:
     assert mistakes(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("text", [PLATFORM, CHECKOUT])
+def test_a_whole_policy_is_valid(text: str) -> None:
+    assert mistakes(text) == []
 
 
 def test_every_section_is_known() -> None:

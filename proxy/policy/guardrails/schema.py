@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from proxy.policy.fields import Fields, choice
 from proxy.policy.guardrails.lifetime import read_conduct
 from proxy.policy.guardrails.names import ACCESS
+from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Value
 from proxy.rules.rule import Settings
 from proxy.rules.schema_size import SchemaSizeSettings
@@ -15,6 +16,9 @@ from proxy.rules.schema_type import SchemaTypeSettings
 
 def read_schema_rule(value: Value, rule: Fields) -> Settings | None:
     """The word under ``schema``, and what belongs to it."""
+    if note(value, enum=list(_ABOUT)):
+        for each in _ABOUT.values():  # an editor is told of all that may stand beside one of the words
+            each(rule)
     read = choice(_ABOUT)(value, rule.problems)
     return None if read is None else read(rule)
 
