@@ -26,14 +26,18 @@ _OF_RULES = ("tests", "rollout", "exceptions")
 
 
 def variants(text: str) -> dict[str, str]:
-    """The policy without rules, with each of its rules alone, and with all of them; every rule enforced."""
+    """The policy without rules, with each of its rules alone, and with all of them; every rule enforced.
+
+    All together, those stay off that the policy has off: they were never meant to stand beside the others.
+    """
     policy: dict[str, Any] = yaml.load(text, yaml.BaseLoader)  # noqa: S506  it makes text of every scalar
     rules: dict[str, Any] = policy["rules"]
     rest = {key: value for key, value in policy.items() if key not in {"rules", *_OF_RULES}}
     rest["defaults"] = {**rest.get("defaults", {}), "mode": "enforce"}
-    for rule in rules.values():
-        rule.pop("mode", None)
-    chosen = {NO_RULE: {}, **{name: {name: rule} for name, rule in rules.items()}, ALL_RULES: rules}
+    together = {name: rule for name, rule in rules.items() if rule.get("mode") == "off"}
+    rules = {name: {key: value for key, value in rule.items() if key != "mode"} for name, rule in rules.items()}
+    alone = {name: {name: rule} for name, rule in rules.items()}
+    chosen = {NO_RULE: {}, **alone, ALL_RULES: {**rules, **together}}
     return {name: yaml.safe_dump({**rest, "rules": some}, sort_keys=False) for name, some in chosen.items()}
 
 
