@@ -72,6 +72,7 @@ def here() -> Callable[[str], str]:
             text = re.sub(rf"\b{port}\b", free, text)
         text = re.sub(r"\bserve (?!.*--listen)", f"serve --listen 127.0.0.1:{ports['6380']} ", text)
         text = re.sub(r"\bserve (?!.*--admin)", f"serve --admin 127.0.0.1:{ports['9121']} ", text)
+        text = re.sub(r"\bkeyrail top\b(?!.*--admin)", f"keyrail top --admin http://127.0.0.1:{ports['9121']}", text)
         return text.replace("1 worker, compiled", f"1 worker, {FORM}")
 
     return translate
@@ -90,7 +91,7 @@ def test_what_is_typed_shows_what_readme_says(
             pytest.skip(f"{tool} is not installed here")
     assert not terminal.lost, "an earlier block of README went wrong, and this one builds on it"
     for step in steps(block.text):
-        figures = "curl" in step.command  # up to a second old
+        figures = "curl" in step.command or "keyrail top" in step.command  # up to a second old
         differs = terminal.run(Step(here(step.command), here(step.shown)), again=figures)
         terminal.lost = differs is not None
         assert differs is None, f"{step.command}\nREADME shows:\n{step.shown}\nthis came:\n{differs}"

@@ -10,6 +10,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from proxy.cli.top.asking import Answers
 from proxy.cli.top.detail import describe
@@ -109,7 +110,7 @@ def head(answers: Answers, paper: Paper, now: float) -> list[Line]:
         turned = (f"KILL SWITCH ON until {clock(switch['until'])}", Tint.BAD)
     workers = f"{info['workers']} worker{'' if info['workers'] == 1 else 's'}"
     second: Line = [
-        (f"policy {info['policy']}, generation {info['policy_generation']}; ", Tint.PLAIN),
+        (f"policy {PurePath(info['policy']).name}, generation {info['policy_generation']}; ", Tint.PLAIN),
         turned,
         (f"; {info['clients']:,} clients, {workers}", Tint.PLAIN),
     ]

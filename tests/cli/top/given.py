@@ -148,7 +148,7 @@ INFO = {
     "reason": None,
     "upstream": "valkey 9.1.0",
     "workers": 2,
-    "policy": "platform.yaml",
+    "policy": "/etc/keyrail/platform.yaml",
     "policy_generation": 3,
     "clients": 1_204,
 }
