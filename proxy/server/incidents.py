@@ -52,7 +52,7 @@ class Incidents:
         now = time.time()
         if file is not None:
             try:
-                self._kept = {each.number: each for each in _read(file)}
+                self._kept = {each.number: each for each in _read(file, routes)}
                 self._forget(now)
                 self._write_all(file)
             except OSError as error:
@@ -173,8 +173,11 @@ def _line(incident: Incident) -> bytes:
     return json.dumps(present(incident)).encode() + b"\n"
 
 
-def _read(file: Path) -> list[Incident]:
-    """The incidents of a file, each as its last line has it. A line that is none, as half a line, is left out."""
+def _read(file: Path, routes: list[str]) -> list[Incident]:
+    """The incidents of a file, each as its last line has it. A line that is none, as half a line, is left out.
+
+    Those of routes that are gone are over.
+    """
     try:
         lines = file.read_bytes().splitlines()
     except FileNotFoundError:
@@ -185,6 +188,8 @@ def _read(file: Path) -> list[Incident]:
             incident = _incident(json.loads(line))
         except (ValueError, KeyError, TypeError):
             continue
+        if incident.ended is None and incident.route not in routes:
+            incident.ended = incident.began
         found[incident.number] = incident
     return [found[number] for number in sorted(found)]
 

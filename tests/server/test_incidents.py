@@ -68,6 +68,10 @@ def test_a_night_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     with file.open("a") as out:
         out.write('{"id": "INC-7", "half a')
 
+    night = file.read_bytes()
+    gone, _ = Incidents(cast("Crew", crew), ["renamed"], file).all()
+    assert gone.ended is not None, "nobody looks for it any more"
+    file.write_bytes(night)
     again = incidents(crew, file)
     assert [present(each)["id"] for each in again.all()] == ["INC-2", "INC-1"]
     assert present(again.all()[1]) == over
