@@ -127,6 +127,17 @@ def test_the_readme_has_an_example_of_each_guardrail() -> None:
     assert all(f"{key}: " in text or f"{key}:\n" in text for key in GUARDRAILS)
 
 
+def test_the_readmes_links_lead_somewhere() -> None:
+    text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 _-]", "", each.lower()).replace(" ", "-") for each in headings}
+    linked = set(re.findall(r"\]\(#([^)]*)\)", text))
+    assert linked <= anchors
+    (table,) = re.findall(r"\| about \| guardrails \|\n(.*?)\n\n", text, re.DOTALL)
+    named = {key for names in re.findall(r"\[([^]]*)\]\(#", table) for key in names.split(", ")}
+    assert named == set(GUARDRAILS)
+
+
 def test_the_readme_shows_real_errors() -> None:
     text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
     example = next(each for each in readme_examples() if "no-flush" in each)
