@@ -1,10 +1,10 @@
 """The page in a browser: real traffic in, the right key on top, and what else a person would see."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +22,7 @@ rules:
 HOT = "product:8841:stock"
 EVIL_KEY = "<img src=x onerror=pwned=1>"
 EVIL_NAME = "<img/src=x/onerror=pwned=2>"
+TOKEN = "a-long-enough-token"
 LONG_KEY = "a-key-that-goes-on-and-on:" + "x" * 300
 
 LIVE = "document.querySelector('#state').dataset.kind === 'live'"
@@ -188,36 +189,76 @@ def test_a_lost_connection_is_said_and_comes_back_by_itself(browser: Browser, up
         assert all("ERR_CONNECTION_REFUSED" in each or "ERR_INCOMPLETE" in each for each in tab.complaints)
 
 
-def test_a_token_is_asked_for_once_and_routes_can_be_chosen(browser: Browser, upstream: str, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("a-long-enough-token")
+@pytest.fixture
+def guarded(upstream: str, tmp_path: Path) -> Iterator[Running]:
+    """A Keyrail with a token and two routes."""
+    (tmp_path / "token").write_text(TOKEN)
+    apps = "{checkout: {match: {client_name: checkout-*}}}"
+    (tmp_path / "policy.yaml").write_text(f"keyrail: 1\napps: {apps}\nrules: {{}}\n")
     routes = "".join(
-        f"  - {{name: {name}, listen: 'redis://127.0.0.1:{free_port()}', upstream: '{upstream}', policy: none}}\n"
+        f"  - {{name: {name}, listen: 'redis://127.0.0.1:{free_port()}', upstream: '{upstream}',"
+        f" policy: {tmp_path / 'policy.yaml'}}}\n"
         for name in ("orders", "sessions")
     )
-    settings = f"admin: 127.0.0.1:{free_port()}\nadmin_token_file: {tmp_path / 'token'}\nroutes:\n{routes}"
+    settings = f"admin: 127.0.0.1:0\nadmin_token_file: {tmp_path / 'token'}\nroutes:\n{routes}"
     (tmp_path / "keyrail.yaml").write_text(settings)
-    with serve("--config", str(tmp_path / "keyrail.yaml")) as running, browser.tab() as tab:
-        running.ready()
-        tab.go(running.admin)
+    with serve("--config", str(tmp_path / "keyrail.yaml")) as started:
+        yield started.ready()
+
+
+def test_a_token_is_asked_for_once_and_routes_can_be_chosen(browser: Browser, guarded: Running) -> None:
+    with browser.tab() as tab:
+        tab.go(guarded.admin)
         for given, then in (
             ("not-the-token", "document.querySelector('#token-text').textContent.startsWith('That is not')"),
-            ("a-long-enough-token", LIVE),
+            (TOKEN, LIVE),
         ):
-            tab.until("document.querySelector('#token')?.open")
-            _type(tab, given)
-            tab.press("Enter")
+            give_token(tab, given)
             tab.until(then)
         names = "[...document.querySelectorAll('#route option')].map((option) => option.value)"
         assert tab.until(f"!document.querySelector('#routes').hidden && {names}") == ["orders", "sessions"]
         tab.js("(route.value = 'sessions', route.dispatchEvent(new Event('change')))")
         assert tab.js("location.hash") == "#route=sessions&window=60"
         tab.go("about:blank")
-        tab.go(running.admin + "/#route=sessions")
+        tab.go(guarded.admin + "/#route=sessions")
         tab.until(f"{LIVE} && document.querySelector('#route').value === 'sessions'")
         assert not tab.js("document.querySelector('#token').open"), "this tab has it"
         assert all("401" in each for each in tab.complaints)
 
 
-def _type(tab: Tab, text: str) -> Any:
+def test_from_a_key_to_its_remedy_and_back(browser: Browser, guarded: Running) -> None:
+    sessions = int(re.findall(r":(\d+) -> ", guarded.ready_line())[1])
+    with browser.tab() as tab, guarded.wire(sessions) as wire:
+        wire.ask("CLIENT", "SETNAME", "checkout-1")
+
+        def hammer() -> None:
+            wire.send(pack("GET", HOT) * 30)
+            wire.frames(30)
+
+        tab.go(guarded.admin + "/#route=sessions")
+        give_token(tab, TOKEN)
+        tab.until(f"document.querySelector({json.dumps(TOP)}) !== null", hammer)
+        tab.click(TOP)
+        tab.until("document.querySelector('#details-clients').textContent.includes('checkout')", hammer)
+        tab.js("document.querySelector('#remedy-app').value = 'checkout'")
+        tab.js("document.querySelector('#remedy-rate').value = '1/m'")
+        tab.js("document.querySelector('#remedy-because').focus()")
+        tab.do("Input.insertText", text="a test")
+        assert tab.js("document.querySelector('#remedy-do').disabled"), "first it is looked at"
+        tab.click("#remedy-try")
+        tab.until("document.querySelector('#remedy-told').textContent.includes('would have refused')")
+        tab.click("#remedy-do")
+        tab.until("document.querySelector('#remedy-standing').textContent.includes('at most 1/m for checkout')")
+        (remedy,) = json.loads(guarded.http("/remedies", headers={"Authorization": f"Bearer {TOKEN}"})[1])["remedies"]
+        assert (remedy["key"], remedy["route"], remedy["because"]) == (HOT, "sessions", "a test")
+        tab.click("#remedy-standing button")
+        tab.until("document.querySelector('#remedy-told').textContent === 'Remedy 1 is undone.'")
+        tab.until("!document.querySelector('#remedy-standing li')")
+        assert all("401" in each for each in tab.complaints)
+
+
+def give_token(tab: Tab, token: str) -> None:
+    tab.until("document.querySelector('#token')?.open")
     tab.js("document.querySelector('#token-input').focus()")
-    return tab.do("Input.insertText", text=text)
+    tab.do("Input.insertText", text=token)
+    tab.press("Enter")

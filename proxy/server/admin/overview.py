@@ -1,7 +1,10 @@
 """All that the page shows of a route, as one JSON object: what the other paths answer, for one window and one moment.
 
     {"at", "route", "routes", "window", "version", "keyrail": {…}, "policy": {…}, "hotkeys": {…}, "patterns": {…},
-     "slots": {…}, "clients": {…}, "slow": {…}, "seconds": [the newest of /traffic]}
+     "slots": {…}, "clients": {…}, "slow": {…}, "seconds": [the newest of /traffic], "incidents": […],
+     "remedies": […], "apps": [name, …], "takes_orders": true}
+
+``takes_orders``: whether somebody with the token can put a remedy in force from here.
 
 It is made of what the workers have handed in, and asks nobody: it comes while workers and Redis are stuck.
 """
@@ -11,12 +14,14 @@ from typing import Any
 
 from proxy import __version__
 from proxy.policy.precedence import voice
+from proxy.server.admin.remedies import present as present_remedy
 from proxy.server.admin.state import AdminState
+from proxy.server.incidents import present as present_incident
 from proxy.traffic import answers
 from proxy.traffic.evidence import moment
 
 _KEYS, _PATTERNS, _SLOTS, _CLIENTS, _SLOW = 25, 25, 10, 12, 12
-_RULES = 50
+_RULES, _INCIDENTS = 50, 8
 _NEW_SECONDS = 5
 """Of these there may be more to say than in the last event."""
 
@@ -25,10 +30,12 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
     """Return it."""
     now = time.time()
     rings, redaction = state.crew.rings[route], state.crew.redaction(route)
+    name = state.settings.routes[route].name
+    incidents = [each for each in state.incidents.all() if each.route == name]
     counts, hot = answers.counted(rings, window, now), state.crew.policies[route].alerts.hot_key
     return {
         "at": moment(now),
-        "route": state.settings.routes[route].name,
+        "route": name,
         "routes": [each.name for each in state.settings.routes],
         "window": window,
         "version": __version__,
@@ -40,6 +47,10 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
         "clients": answers.clients(rings, window, _CLIENTS, now),
         "slow": answers.slow(rings, _SLOW, redaction),
         "seconds": answers.traffic(rings)["seconds"][-_NEW_SECONDS:],
+        "incidents": [present_incident(each) for each in incidents[:_INCIDENTS]],
+        "remedies": [present_remedy(state, each) for each in state.remedies.standing if each.route == name],
+        "apps": [each.name for each in state.crew.policies[route].apps],
+        "takes_orders": state.settings.admin_token_file is not None,
     }
 
 

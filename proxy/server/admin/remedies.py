@@ -49,7 +49,7 @@ class _Order:
 async def remedies(request: web.Request) -> web.Response:
     """Answer with what is in force."""
     state = request.app[STATE]
-    standing = [_present(state, each) for each in state.remedies.standing]
+    standing = [present(state, each) for each in state.remedies.standing]
     return web.json_response({"remedies": standing, "survive_restart": state.remedies.survive})
 
 
@@ -73,7 +73,7 @@ async def add_remedy(request: web.Request) -> web.Response:
         return web.json_response({"error": str(error)}, status=409)
     except OSError as error:
         return _not_kept(state, error)
-    return web.json_response(_present(state, remedy) | {"effect": _effect(effect)})
+    return web.json_response(present(state, remedy) | {"effect": _effect(effect)})
 
 
 async def undo_remedy(request: web.Request) -> web.Response:
@@ -139,7 +139,9 @@ def _index(state: AdminState, route: str) -> int:
     return [each.name for each in state.settings.routes].index(route)
 
 
-def _present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
+def present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
+    """One remedy as it is told."""
+    """One remedy as it is told."""
     index = _index(state, remedy.route)
     verdicts = state.crew.figures()[index].counters.get("verdicts", {}).get(remedy.name, {})
     return {

@@ -3,6 +3,8 @@
 import { bar, Chart } from "./charts.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
 import { byteRate, clock, rate, share, who } from "./format.js";
+import { fill } from "./incidents.js";
+import { RemedyForm, showStanding } from "./remedies.js";
 import { Table } from "./table.js";
 
 const dialog = byId("details");
@@ -80,16 +82,25 @@ function busiestApp(key) {
   return [...parts].sort((a, b) => b[1] - a[1])[0] ?? [null, 1];
 }
 
-/** A limit by key and app, at half of what there is now. */
-function remedy(key) {
+/** A limit by key and app: the one that an incident proposes, else half of what there is now. */
+function limitOf(key, incident) {
+  const proposed = incident?.lines.at(-1).match(/^remedy: .* --cap (\S+)=(\S+) /);
+  if (proposed) return { app: proposed[1], rate: proposed[2] };
   const [app, part] = busiestApp(key);
   const half = Math.max(1, (key.rate * part) / 2);
-  return `keyrail remedy ${quoted(key.key)} --cap ${app ?? "all"}=${Number(half.toPrecision(1))}/s --for 30m --because '…'`;
+  return { app: app ?? "all", rate: `${Number(half.toPrecision(1))}/s` };
+}
+
+/** The same for a terminal. */
+function command(key, incident) {
+  const { app, rate: limit } = limitOf(key, incident);
+  return `keyrail remedy ${quoted(key.key)} --cap ${app}=${limit} --for 30m --because ${incident?.id ?? "'…'"}`;
 }
 
 export class Details {
   constructor(onClose) {
     this.id = null;
+    this.form = new RemedyForm();
     byId("details-chart").append(chart.element);
     byId("details-close").addEventListener("click", () => dialog.close());
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
@@ -104,14 +115,16 @@ export class Details {
     });
   }
 
-  open(id, key, keys, history) {
+  open(id, key, overview, history) {
     this.id = id;
-    this.show(key, keys, history);
+    this.show(key, overview, history);
+    byId("remedy-form").hidden = !overview.takes_orders;
+    this.form.open(key.key, overview.route, limitOf(key, this.incidents[0]), overview.apps, this.incidents[0]);
     if (!dialog.open) dialog.showModal();
   }
 
   /** `key` is undefined when it is not among the busiest any more. */
-  show(key, keys, history) {
+  show(key, { hotkeys: keys, incidents, remedies, takes_orders: orders }, history) {
     mark(dialog, "data-gone", key === undefined);
     if (key === undefined) {
       put(byId("details-change"), "Not among the busiest keys any more: these are its last figures.");
@@ -121,6 +134,9 @@ export class Details {
     const error = key.error ? ` ±${share(Math.max(0.001, key.share * (key.error / key.count)))}` : "";
     put(byId("details-lead"), `${rate(key.rate)}, ${share(key.share)}${error} of ${rate(keys.rate)}`);
     put(byId("details-change"), story(key));
+    this.incidents = incidents.filter((each) => each.ended === null && each.kind === "hot-key" && each.subject === key.key);
+    fill(byId("details-incidents"), this.incidents);
+    showStanding(byId("remedy-standing"), remedies.filter((each) => each.key === key.key), orders);
     chart.show(history);
     const uses = key.reads + key.writes;
     putFacts(byId("details-facts"), [
@@ -134,6 +150,6 @@ export class Details {
     ]);
     clients.show(key.clients);
     put(byId("details-others"), key.other_clients > 0 ? `All others: ${share(key.other_clients)}` : "");
-    put(byId("details-remedy"), remedy(key));
+    put(byId("details-remedy"), command(key, this.incidents[0]));
   }
 }

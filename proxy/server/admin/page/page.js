@@ -2,13 +2,17 @@
 //
 //   stream.js   events from the server, for ever          panels.js   the tables and their columns
 //   details.js  one key, and who is behind it             table.js    a table whose rows come and go
-//   charts.js   lines, bars and the heat map              format.js   numbers       dom.js   elements
+//   charts.js   lines, bars and the heat map              format.js   numbers
+//   incidents.js  what is and was an alert                dom.js      elements
+//   remedies.js   limits on one key
 
 import { Chart, Heat } from "./charts.js";
 import { Details } from "./details.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
 import { byteRate, clock, milliseconds, rate, share, span, windowName } from "./format.js";
+import { showIncidents } from "./incidents.js";
 import * as panels from "./panels.js";
+import { showStanding } from "./remedies.js";
 import { Stream } from "./stream.js";
 import { identified } from "./table.js";
 
@@ -72,7 +76,7 @@ function remember(change) {
 
 function openDetails(key) {
   remember({ key: key.key });
-  details.open(key.id, key, newest.hotkeys, pastOf(key.id));
+  details.open(key.id, key, newest, pastOf(key.id));
 }
 
 // What comes in
@@ -138,7 +142,9 @@ function show(overview) {
   showViolations();
   showPolicy(policy);
   showKeyrail(overview);
-  showKey(hotkeys);
+  showIncidents(overview);
+  showStanding(byId("standing"), overview.remedies, false);
+  showKey(overview);
 }
 
 function showViolations() {
@@ -191,11 +197,12 @@ function showOptions(select, values, label) {
 }
 
 /** The key whose details are open, or that the address asks for. */
-function showKey(hotkeys) {
+function showKey(overview) {
+  const { keys } = overview.hotkeys;
   if (details.id !== null) {
-    details.show(hotkeys.keys.find((key) => key.id === details.id), hotkeys, pastOf(details.id));
+    details.show(keys.find((key) => key.id === details.id), overview, pastOf(details.id));
   } else if (view.key && fresh) {
-    const key = hotkeys.keys.find((each) => each.key === view.key);
+    const key = keys.find((each) => each.key === view.key);
     if (key) openDetails(key);
   }
   fresh = false;

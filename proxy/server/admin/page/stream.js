@@ -7,6 +7,12 @@ const SILENCE_MS = 6000; // an event comes every second: who is silent for so lo
 const PAUSES_MS = [500, 1000, 2000, 3000];
 const TOKEN = "keyrail-token";
 
+/** The headers that carry the token, once it was given. */
+export function authorization() {
+  const token = sessionStorage.getItem(TOKEN);
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
 export class Stream {
   constructor(onEvent, onState) {
     this.onEvent = onEvent;
@@ -49,11 +55,10 @@ export class Stream {
     };
     try {
       expect();
-      const token = sessionStorage.getItem(TOKEN);
-      const headers = token ? { Authorization: `Bearer ${token}` } : {};
+      const headers = authorization();
       const answer = await fetch(url, { headers, cache: "no-store", signal: this.abort.signal });
       if (!answer.ok) {
-        await this.refused(answer, token !== null, run);
+        await this.refused(answer, "Authorization" in headers, run);
         return false;
       }
       for await (const event of events(answer.body, expect)) {

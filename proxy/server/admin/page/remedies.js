@@ -1,0 +1,100 @@
+// A limit on one key: what it would have done first, then in force, and undone again. Only somebody with the token can.
+
+import { byId, make, mark, put } from "./dom.js";
+import { clock, rate } from "./format.js";
+import { authorization } from "./stream.js";
+
+const ALL = "all";
+
+async function ask(method, path, order) {
+  const body = order && JSON.stringify(order);
+  const answer = await fetch(path, { method, body, headers: authorization(), cache: "no-store" });
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.error);
+  return told;
+}
+
+/** The lines of what is in force, each with a way to undo it where that can be done from here. */
+export function showStanding(list, remedies, withUndo) {
+  const ids = remedies.map(({ id }) => `${id}`).join();
+  if (list.dataset.ids !== ids) {
+    list.dataset.ids = ids;
+    list.replaceChildren(...remedies.map(({ id }) => standing(id, withUndo)));
+  }
+  remedies.forEach((remedy, i) => {
+    const app = remedy.app === ALL ? "all" : remedy.app;
+    const words = `remedy ${remedy.id}: ${remedy.key} at most ${remedy.rate} for ${app}, until ${clock(remedy.until)} (${remedy.because}); refused ${remedy.refused}`;
+    put(list.children[i].firstElementChild, words);
+  });
+}
+
+function standing(id, withUndo) {
+  const words = make("span");
+  if (!withUndo) return make("li", {}, words);
+  const undo = make("button", { type: "button" }, "Undo");
+  undo.addEventListener("click", () => tell(() => ask("DELETE", `/remedies/${id}`), () => `Remedy ${id} is undone.`));
+  return make("li", {}, words, undo);
+}
+
+/** Do something, and say what came of it. */
+async function tell(work, words) {
+  const told = byId("remedy-told");
+  try {
+    put(told, words(await work()));
+    return true;
+  } catch (error) {
+    put(told, `That cannot be done: ${error.message}`);
+    return false;
+  }
+}
+
+export class RemedyForm {
+  constructor() {
+    this.key = null;
+    this.form = byId("remedy-form");
+    this.doIt = byId("remedy-do");
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.tryIt();
+    });
+    this.form.addEventListener("input", () => this.changed());
+    this.doIt.addEventListener("click", () => this.put());
+  }
+
+  /** Begin with a key: `limit` is {app, rate}, `incident` is the one about it, if there is one. */
+  open(key, route, limit, apps, incident) {
+    this.key = key;
+    this.route = route;
+    this.incident = incident;
+    byId("remedy-app").replaceChildren(...[...apps, ALL].map((app) => make("option", { value: app }, app)));
+    byId("remedy-app").value = apps.includes(limit.app) ? limit.app : ALL;
+    byId("remedy-rate").value = limit.rate;
+    byId("remedy-because").value = incident?.id ?? "";
+    put(byId("remedy-told"), "");
+    this.changed();
+  }
+
+  /** Another limit has another effect: it is to be looked at first. */
+  changed() {
+    mark(this.doIt, "disabled", "");
+  }
+
+  order() {
+    // An incident knows its key where people are shown less than that.
+    const which = this.incident ? { incident: this.incident.id } : { key: this.key, route: this.route };
+    const value = (name) => byId(`remedy-${name}`).value.trim();
+    return { ...which, app: value("app"), rate: value("rate"), for: value("for"), because: value("because") };
+  }
+
+  async tryIt() {
+    const order = this.order();
+    const words = ({ effect }) =>
+      `In the last minute it was used ${rate(effect.used)}; this would have refused ${rate(effect.refused)}.`;
+    if (await tell(() => ask("POST", "/remedies", { ...order, dry_run: true }), words)) mark(this.doIt, "disabled", false);
+  }
+
+  async put() {
+    this.changed();
+    await tell(() => ask("POST", "/remedies", this.order()), ({ id, until }) => `Remedy ${id} is in force until ${clock(until)}.`);
+  }
+}
