@@ -7,7 +7,8 @@ control.py      what supervisor and worker say to each other
 leases.py       limits that several workers share
 supervisor.py   start, replace, reload, stop
 crew.py         the worker processes as the supervisor sees them
-worker.py       one worker process: its gateways, its answers to the supervisor
+member.py       one of them: its process, and what it still has to answer
+worker.py       the process itself: its gateways, its answers to the supervisor
 findings.py     what each rule has found, as /rules tells it
 briefing.py     what clients and operators can ask about the whole group
 violations.py   where the violations' lines go

@@ -8,13 +8,10 @@ there to read why.
 import asyncio
 import contextlib
 import itertools
-import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.net.interpreter import module_command, module_environment
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
 from proxy.policy import Policy
@@ -22,7 +19,6 @@ from proxy.rules.script_memory import ScriptKey
 from proxy.rules.script_text import ScriptCalls
 from proxy.server.control import (
     Ask,
-    Channel,
     Commit,
     Committed,
     Drain,
@@ -48,8 +44,9 @@ from proxy.server.control import (
     Watched,
 )
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
-from proxy.server.leases import Demands, deal_out
+from proxy.server.leases import deal_out
 from proxy.server.listeners import Listeners
+from proxy.server.member import PREPARE_SECONDS, Member, launch
 from proxy.server.notices import notice
 from proxy.server.searches import Searches
 from proxy.server.violations import Violations
@@ -63,7 +60,7 @@ from proxy.traffic.rings import Rings
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
 """Seconds before a replacement: the first pause doubles up to the longest, until a worker has lived steadily."""
 
-PREPARE_SECONDS, FOLLOW_SECONDS = 15.0, 10.0
+FOLLOW_SECONDS = 10.0
 ANSWER_SECONDS = 1.0
 
 SILENT_SECONDS = 5.0
@@ -72,23 +69,6 @@ SILENT_SECONDS = 5.0
 
 class CrewError(Exception):
     """The crew cannot start; the text is one line."""
-
-
-@dataclass(slots=True, eq=False)
-class _Member:
-    """One living worker process."""
-
-    number: int
-    process: asyncio.subprocess.Process
-    channel: Channel
-    serving: bool = False
-    report: Report | None = None
-    evidence: list[Records] = field(default_factory=list)
-    heard: float = field(default_factory=time.monotonic)
-    wanted: tuple[Demands, ...] = ()
-    prepared: asyncio.Future[Prepared] | None = None
-    expected: dict[Committed | Switched, asyncio.Future[None]] = field(default_factory=dict)
-    answers: dict[int, asyncio.Future[Answer]] = field(default_factory=dict)
 
 
 class Crew:
@@ -111,7 +91,7 @@ class Crew:
         self._settings = settings
         self._listeners = listeners
         self._violations = violations
-        self._members: dict[int, _Member] = {}
+        self._members: dict[int, Member] = {}
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
         self._tasks: list[asyncio.Task[None]] = []
@@ -199,7 +179,7 @@ class Crew:
         if waited:
             await asyncio.wait(waited, timeout=PREPARE_SECONDS)
         for member in preparing:
-            problem = _outcome(member)
+            problem = member.unprepared()
             if problem is not None:
                 return f"worker {member.number}: {problem}"
         self.policies, self.generation = policies, generation
@@ -275,7 +255,7 @@ class Crew:
     async def _live(self, number: int) -> str:
         """Accompany one worker process through its life; return how it ended."""
         try:
-            member = await self._launch(number)
+            member = await launch(number, self._listeners, self._start_of)
         except OSError as error:
             return f"could not be started ({error.strerror})"
         self._members[number] = member
@@ -286,30 +266,17 @@ class Crew:
         self._bury(member)
         return f"(pid {member.process.pid}) ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
-    async def _launch(self, number: int) -> _Member:
-        ours, theirs = socket.socketpair()
-        handed = self._listeners.sockets_of(number)
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *module_command("proxy.server.worker", str(theirs.fileno())),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[theirs.fileno(), *(each.fileno() for _, _, each in handed)],
-                env=module_environment(),
-                process_group=0,
-            )
-        channel = await Channel.over(ours)
-        sockets = tuple(ListenerSocket(route, listener, each.fileno()) for route, listener, each in handed)
-        channel.send(Start(self._settings, self.policies, self.generation, sockets, self.paused))
-        return _Member(number, process, channel)
+    def _start_of(self, sockets: tuple[ListenerSocket, ...]) -> Start:
+        return Start(self._settings, self.policies, self.generation, sockets, self.paused)
 
-    async def _hear(self, member: _Member) -> None:
+    async def _hear(self, member: Member) -> None:
         while (message := await member.channel.receive()) is not None:
             self._take(member, message)
             if isinstance(message, Serving | Report):
                 self.on_change()
         await member.channel.close()
 
-    def _take(self, member: _Member, message: object) -> None:
+    def _take(self, member: Member, message: object) -> None:
         match message:
             case Serving():
                 member.serving = True
@@ -341,7 +308,7 @@ class Crew:
         if self.complete and not self._started.done():
             self._started.set_result(None)
 
-    def _help(self, member: _Member, message: Inquire | Wanted | Seek | Recalled) -> None:
+    def _help(self, member: Member, message: Inquire | Wanted | Seek | Recalled) -> None:
         """Tell a worker what it cannot know alone, or hear what another needs to be told."""
         match message:
             case Inquire(route, topic):
@@ -354,7 +321,7 @@ class Crew:
             case Recalled(question, calls):
                 self._searches.hear(member.number, question, calls)
 
-    def _seek(self, member: _Member, route: int, key: ScriptKey) -> None:
+    def _seek(self, member: Member, route: int, key: ScriptKey) -> None:
         """Ask all others what a script calls."""
         self._searches.begin(
             [number for number, other in self._members.items() if other is not member and other.serving],
@@ -362,7 +329,7 @@ class Crew:
             lambda calls: member.channel.send(Found(route, key, calls)),
         )
 
-    def _lease(self, member: _Member) -> None:
+    def _lease(self, member: Member) -> None:
         members = list(self._members.values())
         worker = members.index(member)
         wanted = ([each.wanted[i] if each.wanted else {} for each in members] for i in range(len(member.wanted)))
@@ -373,7 +340,7 @@ class Crew:
             for digest in digests:
                 rings.add(digest)
 
-    def _note(self, member: _Member, routes: Sequence[Seen]) -> None:
+    def _note(self, member: Member, routes: Sequence[Seen]) -> None:
         if not member.evidence:
             member.evidence = [{} for _ in routes]
         for route, (known, seen) in enumerate(zip(member.evidence, routes, strict=True)):
@@ -387,7 +354,7 @@ class Crew:
         else:
             self._started.set_exception(CrewError(reason))
 
-    def _bury(self, member: _Member) -> None:
+    def _bury(self, member: Member) -> None:
         """Keep what an ended worker has counted, and let nobody wait for it."""
         del self._members[member.number]
         self._searches.forget(member.number)
@@ -396,17 +363,5 @@ class Crew:
                 add_numbers(departed, counters_of(snapshot))
         for route, records in enumerate(member.evidence):
             self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
-        for waiting in [member.prepared, *member.answers.values(), *member.expected.values()]:
-            if waiting is not None:
-                waiting.cancel()
+        member.give_up()
         self.on_change()
-
-
-def _outcome(member: _Member) -> str | None:
-    """Return why a worker is not prepared, or None; one that died needs no preparation."""
-    prepared = member.prepared
-    if prepared is None or prepared.cancelled():
-        return None
-    if not prepared.done():
-        return f"no answer in {PREPARE_SECONDS:.0f} seconds"
-    return prepared.result().problem

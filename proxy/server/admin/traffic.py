@@ -10,7 +10,8 @@ estimated from the commands that are looked at closely.
 """
 
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
@@ -21,6 +22,8 @@ from proxy.traffic.merge import merge
 from proxy.traffic.rings import WINDOWS
 
 MOST_ROWS = 1000
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
+
 ORDERS = ("all", "reads", "writes", "bytes")
 
 _EXACT_WINDOW = 60
@@ -59,10 +62,6 @@ class Asked:
         return names.index(wanted)
 
 
-def _wrong(error: ValueError) -> web.Response:
-    return web.json_response({"error": str(error)}, status=400)
-
-
 async def hot_keys(state: AdminState, route: int, window: int, count: int, by: str) -> dict[str, Any] | None:
     """The busiest keys of one route, over all workers; None where no worker answers."""
     now = time.time()
@@ -78,76 +77,57 @@ async def hot_keys(state: AdminState, route: int, window: int, count: int, by: s
     return answers.hot_keys(rings, counts, count, by, now, state.crew.redaction(route), hot)
 
 
-async def hotkeys(request: web.Request) -> web.Response:
-    """Answer with the busiest keys."""
-    try:
-        asked = Asked(request, "count", "window", "by")
-    except ValueError as error:
-        return _wrong(error)
-    found = await hot_keys(request.app[STATE], asked.route, asked.window, asked.count, asked.by)
-    if found is None:
-        return web.json_response({"error": "no worker answers"}, status=503)
-    return web.json_response(found)
+async def _hotkeys(state: AdminState, asked: Asked) -> dict[str, Any] | None:
+    return await hot_keys(state, asked.route, asked.window, asked.count, asked.by)
 
 
-async def patterns(request: web.Request) -> web.Response:
-    """Answer with the busiest patterns of keys."""
-    try:
-        asked = Asked(request, "count", "window", count=100)
-    except ValueError as error:
-        return _wrong(error)
-    state = request.app[STATE]
+async def _patterns(state: AdminState, asked: Asked) -> dict[str, Any]:
     rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
-    return web.json_response(answers.patterns(rings, asked.window, asked.count, time.time(), redaction))
+    return answers.patterns(rings, asked.window, asked.count, time.time(), redaction)
 
 
-async def slots(request: web.Request) -> web.Response:
-    """Answer with the busiest slots and hash tags."""
-    try:
-        asked = Asked(request, "count", "window", count=20)
-    except ValueError as error:
-        return _wrong(error)
-    state = request.app[STATE]
+async def _slots(state: AdminState, asked: Asked) -> dict[str, Any]:
     rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
-    return web.json_response(answers.slots(rings, asked.window, asked.count, time.time(), redaction))
+    return answers.slots(rings, asked.window, asked.count, time.time(), redaction)
 
 
-async def clients(request: web.Request) -> web.Response:
-    """Answer with the busiest clients."""
-    try:
-        asked = Asked(request, "count", "window", count=50)
-    except ValueError as error:
-        return _wrong(error)
-    rings = request.app[STATE].crew.rings[asked.route]
-    return web.json_response(answers.clients(rings, asked.window, asked.count, time.time()))
+async def _clients(state: AdminState, asked: Asked) -> dict[str, Any]:
+    return answers.clients(state.crew.rings[asked.route], asked.window, asked.count, time.time())
 
 
-async def slow(request: web.Request) -> web.Response:
-    """Answer with the slowest commands."""
-    try:
-        asked = Asked(request, "count", count=20)
-    except ValueError as error:
-        return _wrong(error)
-    state = request.app[STATE]
-    rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
-    return web.json_response(answers.slow(rings, asked.count, redaction))
+async def _slow(state: AdminState, asked: Asked) -> dict[str, Any]:
+    return answers.slow(state.crew.rings[asked.route], asked.count, state.crew.redaction(asked.route))
 
 
-async def traffic(request: web.Request) -> web.Response:
-    """Answer with the last minute."""
-    try:
-        asked = Asked(request)
-    except ValueError as error:
-        return _wrong(error)
-    return web.json_response(answers.traffic(request.app[STATE].crew.rings[asked.route]))
+async def _traffic(state: AdminState, asked: Asked) -> dict[str, Any]:
+    return answers.traffic(state.crew.rings[asked.route])
 
 
-TRAFFIC = {
-    "/hotkeys": hotkeys,
-    "/patterns": patterns,
-    "/slots": slots,
-    "/clients": clients,
-    "/slow": slow,
-    "/traffic": traffic,
+_Tell: TypeAlias = Callable[[AdminState, Asked], Awaitable[dict[str, Any] | None]]
+
+
+def _path(tell: _Tell, *names: str, count: int = 10) -> Handler:
+    """What answers on a path: with what is told, or with what is wrong with the request."""
+
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            asked = Asked(request, *names, count=count)
+        except ValueError as error:
+            return web.json_response({"error": str(error)}, status=400)
+        found = await tell(request.app[STATE], asked)
+        if found is None:
+            return web.json_response({"error": "no worker answers"}, status=503)
+        return web.json_response(found)
+
+    return answer
+
+
+TRAFFIC: dict[str, Handler] = {
+    "/hotkeys": _path(_hotkeys, "count", "window", "by"),
+    "/patterns": _path(_patterns, "count", "window", count=100),
+    "/slots": _path(_slots, "count", "window", count=20),
+    "/clients": _path(_clients, "count", "window", count=50),
+    "/slow": _path(_slow, "count", count=20),
+    "/traffic": _path(_traffic),
 }
 """The paths, and who answers."""
