@@ -31,6 +31,8 @@ class Expiries:
         self._left = MOST_PER_SECOND
         self._open = 0
         self._barred = 0
+        self.off: list[str] = []
+        """What is not known because of that, as ``features_off`` lists it."""
 
     def another_second(self) -> None:
         """A second is over."""
@@ -59,5 +61,9 @@ class Expiries:
             if reply.startswith(b"-"):
                 # It may be this key alone that is not for this login, but a minute is soon over.
                 self._barred = BARRED_SECONDS
-            elif reply != b":-2\r\n":
+                allowed = not reply.startswith(b"-NOPERM") or b"key" in reply.split(b"'")[0]
+                self.off = [] if allowed else ["which keys have a TTL (PTTL is not allowed)"]
+                continue
+            self.off = []
+            if reply != b":-2\r\n":
                 tell(reply != b":-1\r\n")

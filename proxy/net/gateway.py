@@ -102,7 +102,8 @@ class Gateway:
         self._scripts = ScriptExchange(loop, seek_script, lambda: memory.each(ScriptMemory).values())
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time)
         self._inquiries = Inquiries(self._lending)
-        self._insight = Insight(sampler, Expiries(self._inquiries.ask, self._lending.has_spare))
+        self._expiries = Expiries(self._inquiries.ask, self._lending.has_spare)
+        self._insight = Insight(sampler, self._expiries)
         self._servers: list[asyncio.AbstractServer] = []
         self._drained = asyncio.Event()
         self._closed: Counter[str] = Counter()
@@ -315,7 +316,7 @@ class Gateway:
             "reconnects": max(0, self._events["reconnects"] - 1),
             "looks": self._insight.latencies.figures(),
             "breakers": self._pulse.figures(),
-            "features_off": [] if engine is None else engine.features_off,
+            "features_off": [] if engine is None else [*engine.features_off, *self._expiries.off],
             "generation": self._policies.generation,
         }
 

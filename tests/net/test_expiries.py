@@ -94,6 +94,7 @@ def test_a_login_that_may_not_ask_is_left_alone_for_a_while() -> None:
     redis = Redis()
     redis.wonder()
     redis.answer(b"-NOPERM this user has no permissions to run the 'pttl' command\r\n")
+    assert redis.expiries.off == ["which keys have a TTL (PTTL is not allowed)"]
     for _ in range(BARRED_SECONDS):
         redis.wonder()
         redis.expiries.another_second()
@@ -101,3 +102,13 @@ def test_a_login_that_may_not_ask_is_left_alone_for_a_while() -> None:
     redis.wonder()
     assert len(redis.asked) == 2
     assert redis.told == []
+    redis.answer(b":5\r\n")
+    assert redis.told == [("user:{int}", True)]
+    assert redis.expiries.off == []
+
+
+def test_a_key_that_is_not_for_this_login_is_no_word_on_the_command() -> None:
+    redis = Redis()
+    redis.wonder()
+    redis.answer(b"-NOPERM No permissions to access a key\r\n")
+    assert redis.expiries.off == []
