@@ -16,7 +16,7 @@ def describe(answers: Answers, state: State, row: Row) -> list[Line]:
     title: Line = [(state.view.called(row), Tint.STRONG)]
     if state.view is KEYS:
         hot: Line = [("  HOT", Tint.BAD)] if row["hot"] else []
-        return [title + hot, *_story(answers.told["hotkeys"], row), [], *_clients(row), *_incidents(answers, row)]
+        return [title + hot, *_story(answers.told["hotkeys"], row), *_incidents(answers, row), [], *_clients(row)]
     if state.view is INCIDENTS:
         return [title, *_lines(row)]
     return [title, *([(text, Tint.PLAIN)] for text in fields(row))]

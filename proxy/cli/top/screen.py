@@ -23,6 +23,7 @@ _NARROWEST = 8
 """Cells of a column that takes what is left."""
 
 _MAP_ROWS = 4
+_INDENT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +174,40 @@ def _body(answers: Answers, state: State, paper: Paper, room: int) -> list[Line]
         found = next((row for row in rows if state.view.called(row) == state.chosen), None)
         if found is None:
             return [[(f"{state.chosen} is no longer in this list", Tint.FAINT)]]
-        return describe(answers, state, found)
+        return _whole([part for line in describe(answers, state, found) for part in _wrapped(line, paper)], room)
     if state.view is SLOTS:
         above = _heat(answers, paper) if room > 2 * _MAP_ROWS else []
         return above + table(state.view.columns, rows, paper, room - len(above), state.view.called, state.chosen)
     if state.view is RULES:
         return _rules(answers, state, rows, paper, room)
     return table(state.view.columns, rows, paper, room, state.view.called, state.chosen)
+
+
+def _wrapped(line: Line, paper: Paper) -> list[Line]:
+    """The line in as many as it needs, broken at spaces: a remedy is there to be copied."""
+    if paper.width < 4 * _INDENT:
+        return [line]
+    lines: list[Line] = [[]]
+    room = paper.width
+    for piece, tint in line:
+        text = paper.clean(piece)
+        while cells(text) > room:
+            begin = cut(text, room)
+            begin = begin[: begin.rfind(" ")] if " " in begin.strip() else begin
+            lines[-1].append((begin, tint))
+            lines.append([(" " * _INDENT, Tint.PLAIN)])
+            text, room = text[len(begin) :].lstrip(), paper.width - _INDENT
+        lines[-1].append((text, tint))
+        room -= cells(text)
+    return lines
+
+
+def _whole(lines: list[Line], room: int) -> list[Line]:
+    """The lines; where there is no room for all, it is said how many are missing."""
+    if len(lines) <= room:
+        return lines
+    kept = max(room - 1, 0)
+    return [*lines[:kept], [(f"and {len(lines) - kept} lines for a taller terminal", Tint.FAINT)]]
 
 
 def _rules(answers: Answers, state: State, rows: Sequence[Row], paper: Paper, room: int) -> list[Line]:

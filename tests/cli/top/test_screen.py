@@ -47,7 +47,9 @@ def test_a_wide_terminal_has_more() -> None:
 @pytest.mark.parametrize("shown", VIEWS, ids=lambda shown: shown.name)
 @pytest.mark.parametrize("size", [(80, 24), (200, 60), (40, 10), (13, 3), (1, 1), (0, 0)])
 def test_every_view_fits_every_terminal(shown: View, size: tuple[int, int]) -> None:
-    for state in (State(view=shown), State(view=shown, help=True)):
+    first = next(iter(shown.rows(TOLD, shown.orders[0])))
+    detail = State(view=shown, chosen=shown.called(first), detail=True)
+    for state in (State(view=shown), State(view=shown, help=True), detail):
         lines = screen(answers(), state, Paper(*size), NOW)
         assert len(lines) == size[1]
         assert all(cells("".join(text for text, _ in line)) <= size[0] for line in lines)
@@ -87,16 +89,26 @@ def test_all_that_is_known_of_a_key() -> None:
         "reads 99.7%, hit 100.0%, 9.1K/s in, 373M/s out",
         "slot 7211, pattern product:{int}:stock",
         "",
+        "INC-9",
+        "product:8841:stock HOT 41k/s = 38 %",
+        "remedy: keyrail remedy product:8841:stock",
+        "",
         "behind it",
         "  91.0%  app checkout, user default, checkout-7, go-redis 9.7, 10.0.0.7  new",
         "   7.0%  app web, user default, checkout-7, go-redis 9.7, 10.0.0.7",
         "   2.0%  others",
-        "",
-        "INC-9",
-        "product:8841:stock HOT 41k/s = 38 %",
-        "remedy: keyrail remedy product:8841:stock",
     ]
     assert drawn(State(chosen="gone", detail=True))[4] == "gone is no longer in this list"
+
+
+def test_a_remedy_is_there_as_a_whole() -> None:
+    remedy = "remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9"
+    told = {"incidents": [{**TOLD["incidents"]["incidents"][0], "lines": [remedy, "x" * 200]}]}
+    lines = drawn(State(view=view("Incidents"), chosen="INC-9", detail=True), incidents=told)
+    assert lines[5:7] == [remedy[: remedy.index(" --because")], "    --because INC-9"]
+    assert "".join(line.strip() for line in lines[7:10]) == "x" * 200
+    low = drawn(State(view=view("Incidents"), chosen="INC-9", detail=True), Paper(80, 8), incidents=told)
+    assert low[-2] == "and 4 lines for a taller terminal"
 
 
 def test_all_that_is_known_of_a_rule() -> None:
