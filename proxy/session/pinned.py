@@ -36,12 +36,26 @@ def _blocking(session: "Session", item: Item) -> int:
         return WAIT
     session.attentive = True
     if not item.followings:
-        session.submit(item.raw, item.edit)
-    elif not company.send(session, item):
+        _submit_blocking(session, item)
+    elif company.send(session, item):
+        session.blocked += 1
+    else:
         switching.settle_pin(session)
-        return TAKEN
-    session.blocked = True
     return TAKEN
+
+
+def _submit_blocking(session: "Session", item: Item) -> None:
+    # Until its reply comes, the client counts as blocked; where none is listened for, until nothing is owed.
+    session.blocked += 1
+    if session.replies != silence.ON or item.edit is not None:
+        session.submit(item.raw, item.edit)
+        return
+
+    def answered(line: bytes) -> None:
+        session.blocked -= 1
+
+    session.forwarded += 1
+    session.owe(item.raw, PEEK, answered)
 
 
 def _wait(session: "Session", item: Item) -> int:
@@ -69,9 +83,7 @@ def _wait(session: "Session", item: Item) -> int:
         session.answer(_WAIT_REFUSED)
         switching.settle_pin(session)
         return TAKEN
-    session.blocked = True
-    session.attentive = True
-    session.submit(item.raw)
+    _submit_blocking(session, item)
     return TAKEN
 
 

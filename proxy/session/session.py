@@ -78,7 +78,7 @@ class Session(Judged):
         self.deferred: list[Deferred] = []
         self.unaccompanied = ""
         self.sought: frozenset[ScriptKey] = frozenset()
-        self.blocked = False
+        self.blocked = 0
         self.permanent = False
         self.lingering = False
         self.unpinning = False
@@ -255,7 +255,7 @@ class Session(Judged):
     def settled(self) -> None:
         """Nothing is owed: a private upstream whose state has ended goes back, and what waited goes on."""
         self.attentive = False
-        self.blocked = False
+        self.blocked = 0
         if self.subscriptions is not None:
             self.subscriptions.asked = 0
             if self.subscriptions.empty():
