@@ -3,10 +3,14 @@
 These choose the pool. Nothing here believes a client: it moves to another pool only when Redis has answered its own
 command with success. AUTH runs on a private upstream, never on a shared one; SELECT and HELLO without AUTH run on a
 connection of the pool that they ask for, where they change nothing, or on a private one where there is no such pool.
+
+As whom a client is logged in decides what it may do, so that is known at all times: under CLIENT REPLY the answer is
+asked for and kept, inside MULTI it is taken from EXEC's array, and a login of which nothing could be known is refused.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.commands.table import Lane, State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
@@ -16,12 +20,17 @@ from proxy.rules.verdict import ReplyEdit
 from proxy.session import company, names, silence, switching
 from proxy.session.gate import PoolKey
 from proxy.session.item import Item
-from proxy.wire.encode import OK, encode_command
+from proxy.wire.encode import OK, encode_command, encode_error
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _RESET_REPLY = b"+RESET\r\n"
+_REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
+_UNKNOWABLE = encode_error("ERR Keyrail: whether this login succeeds could not be known; use another connection for it")
+_BAD_NAME = encode_error("ERR Client names cannot contain spaces, newlines or special characters.")
+
+_PROTOCOLS = (b"2", b"3")
 
 # Errors to HELLO that come before it has changed anything, where AUTH is its first option.
 _UNCHANGED = (b"-WRONGPASS", b"-NOPROTO")
@@ -56,20 +65,27 @@ def _ask(
     session: "Session", raw: bytes, accepted: Callable[[], None], refused: Callable[[bytes], None] = _nothing
 ) -> int:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
-    if session.replies != silence.ON:
-        # There will be no answer to learn from: what the connection is now, only Redis knows.
+    confined = session.subscriptions is not None and session.subscriptions.confines()
+    if session.replies == silence.RELAYED or (session.replies != silence.ON and confined):
+        # Its answer is one line among those of MONITOR, or it is refused without a word.
         session.permanent = True
         session.submit(raw)
         return TAKEN
+    silent = session.replies != silence.ON
 
     def answered(frame: bytes) -> bytes:
         if _succeeded(frame):
             accepted()
         else:
             refused(frame)
-        return frame
+        return b"" if silent else frame
 
-    return _send(session, raw, answered)
+    if not silent:
+        return _send(session, raw, answered)
+    session.hide(_REPLY_ON)
+    _send(session, raw, answered)
+    silence.go_on(session)
+    return TAKEN
 
 
 def _send(session: "Session", raw: bytes, answered: ReplyEdit) -> int:
@@ -80,10 +96,8 @@ def _send(session: "Session", raw: bytes, answered: ReplyEdit) -> int:
 
 
 def _select(session: "Session", item: Item) -> int:
-    argv = item.command.argv
-    database = int(argv[1]) if len(argv) == 2 and argv[1].isdigit() and len(argv[1]) < 10 else None
-    if database is None or argv[1] != b"%d" % database:
-        # No number as Redis reads them, so nothing will change.
+    database = _read_number(item.command.argv)
+    if database is None:
         return session.forward(item)
     target = session.key._replace(database=database)
     if session.pinned is None and session.gate.has_pool(target):
@@ -92,6 +106,12 @@ def _select(session: "Session", item: Item) -> int:
         return WAIT
     _linger(session)
     return _ask(session, item.raw, lambda: move(session, target))
+
+
+def _read_number(argv: list[bytes]) -> int | None:
+    # None where it is no number as Redis reads them, so nothing will change.
+    database = int(argv[1]) if len(argv) == 2 and argv[1].isdigit() and len(argv[1]) < 10 else None
+    return None if database is None or argv[1] != b"%d" % database else database
 
 
 def _ask_in_pool(session: "Session", target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
@@ -124,48 +144,101 @@ def _linger(session: "Session") -> None:
 
 
 def _auth(session: "Session", item: Item) -> int:
-    argv = item.command.argv
+    if session.replies == silence.RELAYED:
+        session.answer(_UNKNOWABLE)
+        return TAKEN
     if switching.to_private(session) is None:
         return WAIT
     _linger(session)
+    return _ask(session, item.raw, _logging_in(session, item.command.argv))
+
+
+def _logging_in(session: "Session", argv: list[bytes]) -> Callable[[], None]:
     user = argv[1].decode("utf-8", "replace") if len(argv) == 3 else "default"
 
     def accepted() -> None:
         move(session, session.key._replace(user=user))
         session.log_in()
 
-    return _ask(session, item.raw, accepted)
+    return accepted
+
+
+def queued(session: "Session", item: Item) -> ReplyEdit | bytes | None:
+    """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
+    accepted: Callable[[], None] | None = None
+    argv, state = item.command.argv, item.command.spec.state
+    logs_in = state is State.AUTH or (state is State.HELLO and _logs_in(argv))
+    if state is State.AUTH:
+        accepted = _logging_in(session, argv)
+    elif state is State.HELLO:
+        said = _read_hello(argv)
+        if said is not None and (said.name is None or names.valid(said.name)):
+            accepted = _greeting(session, said)
+    elif state is State.SELECT and (database := _read_number(argv)) is not None:
+        accepted = partial(_select_queued, session, database)
+    if logs_in and (accepted is None or session.replies != silence.ON):
+        return _UNKNOWABLE
+    return None if accepted is None else partial(_learn, accepted)
+
+
+def _select_queued(session: "Session", database: int) -> None:
+    move(session, session.key._replace(database=database))
+
+
+def _learn(accepted: Callable[[], None], frame: bytes) -> bytes:
+    if _succeeded(frame):
+        accepted()
+    return frame
 
 
 def _hello(session: "Session", item: Item) -> int:
-    said = _read_hello(item.command.argv)
+    argv = item.command.argv
+    said = _read_hello(argv)
+    logs_in = _logs_in(argv)
+    if logs_in and (said is None or session.replies == silence.RELAYED):
+        # Some engines log in before they complain about what stands behind.
+        session.answer(_UNKNOWABLE)
+        return TAKEN
     if said is None:
         return _odd_hello(session, item)
-    protocol, user, name, in_order = said
-    plain = user is None and (name is None or names.valid(name))
-    target = session.key._replace(protocol=protocol)
-
-    def accepted() -> None:
-        move(session, target if user is None else target._replace(user=user))
-        if name is not None:
-            session.rename(name)
-            if session.pinned is not None:
-                session.pinned.identity = (name, *session.pinned.identity[1:])
-        if user is not None:
-            session.log_in()
+    if logs_in and said.name is not None and not names.valid(said.name):
+        session.answer(_BAD_NAME)
+        return TAKEN
+    plain = not logs_in and (said.name is None or names.valid(said.name))
+    target = session.key._replace(protocol=said.protocol)
+    accepted = _greeting(session, said)
 
     def refused(frame: bytes) -> None:
-        # Redis works through the options one by one: it may have logged in, or taken the name, before it complained.
-        if not (in_order and frame.startswith(_UNCHANGED)):
+        # Redis works through the options one by one: it may have taken the name before it complained.
+        if not (said.in_order and frame.startswith(_UNCHANGED)):
             session.permanent = True
 
     if session.pinned is None and plain and session.gate.has_pool(target):
-        raw = encode_command([b"HELLO", b"%d" % protocol])
+        raw = encode_command([b"HELLO", b"%d" % said.protocol])
         return _ask_in_pool(session, target, raw, accepted)
     if switching.to_private(session) is None:
         return WAIT
     _linger(session)
     return _ask(session, item.raw, accepted, refused)
+
+
+def _greeting(session: "Session", said: "_Hello") -> Callable[[], None]:
+    def accepted() -> None:
+        key = session.key._replace(protocol=said.protocol)
+        move(session, key if said.user is None else key._replace(user=said.user))
+        if said.name is not None:
+            session.rename(said.name)
+            if session.pinned is not None:
+                session.pinned.identity = (said.name, *session.pinned.identity[1:])
+        if said.user is not None:
+            session.log_in()
+
+    return accepted
+
+
+def _logs_in(argv: list[bytes]) -> bool:
+    # Whether a HELLO may log in; AUTH may also be a name or a password.
+    return len(argv) > 2 and argv[1] in _PROTOCOLS and any(word.upper() == b"AUTH" for word in argv[2:])
 
 
 def _odd_hello(session: "Session", item: Item) -> int:
@@ -179,9 +252,18 @@ def _odd_hello(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _read_hello(argv: list[bytes]) -> tuple[int, str | None, bytes | None, bool] | None:
-    # (protocol, user, name, whether AUTH comes first) of a HELLO that may succeed, with no option twice.
-    if len(argv) < 2 or argv[1] not in (b"2", b"3"):
+class _Hello(NamedTuple):
+    """A HELLO that may succeed; ``in_order`` says that AUTH, if there, comes first."""
+
+    protocol: int
+    user: str | None
+    name: bytes | None
+    in_order: bool
+
+
+def _read_hello(argv: list[bytes]) -> _Hello | None:
+    # None for one that cannot succeed, or has an option twice.
+    if len(argv) < 2 or argv[1] not in _PROTOCOLS:
         return None
     user: str | None = None
     name: bytes | None = None
@@ -198,7 +280,7 @@ def _read_hello(argv: list[bytes]) -> tuple[int, str | None, bytes | None, bool]
             rest = rest[2:]
         else:
             return None
-    return int(argv[1]), user, name, in_order
+    return _Hello(int(argv[1]), user, name, in_order)
 
 
 def _reset(session: "Session", item: Item) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.table import State
 from proxy.hotpath.intake import TAKEN
+from proxy.session import silence
 from proxy.session.gate import PrivateLedger
 from proxy.session.item import Item
 from proxy.wire.encode import OK, encode_bulk, encode_null
@@ -48,13 +49,26 @@ def _name(session: "Session", item: Item) -> int:
 
 
 def _name_on_its_own(session: "Session", item: Item) -> int:
-    # A private upstream has its client's names, and Redis's own answer.
-    def answered(frame: bytes) -> bytes:
-        if not frame.startswith(b"-") and _note(session, item.command.argv) and session.pinned is not None:
+    # A private upstream has its client's names, and Redis's own answer; where none comes, a good name is taken for one
+    # that Redis took. By its name a client may be of another app, as which what stands behind has to be judged.
+    argv = item.command.argv
+
+    def note() -> None:
+        if _note(session, argv) and session.pinned is not None:
             session.pinned.identity = (session.name, session.library, session.library_version)
+
+    def answered(frame: bytes) -> bytes:
+        if not frame.startswith(b"-"):
+            note()
         return frame
 
+    if session.replies != silence.ON:
+        session.submit(item.raw)
+        note()
+        return TAKEN
     session.submit(item.raw, answered)
+    if argv[1].upper() == b"SETNAME" and argv[2:] != [session.name]:
+        session.halted = session.attentive = True
     return TAKEN
 
 

@@ -59,7 +59,7 @@ def answer(session: "Session", item: Item) -> int:
         session.answer(_wrong_number(spec))
     elif session.gate.strange(session.key):
         session.answer(_STRANGER)
-    elif _subscribed(session):
+    elif session.subscriptions is not None and session.subscriptions.confines():
         session.answer(encode_error(_ONLY_SUBSCRIPTIONS % spec.name.lower()))
     else:
         return _tell(session, spec, words[2:])
@@ -68,11 +68,6 @@ def answer(session: "Session", item: Item) -> int:
 
 def _wrong_number(spec: Spec) -> bytes:
     return encode_error(f"ERR wrong number of arguments for '{spec.name.lower()}' command")
-
-
-def _subscribed(session: "Session") -> bool:
-    subscriptions = session.subscriptions
-    return subscriptions is not None and subscriptions.protocol == 2 and not subscriptions.empty()
 
 
 def _tell(session: "Session", spec: Spec, arguments: list[bytes]) -> int:

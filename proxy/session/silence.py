@@ -10,6 +10,7 @@ that its connection sends is relayed as it comes.
 from typing import TYPE_CHECKING
 
 from proxy.session.poison import POISON
+from proxy.wire.encode import encode_command
 
 if TYPE_CHECKING:
     from proxy.session.outlet import Outlet
@@ -20,6 +21,9 @@ ON = 0
 OFF = 1
 SKIP = 2
 RELAYED = 3
+
+
+_OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
 
 
 def choose(session: "Session", mode: bytes, raw: bytes) -> None:
@@ -46,6 +50,16 @@ def relay(session: "Session") -> None:
     session.pinned.relay = True
     session.replies = RELAYED
     session.direct = False
+
+
+def go_on(session: "Session") -> None:
+    """Behind a command whose answer was asked for all the same: OFF goes on, a SKIP is used up."""
+    ledger = session.ledger
+    assert ledger is not None
+    if session.replies == OFF:
+        ledger.send(_OFF)
+    else:
+        _end(session)
 
 
 def falls_on(session: "Outlet") -> bool:

@@ -37,6 +37,10 @@ class Subscriptions:
         """Whether nothing is subscribed and nothing that was asked for is outstanding."""
         return self.asked == 0 and not any(self.sets)
 
+    def confines(self) -> bool:
+        """Whether Redis lets the client do little else: in RESP2, until the last of them ends."""
+        return self.protocol == 2 and not self.empty()
+
     def hears(self, head: bytes) -> int:
         """What a frame is, by its first line and first element: MESSAGE, CONFIRMATION or REPLY."""
         word = head.split(b"\r\n", 3)[2]

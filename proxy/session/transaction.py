@@ -21,7 +21,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, MEMBERS, PEEK
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import company, silence, switching
+from proxy.session import company, handshake, silence, switching
 from proxy.session.item import Item
 from proxy.session.poison import POISONED_EXEC
 from proxy.wire.encode import encode_error
@@ -41,10 +41,12 @@ _PLAIN = frozenset({State.POOL, State.BLOCKING, State.WAIT, State.IDLE, State.UN
 @dataclass(slots=True)
 class Transaction:
     """What has been queued: ``first`` is the client's command count at MULTI; the fates of single members of EXEC's
-    array, by position, as the ledger takes them."""
+    array, by position, as the ledger takes them. Where one ``moves`` the client (AUTH, SELECT, HELLO), what stands
+    behind EXEC waits for it."""
 
     first: int
     fates: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    moves: bool = False
 
 
 def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
@@ -131,6 +133,14 @@ def queue(session: "Session", item: Item) -> int:
         session.permanent = True
         company.note_state(session, item.command)
         company.give_up(session)
+        edit = handshake.queued(session, item)
+        if isinstance(edit, bytes):
+            session.refuse(edit)
+            return TAKEN
+        if edit is not None:
+            item.edit = edit
+            assert session.transaction is not None
+            session.transaction.moves = True
     if item.followings:
         company.send(session, item)
     else:
@@ -162,6 +172,8 @@ def _end(session: "Session", item: Item) -> int:
     else:
         session.submit(item.raw)
     _ended(session)
+    if running.moves:
+        switching.wait_until_settled(session)
     return TAKEN
 
 

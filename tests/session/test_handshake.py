@@ -218,3 +218,71 @@ def test_what_redis_would_refuse_is_asked_of_redis(argv: list[str]) -> None:
     client.say(*argv)
     assert route.upstream().taken() == call(*argv)
     assert (client.name, client.library) == (b"", b"")
+
+
+WELCOME = b"%1\r\n+proto\r\n:3\r\n"
+
+
+@pytest.mark.parametrize("mode", ["OFF", "SKIP"])
+@pytest.mark.parametrize(("reply", "user"), [(OK, "ann"), (b"-WRONGPASS no\r\n", None)])
+def test_a_login_without_a_reply_is_known_all_the_same(mode: str, reply: bytes, user: str | None) -> None:
+    """Rules go by the user: what stands behind the login is judged as whom Redis runs it."""
+    client = Client(Route())
+    client.send(call("CLIENT", "REPLY", mode) + call("AUTH", "ann", "x") + call("GET", "a"))
+    own = client.own
+    on, off = call("CLIENT", "REPLY", "ON"), call("CLIENT", "REPLY", "OFF")
+    sent = call("CLIENT", "REPLY", mode) + on + call("AUTH", "ann", "x")
+    assert own.taken() == sent + (off if mode == "OFF" else b"")
+    own.answer(OK, reply)
+    assert (client.key.user, client.heard()) == (user, b"")
+    assert own.taken() == call("GET", "a")
+    assert client.owed == (mode == "SKIP")
+
+
+def test_what_a_transaction_makes_of_a_client_is_read_from_its_reply() -> None:
+    client = Client(Route())
+    client.say("MULTI")
+    own = client.own
+    client.send(call("AUTH", "ann", "x") + call("SELECT", 1) + call("HELLO", 3) + call("EXEC") + call("GET", "a"))
+    assert own.taken().endswith(call("EXEC"))
+    own.answer(OK, b"+QUEUED\r\n" * 3, b"*3\r\n+OK\r\n-ERR no\r\n" + WELCOME)
+    assert client.key == PoolKey("ann", 0, 3)
+    assert own.taken() == call("GET", "a")
+    assert client.heard() == OK + b"+QUEUED\r\n" * 3 + b"*3\r\n+OK\r\n-ERR no\r\n" + WELCOME
+
+
+@pytest.mark.parametrize(
+    "hello",
+    [
+        ["HELLO", 3, "AUTH", "ann", "x", "AUTH", "bob", "x"],
+        ["HELLO", 3, "AUTH", "ann", "x", "NOSUCH"],
+        ["HELLO", 3, "AUTH", "ann", "x", "SETNAME", "a b"],
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_login_that_may_come_before_an_error_is_not_sent(hello: list[str | int], inside: bool) -> None:
+    client = Client(Route())
+    if inside:
+        client.say("MULTI")
+        client.own.answer(OK)
+        client.heard()
+    client.say(*hello)
+    if inside:
+        client.own.answer(b"-ERR wrong number of arguments\r\n")
+        assert b"HELLO" not in client.own.taken()
+    assert client.heard().startswith(b"-ERR ")
+    assert all(upstream.taken() == b"" for upstream in client.route.all_upstreams())
+
+
+def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer() -> None:
+    """It may be of another app by then."""
+    client = Client(Route())
+    client.say("CLIENT", "ID")
+    own = client.own
+    own.answer(b":1\r\n")
+    client.send(call("CLIENT", "SETNAME", "me") + call("GET", "a"))
+    assert own.taken() == call("CLIENT", "ID") + call("CLIENT", "SETNAME", "me")
+    own.answer(OK)
+    assert (client.name, own.taken()) == (b"me", call("GET", "a"))
+    client.send(call("CLIENT", "REPLY", "OFF") + call("CLIENT", "SETNAME", "you"))
+    assert client.name == b"you"
