@@ -292,11 +292,16 @@ def _slow(command: SlowCommand, redaction: Redaction) -> dict[str, Any]:
 
 
 def traffic(rings: Rings) -> dict[str, Any]:
+    """The last minute, second by second, and the last ten minutes in sums of ten seconds."""
+    return {"seconds": seconds(rings), "tens": [_stretch(digest) for digest in rings.tens()]}
+
+
+def seconds(rings: Rings) -> list[dict[str, Any]]:
     """The last minute, second by second."""
-    return {"seconds": [_second(digest) for digest in rings.seconds()]}
+    return [_stretch(digest) for digest in rings.seconds()]
 
 
-def _second(digest: Digest) -> dict[str, Any]:
+def _stretch(digest: Digest) -> dict[str, Any]:
     return {
         "at": moment(digest.began),
         "commands": digest.commands,

@@ -66,6 +66,32 @@ def test_a_window_is_the_sum_of_its_seconds_and_workers_and_changes_nothing() ->
     assert [each.commands for each in rings.seconds()] == [60] * 5
 
 
+def test_windows_asked_for_every_second_are_what_was_handed_in_although_much_of_it_is_added_up_once() -> None:
+    # Two workers; what the second one tells comes up to three seconds late.
+    rings, told, late = Rings(), list[tuple[int, int]](), list[tuple[int, Digest]]()
+
+    def hand_in(second: int, made: Digest) -> None:
+        rings.add(made)
+        told.append((second, made.commands))
+
+    for second in range(60_000, 60_700):
+        hand_in(second, counted_digest(second, 1 + second % 7))
+        late.append((second + (second * 5) % 4, counted_digest(second, 100)))
+        for _, made in [each for each in late if each[0] <= second]:
+            hand_in(int(made.began), made)
+        late = [each for each in late if each[0] > second]
+        now = second + 1.0
+        for window, step in ((10, 1), (60, 1), (600, 10), (3600, 60)):
+            expected = sum(commands for began, commands in told if began // step * step + step > now - window)
+            assert rings.window(window, now).commands == expected, (second, window)
+
+
+def counted_digest(second: int, commands: int) -> Digest:
+    made = Digest(float(second), 1.0)
+    made.commands = commands
+    return made
+
+
 @pytest.mark.parametrize("window", WINDOWS)
 def test_each_window_forgets_in_its_time(window: int) -> None:
     rings = Rings()
@@ -175,7 +201,9 @@ def test_slow_commands_and_the_last_minute() -> None:
     (slow,) = told["commands"]
     assert (slow["command"], slow["key"]) == ("SUNION", "user:{int}")
     assert (slow["at_redis_ms"], slow["in_proxy_ms"]) == (2000, 0.1)
-    (second,) = answers.traffic(rings)["seconds"]
+    told = answers.traffic(rings)
+    (second,) = told["seconds"]
+    assert told["tens"] == [second], "of the same moment"
     assert second["commands"] == 20
     assert 0 < second["p50_ms"] < second["p99_ms"] <= 5000
 

@@ -1,6 +1,6 @@
 """Server-sent events for the page: ``/events?window=60[&route=NAME]``; without a name, of the first route.
 
-    event: history       the last seconds of traffic, once: {"seconds": […]}
+    event: history       what ``/traffic`` answers, once: {"seconds": […], "tens": […]}
     event: violations    those that are new to this viewer, the oldest first: [{…}, …]
     event: overview      every second: what ``overview.py`` makes of the route and the window
 

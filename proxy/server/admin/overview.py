@@ -46,7 +46,7 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
         "slots": answers.slots(rings, window, _SLOTS, now, redaction),
         "clients": answers.clients(rings, window, _CLIENTS, now),
         "slow": answers.slow(rings, _SLOW, redaction),
-        "seconds": answers.traffic(rings)["seconds"][-_NEW_SECONDS:],
+        "seconds": answers.seconds(rings)[-_NEW_SECONDS:],
         "incidents": [present_incident(each) for each in incidents[:_INCIDENTS]],
         "remedies": [present_remedy(state, each) for each in state.remedies.standing if each.route == name],
         "apps": [each.name for each in state.crew.policies[route].apps],

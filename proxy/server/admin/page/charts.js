@@ -71,7 +71,7 @@ export class Chart {
   show(seconds) {
     this.seconds = seconds;
     const newest = seconds.at(-1)?.time ?? 0;
-    const reach = Math.min(300e3, Math.max(60e3, newest - (seconds[0]?.time ?? 0)));
+    const reach = Math.min(600e3, Math.max(60e3, newest - (seconds[0]?.time ?? 0)));
     this.from = newest - reach;
     this.reach = reach;
     const shown = seconds.filter((second) => second.time >= this.from);

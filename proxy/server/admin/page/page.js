@@ -85,6 +85,7 @@ function take(name, data) {
   if (name === "history") {
     fresh = true;
     violations.clear();
+    addTens(data.tens, data.seconds);
     addSeconds(data.seconds);
   } else if (name === "violations") {
     addViolations(data);
@@ -93,6 +94,17 @@ function take(name, data) {
     addPasts(data);
     newest = data;
     if (!view.paused) show(data);
+  }
+}
+
+/** Of what was before the seconds only sums of ten are known. */
+function addTens(tens, newer) {
+  const first = Date.parse(newer[0]?.at);
+  for (const ten of tens) {
+    const time = Date.parse(ten.at);
+    if (time + 10e3 > first || seconds.has(ten.at)) continue;
+    const average = { commands: ten.commands / 10, bytes_in: ten.bytes_in / 10, bytes_out: ten.bytes_out / 10 };
+    seconds.set(ten.at, { ...ten, ...average, time: time + 5e3 });
   }
 }
 
