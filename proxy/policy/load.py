@@ -13,6 +13,7 @@ from proxy.policy.errors import PolicyError, Where, shown
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.references import check_references
 from proxy.policy.sections.schema import join_schema
+from proxy.policy.unnamed import find_unnamed
 from proxy.policy.unreachable import find_unreachable
 from proxy.policy.yaml_source import Problems, Scalar
 
@@ -61,10 +62,11 @@ def _included(patterns: tuple[Scalar, ...], first: Path, problems: Problems) -> 
 def _join(documents: list[Document], problems: Problems) -> Policy:
     first = documents[0]
     rules = _unique_rules(documents, problems)
+    placed = tuple(each for document in documents for each in document.schema)
     policy = Policy(
         source=first.file,
         rules=rules,
-        schema=join_schema(tuple(each for document in documents for each in document.schema), problems),
+        schema=join_schema(placed, problems),
         on_rule_error=first.on_rule_error or OnError.REFUSE,
         count_keys=first.count_keys,
         redact=first.redact,
@@ -86,6 +88,8 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     warnings = check_references(policy, documents, problems)
     find_contradictions(policy, problems)
     find_unreachable(policy, problems)
+    if not problems.found:
+        find_unnamed(policy, placed, problems)
     return replace(policy, warnings=tuple(warnings))
 
 

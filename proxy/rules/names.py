@@ -127,7 +127,7 @@ class Naming:
             *settings.prefixes_of(binding.app),
         )
         self._instead = wording.instead or _describe(settings, binding.app)
-        self._check = NameCheck(
+        self.check = NameCheck(
             allowed=bytes(byte in self._allowed for byte in range(256)),
             min_length=settings.min_length,
             max_length=self._max_length,
@@ -139,6 +139,7 @@ class Naming:
             writes=settings.writes,
             language=self._language,
         )
+        """What a plan holds names against."""
 
     def touches(self, spec: Spec) -> bool:
         """Every command that can have keys."""
@@ -169,7 +170,7 @@ class Naming:
             return f"is {_bytes(size)} long, and {self._max_length} is the most"
         stray = name.translate(None, self._allowed)
         if stray:
-            place = f"the byte 0x{stray[0]:02x} at offset {name.index(stray[0])}"
+            place = f"{_byte(stray[0])} at offset {name.index(stray[0])}"
             return f"holds {place}, which is not {self._settings.characters}"
         fault = self._segment_fault(name) if self._counts_segments else ""
         return fault or next((fault for part in self._parts if (fault := part.fault(name))), "")
@@ -198,7 +199,12 @@ class Naming:
         if self._parts and self._language is None:
             lowering.judge()
             return
-        lowering.check_names(self._check)
+        lowering.check_names(self.check)
+
+
+def _byte(byte: int) -> str:
+    """A byte that no error line breaks at."""
+    return "a space" if byte == 0x20 else f"a {chr(byte)}" if byte in _VISIBLE else f"the byte 0x{byte:02x}"
 
 
 def _bytes(size: int) -> str:

@@ -122,3 +122,30 @@ def test_prefixes_with_which_no_name_passes() -> None:
         assert len(found) == 1
         assert said in found[0]
     assert problems('rules: {n: {names: {segments: 2, max_length: 5, prefixes: ["shop:"]}}}') == []
+
+
+@pytest.mark.parametrize(
+    ("key", "names", "passes"),
+    [
+        ("cart", "segments: 2..", False),
+        ("cart:{user}", "segments: 3", False),
+        ("cart:{path...}", "segments: 3", True),
+        ("cart:{path...}", "segments: 1", False),
+        ("sh\u00f6p:{id}", "characters: printable-ascii", False),
+        ("shop:{id}", "characters: printable-ascii", True),
+        ("a-long-beginning:{id}", "max_length: 17", False),
+        ("a-long-beginning:{id}", "max_length: 18", True),
+        ("cart::{id}", "segments: 2..", False),
+        ("cart::{id}", "segments: 2.., empty_segments: allow", True),
+    ],
+)
+def test_a_pattern_whose_keys_no_name_may_be(key: str, names: str, passes: bool) -> None:
+    text = f"""
+    schema: {{other: {{key: "x:y:z"}}, mine: {{key: "{key}"}}, any: {{key: "{{any...}}"}}}}
+    rules: {{n: {{names: {{{names}}}, mode: enforce}}}}
+    """
+    found = [each for each in problems(text) if "schema.mine" in each]
+    assert len(found) == (not passes)
+    assert all("expected a pattern with a key that n (" in each for each in found)
+    assert problems(text.replace("enforce", "audit")) == []
+    assert problems(text.replace("mode: enforce", "mode: enforce, applies_to: reads")) == []
