@@ -1,6 +1,7 @@
 """Commands as policies name them: ``FLUSHALL``, ``CONFIG SET``, ``FLUSHALL ASYNC``, in any letter case."""
 
 import difflib
+from collections.abc import Callable
 
 from proxy.commands.table import STANDARD, Spec
 from proxy.policy.fields import read_list
@@ -48,6 +49,23 @@ def read_listing(value: Value, problems: Problems) -> tuple[str, ...]:
         elif text is not None:
             listed[text] = None
     return tuple(listed)
+
+
+def read_commands(
+    value: Value, problems: Problems, fits: Callable[[Spec], bool], expected: str
+) -> tuple[str, ...] | None:
+    """A list of commands that fit, each once and without arguments; what is `expected` is said of the others."""
+    commands: dict[str, None] = {}
+    for scalar in read_list(value, problems) or ():
+        spec = read_command(scalar, problems)
+        if spec is None:
+            continue
+        if not fits(spec):
+            problems.unexpected(scalar, expected)
+        elif spec.name in commands:
+            problems.unexpected(scalar, "each command once")
+        commands[spec.name] = None
+    return tuple(commands) or None
 
 
 def _note_unknown(scalar: Scalar, name: str, problems: Problems) -> None:

@@ -1,7 +1,7 @@
 """``replies: {elements: 1000, bytes: 1MB, commands: [GET, HGETALL]}``."""
 
-from proxy.policy.fields import Fields, integer, read_fields, read_list, read_size
-from proxy.policy.guardrails.commands import read_command
+from proxy.policy.fields import Fields, integer, read_fields, read_size
+from proxy.policy.guardrails.commands import read_commands
 from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.replies import LARGE_READS, RepliesSettings
 
@@ -25,14 +25,5 @@ def read_replies(value: Value, rule: Fields) -> RepliesSettings | None:
 
 
 def _read_commands(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    commands: dict[str, None] = {}
-    for scalar in read_list(value, problems) or ():
-        spec = read_command(scalar, problems)
-        if spec is None:
-            continue
-        if not spec.one_reply or spec.container:
-            problems.unexpected(scalar, "a command that is answered by one reply")
-        elif spec.name in commands:
-            problems.unexpected(scalar, "each command once")
-        commands[spec.name] = None
-    return tuple(commands) or None
+    expected = "a command that is answered by one reply"
+    return read_commands(value, problems, lambda spec: spec.one_reply and not spec.container, expected)

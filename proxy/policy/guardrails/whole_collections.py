@@ -1,8 +1,8 @@
 """``whole_collections: {max: 100, remember: 5s, commands: [HGETALL, SMEMBERS]}``."""
 
 from proxy.commands.wholes import READS, WHOLES
-from proxy.policy.fields import Fields, choice, integer, read_duration, read_fields, read_list
-from proxy.policy.guardrails.commands import read_command
+from proxy.policy.fields import Fields, choice, integer, read_duration, read_fields
+from proxy.policy.guardrails.commands import read_commands
 from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.whole_collections import WholeCollectionsSettings
 
@@ -30,14 +30,5 @@ def read_whole_collections(value: Value, rule: Fields) -> WholeCollectionsSettin
 
 
 def _read_commands(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    commands: dict[str, None] = {}
-    for scalar in read_list(value, problems) or ():
-        spec = read_command(scalar, problems)
-        if spec is None:
-            continue
-        if spec.name not in WHOLES:
-            problems.unexpected(scalar, f"a command that works on whole collections: one of {', '.join(WHOLES)}")
-        elif spec.name in commands:
-            problems.unexpected(scalar, "each command once")
-        commands[spec.name] = None
-    return tuple(commands) or None
+    expected = f"a command that works on whole collections: one of {', '.join(WHOLES)}"
+    return read_commands(value, problems, lambda spec: spec.name in WHOLES, expected)
