@@ -84,7 +84,7 @@ class Heaviest(Generic[K, A]):
 class Volume:
     """Commands that read and that write, what they brought and took in bytes, and how many found nothing.
 
-    Of `measured` commands the reply was seen: `missed` of them got a null.
+    Of `measured` reads of one key the reply was seen: `missed` of them got a null.
     """
 
     reads: int = 0
@@ -118,13 +118,15 @@ class Volume:
     def of(cls, look: Look, write: bool, share: int = 1) -> "Volume":
         """What a look says; of the bytes, one of so many equal shares."""
         weight = look.weight
+        # Whether a key was there: a write's OK does not say so, nor does the array that MGET answers for all its keys.
+        tells = look.measured and not look.failed and not write and len(look.keys) == 1
         return cls(
             reads=0 if write else weight,
             writes=weight if write else 0,
             bytes_in=weight * look.bytes_in // share,
             bytes_out=weight * look.bytes_out // share,
-            measured=weight if look.measured and not look.failed else 0,
-            missed=weight if look.missed else 0,
+            measured=weight if tells else 0,
+            missed=weight if tells and look.missed else 0,
             refused=weight if look.refused else 0,
         )
 

@@ -34,6 +34,14 @@ READ = Look(
 )
 WRITE = replace(READ, command="SET", writes=(True,), first_line=b"+OK\r\n", bytes_out=5)
 MISS = replace(READ, first_line=b"$-1\r\n", bytes_out=5)
+MANY = replace(
+    READ,
+    command="MGET",
+    keys=(b"user:1", b"user:2"),
+    writes=(False, False),
+    patterns=("user:{int}", "user:{int}"),
+    first_line=b"*2\r\n",
+)
 OTHER = replace(READ, app="data", who=("spark", "", "", "unix"))
 
 
@@ -218,3 +226,19 @@ def test_names_are_shown_as_the_policy_wants_them() -> None:
     assert (odd["key"], odd["slot"]) == (r"a\x5c\x0d\x0a", slot_of(b"a\\\r\n"))
     shown = answers.patterns(rings, 10, 5, 1001.0, Redaction(Redact.SHAPE))
     assert shown["patterns"][0]["largest_key"] == "user:{int}"
+
+
+@pytest.mark.parametrize(
+    ("looks", "ratio"),
+    [
+        ((READ, MISS), 0.5),
+        ((MISS, WRITE), 0.0),
+        ((WRITE, replace(WRITE, first_line=b"$-1\r\n")), None),
+        ((MANY,), None),
+        ((replace(READ, first_line=b"-WRONGTYPE no\r\n"),), None),
+    ],
+)
+def test_only_reads_of_one_key_say_whether_it_was_there(looks: tuple[Look, ...], ratio: float | None) -> None:
+    rings = Rings()
+    rings.add(digest(1000.0, *looks))
+    assert answers.patterns(rings, 10, 10, 1001.0, OPEN)["patterns"][0]["hit_ratio"] == ratio
