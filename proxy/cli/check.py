@@ -8,6 +8,7 @@ from proxy.cli.line import LineParser
 from proxy.policy.errors import PolicyError
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
+from proxy.policy.precedence import spent
 
 _FAILED, _INVALID = 1, 2
 
@@ -40,11 +41,16 @@ def _check(file: Path) -> int:
         return _INVALID
     for warning in policy.warnings:
         print(f"WARN {warning}")
-    report = run_tests(policy, time.time())
+    now = time.time()
+    for exception in spent(policy, now):
+        ended = f"the exception from {exception.rule} is over since {exception.until}"
+        print(f"WARN {exception.where}: {ended}: take it out")
+    report = run_tests(policy, now)
     for outcome in report.outcomes:
         print(outcome)
     if report.unreached:
         print(f"{file}: no test reaches {', '.join(report.unreached)}")
     passed = len(report.outcomes) - report.failed
-    print(f"{file}: valid; {len(policy.rules)} rules; tests: {passed} passed, {report.failed} failed")
+    rules = "1 rule" if len(policy.rules) == 1 else f"{len(policy.rules)} rules"
+    print(f"{file}: valid; {rules}; tests: {passed} passed, {report.failed} failed")
     return _FAILED if report.failed else 0

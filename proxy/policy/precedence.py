@@ -108,6 +108,12 @@ def _rolled_out(policy: Policy, rule: PolicyRule, app: App | None) -> tuple[Stag
     return stage, f"rollout of {app.name}"
 
 
+def spent(policy: Policy, now: float) -> list[PolicyException]:
+    """The exceptions that are over, and say nothing of what is to hold since then."""
+    day = today(now)
+    return [each for each in policy.exceptions if each.then is None and each.until is not None and day >= each.until]
+
+
 def today(now: float) -> date:
     """The day in UTC that a moment (seconds since the epoch) belongs to."""
     return datetime.fromtimestamp(now, UTC).date()

@@ -134,14 +134,18 @@ def test_a_command_is_shown_as_one_types_it() -> None:
 
 def test_check_and_explain_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad, broken = (tmp_path / name for name in ("good.yaml", "bad.yaml", "broken.yaml"))
-    good.write_text("keyrail: 1\nrules: {a: {refuse: [KEYS]}}\ntests: [{send: KEYS *, refused_by: a}]\n")
+    good.write_text(
+        "keyrail: 1\nrules: {a: {refuse: [KEYS]}}\ntests: [{send: KEYS *, refused_by: a}]\n"
+        "exceptions: [{rule: a, keys: 'b:*', because: x, until: 2020-01-01}]\n"
+    )
     bad.write_text("keyrail: 1\nrules: {a: {refuse: [KEYS]}}\ntests: [{send: KEYS *, unchanged: true}]\n")
     broken.write_text("keyrail: 1\nrules: {a: {refuse: KEYS}}\n")
     assert main(["check", str(good)]) == 0
     assert main(["check", str(good), str(bad)]) == 1
     assert main(["check", str(broken), str(good)]) == 2
     said = capsys.readouterr().out
-    assert f"PASS {good}:3: KEYS *: refused by a\n{good}: valid; 1 rules; tests: 1 passed, 0 failed\n" in said
+    assert f"WARN {good}:4: the exception from a is over since 2020-01-01: take it out\n" in said
+    assert f"PASS {good}:3: KEYS *: refused by a\n{good}: valid; 1 rule; tests: 1 passed, 0 failed\n" in said
     assert f"FAIL {bad}:3: KEYS *: unchanged, got refused by a\n" in said
     assert f"{broken}:2: rules.a.refuse: found 'KEYS', expected a list" in said
     assert main(["explain", "--policy", str(good), "--", "KEYS", "*"]) == 0

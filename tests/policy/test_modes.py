@@ -10,7 +10,7 @@ from proxy.policy.apps import App, Caller, identify, matches_glob
 from proxy.policy.compile import compile_policy, needs_of
 from proxy.policy.errors import PolicyError, Where
 from proxy.policy.model import Mode, Policy
-from proxy.policy.precedence import in_share, voice
+from proxy.policy.precedence import in_share, spent, voice
 from tests.policy.given import policy, policy_files
 from tests.rules.given import command, context
 
@@ -231,6 +231,8 @@ def test_an_exception_ends_on_its_day() -> None:
     assert verdict(loaded, "DEL tmp:1") == []
     assert verdict(loaded, "DEL tmp:1 user:1") == [("lazy", "enforce")]
     assert verdict(loaded, "DEL tmp:1", now=AFTER) == [("lazy", "enforce")]
+    assert spent(loaded, BEFORE) == []
+    assert [each.because for each in spent(loaded, AFTER)] == ["DATA-413"]
 
 
 def test_the_kill_switch_takes_away_what_follows_an_exception_too() -> None:
