@@ -136,6 +136,16 @@ def test_a_table_is_sorted_and_figures_stand_still(
         assert tab.complaints == []
 
 
+def test_no_screen_is_scrolled_sideways(
+    browser: Browser, running: Running, traffic: Callable[[], None]
+) -> None:
+    with browser.tab() as tab:
+        shown(tab, running, traffic)
+        for width in (1600, 1181, 1180, 861, 860, 560, 320):
+            tab.resize(width, 800)
+            assert tab.js("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), width
+
+
 def test_a_phone_shows_it_without_scrolling_sideways(
     browser: Browser, running: Running, traffic: Callable[[], None]
 ) -> None:
