@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from random import random
 
 from proxy.cli.line import LineParser
 from proxy.commands.table import STANDARD
@@ -48,7 +49,7 @@ def run(parsed: argparse.Namespace) -> int:
             print(f"keyrail: {line}", file=sys.stderr)
         return _INVALID
     compiled = compile_policy(policy, STANDARD, app=app)
-    context = Context(parsed.user, parsed.client_name, parsed.database, False, time.time(), _no_chance, compiled.app)
+    context = Context(parsed.user, parsed.client_name, parsed.database, False, time.time(), random, compiled.app)
     print(explain(compiled, [word.encode("utf-8", "surrogateescape") for word in parsed.command], context))
     return 0
 
@@ -66,6 +67,3 @@ def _app(policy: Policy, parsed: argparse.Namespace) -> App | None:
     known = ", ".join(app.name for app in policy.apps) or "it has none"
     raise _UnknownAppError(f"--app {parsed.app}: expected an app of {policy.source}: {known}")
 
-
-def _no_chance() -> float:
-    return 0.5

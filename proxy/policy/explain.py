@@ -11,7 +11,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from proxy.commands.command import Command
@@ -60,8 +60,9 @@ class Explanation:
 
 
 def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -> Explanation:
-    """Judge a command, and tell what every rule of the policy had to do with it."""
+    """Judge a command, and tell what every rule of the policy had to do with it. Jitter is left out."""
     command = Command(compiled.table, argv)
+    context = replace(context, random=_without_chance)
     said: dict[str, tuple[str, str]] = {}
 
     def witness(step: Step, current: Command, mode: Mode, verdict: Verdict | Exception) -> None:
@@ -80,6 +81,10 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
             lines.append(Line(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
     owned = _owners(compiled.policy.schema, command)
     return Explanation(shown_command(argv), compiled.app, (*owned, *lines), _outcome(decision.verdict, argv))
+
+
+def _without_chance() -> float:
+    return 0.5
 
 
 def _owners(schema: Schema, command: Command) -> list[Line]:

@@ -155,6 +155,11 @@ def test_check_and_explain_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().err.splitlines()[0].startswith("keyrail: --app x: expected an app of ")
 
 
+def test_jitter_is_left_out() -> None:
+    compiled = compile_policy(policy("rules: {a: {lifetime: {default: 5m, jitter: 50%}}}"), STANDARD)
+    assert "to SET k v EX 300  [" in str(explain(compiled, [b"SET", b"k", b"v"], context(0.9)))
+
+
 def test_whose_the_keys_are_is_told_first() -> None:
     loaded = policy("""
         schema: {cart: {key: "cart:{user:int}", type: hash}}
