@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
+from proxy.commands.words import word_of
 
 
 class Unstated(Enum):
@@ -126,7 +127,7 @@ def _read_options(argv: Sequence[bytes], first: int) -> Stated | Unstated:
     # Redis takes one option about the lifetime: the first one found is what the command says.
     i = first
     while i < len(argv):
-        option = argv[i].upper()
+        option = word_of(argv[i])
         if option in _OPTIONS:
             return Stated(i + 1, *_OPTIONS[option])
         if option in _UNSTATED:
@@ -140,7 +141,7 @@ def _read_options(argv: Sequence[bytes], first: int) -> Stated | Unstated:
 def _read_restore(argv: Sequence[bytes]) -> Stated | Unstated:
     if argv[2] == b"0":
         return Unstated.NOTHING
-    options = [argument.upper() for argument in argv[4:]]
+    options = [word_of(argument) for argument in argv[4:]]
     return Stated(2, 1, b"ABSTTL" in options)
 
 

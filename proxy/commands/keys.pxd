@@ -39,7 +39,7 @@ cdef class KeyFinder:
                                     const unsigned char *data) except -1
     @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t, value=cython.longlong)
     cdef long long _number(self, Request request, const unsigned char *data, Py_ssize_t index) noexcept
-    @cython.locals(start=cython.Py_ssize_t, i=cython.Py_ssize_t, byte=cython.uchar)
+    @cython.locals(start=cython.Py_ssize_t, end=cython.Py_ssize_t, i=cython.Py_ssize_t, byte=cython.uchar)
     cdef bint _is(self, Request request, const unsigned char *data, Py_ssize_t index, const unsigned char *word,
                   Py_ssize_t size) noexcept
     @cython.locals(argc=cython.Py_ssize_t, store=cython.Py_ssize_t, i=cython.Py_ssize_t)

@@ -257,9 +257,10 @@ class KeyFinder:
         return value
 
     def _is(self, request: Request, data: bytes | bytearray, index: int, word: bytes, size: int) -> bool:
-        """Whether the argument is that lower-case word, in any letter case."""
+        """Whether the argument is that lower-case word, in any letter case, up to its end or its first NUL."""
         start = request.starts[index]
-        if request.ends[index] - start != size:
+        end = request.ends[index]
+        if end - start != size and (end - start < size or data[start + size] != 0):
             return False
         i = 0
         while i < size:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.values import whole_number
+from proxy.commands.words import word_of
 
 ENDLESS = 1 << 63
 """As many as there are."""
@@ -35,7 +36,7 @@ def scan_count(command: Command) -> tuple[int, int] | None:
     found = None
     i = SCANS[command.spec.name]
     while i + 1 < len(command.argv):
-        word = command.argv[i].upper()
+        word = word_of(command.argv[i])
         if word == b"COUNT":
             number = whole_number(command.argv[i + 1])
             found = None if number is None else (number, i + 1)
@@ -63,7 +64,7 @@ def _options(argv: _Argv, start: int, wanted: bytes, widths: Mapping[bytes, int]
     found = None
     i = start
     while i < len(argv):
-        word = argv[i].upper()
+        word = word_of(argv[i])
         if word == wanted:
             found = _number(argv, i + at)
         i += widths.get(word, 1)
@@ -86,7 +87,7 @@ def _zrange(argv: _Argv, start: int = 2) -> int:
     # ZRANGE key start stop [BYSCORE|BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
     if len(argv) < start + 2:
         return 0
-    words = {word.upper() for word in argv[start + 2 :]}
+    words = {word_of(word) for word in argv[start + 2 :]}
     return _limit(argv, start + 2) if words & {b"BYSCORE", b"BYLEX"} else _by_rank(argv, start)
 
 
@@ -109,10 +110,10 @@ _STREAM_OPTIONS = {b"COUNT": 2, b"BLOCK": 2, b"GROUP": 3, b"CLAIM": 2}
 def _xread(argv: _Argv) -> int:
     # COUNT is for each stream. Behind ``$`` is only what comes while the command waits; ``+`` is the last entry.
     i, count = 1, 0
-    while i < len(argv) and argv[i].upper() != b"STREAMS":
-        if argv[i].upper() == b"COUNT":
+    while i < len(argv) and word_of(argv[i]) != b"STREAMS":
+        if word_of(argv[i]) == b"COUNT":
             count = _number(argv, i + 1)
-        i += _STREAM_OPTIONS.get(argv[i].upper(), 1)
+        i += _STREAM_OPTIONS.get(word_of(argv[i]), 1)
     streams = max(0, len(argv) - i - 1) // 2
     if streams and all(stream_id in (b"$", b"+") for stream_id in argv[-streams:]):
         return streams
@@ -121,7 +122,7 @@ def _xread(argv: _Argv) -> int:
 
 def _xpending(argv: _Argv) -> int:
     # XPENDING key group [[IDLE ms] start end count [consumer]]; without a range it is a summary
-    start = 5 if len(argv) > 3 and argv[3].upper() == b"IDLE" else 3
+    start = 5 if len(argv) > 3 and word_of(argv[3]) == b"IDLE" else 3
     return max(0, _number(argv, start + 2)) if len(argv) > start + 2 else 0
 
 
@@ -157,7 +158,7 @@ def _counted(argv: _Argv) -> int:
 
 def _popped(argv: _Argv) -> int:
     # LMPOP numkeys key … LEFT|RIGHT [COUNT n]
-    return max(0, _number(argv, len(argv) - 1)) if len(argv) > 5 and argv[-2].upper() == b"COUNT" else 1
+    return max(0, _number(argv, len(argv) - 1)) if len(argv) > 5 and word_of(argv[-2]) == b"COUNT" else 1
 
 
 def _lpos(argv: _Argv) -> int:

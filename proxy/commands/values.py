@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
+from proxy.commands.words import word_of
 
 _LAYOUTS = """
     APPEND      2       -       GETSET      2       -       SET         2       -       SETNX       2       -
@@ -127,7 +128,7 @@ _OPTIONS = {
 def _members_behind_options(argv: list[bytes]) -> int:
     options, width = _OPTIONS[argv[0].upper()]
     i = 2
-    while i < len(argv) and argv[i].upper() in options:
+    while i < len(argv) and word_of(argv[i]) in options:
         i += 1
     return (len(argv) - i) // width
 
@@ -135,7 +136,7 @@ def _members_behind_options(argv: list[bytes]) -> int:
 def _members_behind_fields(argv: list[bytes]) -> int:
     # HSETEX key … FIELDS n field value …: if n is not true, Redis refuses the command.
     for i in range(2, len(argv)):
-        if argv[i].upper() == b"FIELDS":
+        if word_of(argv[i]) == b"FIELDS":
             return (len(argv) - i - 2) // 2
     return 0
 
@@ -147,7 +148,7 @@ def _fields_of_entry(argv: list[bytes]) -> int:
     # XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT n]] id field value …
     i = 2
     while i < len(argv):
-        word = argv[i].upper()
+        word = word_of(argv[i])
         if word in (b"MAXLEN", b"MINID"):
             i += 3 if argv[i + 1 : i + 2] in ([b"="], [b"~"]) else 2
         elif word in _ENTRY_OPTIONS:
@@ -190,7 +191,7 @@ def _end_of_setbit(command: Command) -> list[Value]:
 def _ends_of_bitfield(command: Command) -> list[Value]:
     argv, ends, i = command.argv, [], 2
     while i < len(argv):
-        word = argv[i].upper()
+        word = word_of(argv[i])
         if word in (b"SET", b"INCRBY") and i + 3 < len(argv):
             end = _end_of_bits(argv[i + 1], argv[i + 2])
             if end:

@@ -22,6 +22,7 @@ from proxy.commands.command import Command
 from proxy.commands.growth import GROWING, TOLD, Growth, growth_of
 from proxy.commands.spec import Spec
 from proxy.commands.values import whole_number
+from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
@@ -173,9 +174,9 @@ def _trims_itself(command: Command, cap: int) -> bool:
     if command.spec.name != "XADD":
         return False
     for i in range(2, len(argv) - 2):
-        if argv[i].upper() == b"MAXLEN":
+        if word_of(argv[i]) == b"MAXLEN":
             threshold = whole_number(argv[i + 2] if argv[i + 1] in (b"=", b"~") else argv[i + 1])
             return threshold is not None and threshold <= cap
-        if argv[i].upper() not in (b"NOMKSTREAM", b"KEEPREF", b"DELREF", b"ACKED"):
+        if word_of(argv[i]) not in (b"NOMKSTREAM", b"KEEPREF", b"DELREF", b"ACKED"):
             return False
     return False

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
+from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording, takes
@@ -71,7 +72,7 @@ class Databases:
 
 def _of_copy(argv: Sequence[bytes]) -> Sequence[bytes]:
     options = argv[_COPY_OPTIONS:]
-    return [number for option, number in pairwise(options) if option.upper() == b"DB"]
+    return [number for option, number in pairwise(options) if word_of(option) == b"DB"]
 
 
 _NAMED_BY = {

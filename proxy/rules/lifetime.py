@@ -41,6 +41,7 @@ from proxy.commands.expiry import (
     states_expiry,
 )
 from proxy.commands.table import Spec
+from proxy.commands.words import word_of
 from proxy.rules.conduct import Conduct, Outside, Persist
 from proxy.rules.context import Context
 from proxy.rules.lifetime_of_creations import Creations
@@ -223,7 +224,7 @@ class Lifetime:
             return PASS
         if bounds.required:
             return self._words.refuse_unstated(command)
-        absolute = any(argument.upper() == b"ABSTTL" for argument in command.argv[4:])
+        absolute = any(word_of(argument) == b"ABSTTL" for argument in command.argv[4:])
         argv = list(command.argv)
         argv[2] = Stated(2, 1, absolute).number(bounds.seconds(context.random()) * 1000, context.now, up=False)
         return Rewrite(argv, None, command.spec)

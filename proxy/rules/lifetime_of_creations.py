@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from proxy.commands.command import Command
 from proxy.commands.creation import TYPES, UNKNOWN_TYPE, Creation, created_keys, creation_of
+from proxy.commands.words import word_of
 from proxy.rules.conduct import Conduct, Existing, Unproven
 from proxy.rules.context import Context
 from proxy.rules.lifetime_scope import Scope
@@ -63,7 +64,7 @@ class Creations:
             return PASS
         if any(bounds.default is None for _, bounds in keys):
             return self._unproven(command, "the command can't state a TTL")
-        if takes_over and any(option.upper() == b"DB" for option in argv[3:]):
+        if takes_over and any(word_of(option) == b"DB" for option in argv[3:]):
             return self._unproven(command, "the key appears in another database")
         if len(keys) > _MOST_KEYS:
             return self._unproven(command, f"the command writes more than {_MOST_KEYS} keys")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.commands.twins import twins
+from proxy.commands.words import word_of
 
 _UNKNOWN = 0
 
@@ -80,7 +81,7 @@ class Listing:
         for entry in entries:
             words = entry.words[: len(arguments)] if cut else entry.words
             if len(arguments) >= len(words) and all(
-                argument.upper() == word for argument, word in zip(arguments, words, strict=False)
+                word_of(argument) == word for argument, word in zip(arguments, words, strict=False)
             ):
                 return entry
         return None

@@ -141,7 +141,7 @@ def _unreadable(text: bytes, position: int) -> _DynamicError:
 
 class _Token(NamedTuple):
     # ``name``, ``number``, ``string`` or ``sign``; of a string the text is what it holds, and ``plain`` says that it
-    # has no escapes.
+    # has no escapes, and no NUL, behind which Redis may read no further.
     kind: str
     text: bytes
     plain: bool = True
@@ -163,10 +163,11 @@ def _tokens(text: bytes, position: int) -> Iterator[_Token]:
             start = position
             end, position = _long_end(text, position, match["level"])
             value = text[start:end]
-            yield _Token("string", _FIRST_NEWLINE.sub(b"", value, count=1) if value[:1] in (b"\r", b"\n") else value)
+            told = _FIRST_NEWLINE.sub(b"", value, count=1) if value[:1] in (b"\r", b"\n") else value
+            yield _Token("string", told, b"\0" not in value)
         elif kind == "string":
             value = match[0][1:-1]
-            yield _Token("string", value, b"\\" not in value)
+            yield _Token("string", value, b"\\" not in value and b"\0" not in value)
         elif kind != "space":
             yield _Token(kind, match[0])
 

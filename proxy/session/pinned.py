@@ -7,7 +7,7 @@ for the rest of the session: what they set, only Redis knows.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from proxy.commands.table import State
+from proxy.commands.table import State, Table
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import EDIT, PEEK
 from proxy.session import company, own, silence, switching
@@ -24,6 +24,7 @@ _REPLICATION_REFUSED = encode_error(
 _WAIT_REFUSED = encode_error(
     "ERR Keyrail: WAIT can't be answered truthfully for a user without SPUBLISH; use pooling off for this application"
 )
+NO_NAME = encode_error("ERR unknown command: there is a NUL in its name")
 _PING = encode_command([b"PING"])
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
@@ -169,6 +170,15 @@ def _unknown(session: "Session", item: Item) -> int:
         session.permanent = True
         session.submit(item.raw)
     return TAKEN
+
+
+def hides_its_name(argv: list[bytes], table: Table) -> bool:
+    """Whether there is a NUL in an unknown command's name: engines may read the name as if it ended there, so what
+    they would run, nobody can tell."""
+    if b"\0" in argv[0]:
+        return True
+    parent = table.find(argv[0][:64].decode("ascii", "replace"))
+    return parent is not None and parent.container and any(b"\0" in word for word in argv[1:2])
 
 
 def _idle(session: "Session", item: Item) -> int:

@@ -204,6 +204,9 @@ class Session(Judged):
             if self.transaction is not None or state is not State.POOL or self.replies != silence.ON:
                 item.measurement.without_reply()
                 item.measurement = None
+        if state is State.UNKNOWN and pinned.hides_its_name(item.command.argv, self.regime.table):
+            self.refuse(pinned.NO_NAME)
+            return TAKEN
         if self.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
             return transaction.queue(self, item)
         # The transaction's look-ahead is the only handler that reads on.

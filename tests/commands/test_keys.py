@@ -140,3 +140,16 @@ def test_nothing_that_a_client_sends_raises_or_leaves_the_arguments(spec: object
     for i in range(found):
         assert 1 <= STANDARD.keys.indexes[i] < len(argv)
         assert STANDARD.keys.access[i] in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("argv", "keys"),
+    [
+        ([b"SORT", b"a", b"STORE\0x", b"b"], [b"a", b"b"]),
+        ([b"GEORADIUS", b"a", b"1", b"2", b"3", b"km", b"store\0", b"b"], [b"a", b"b"]),
+        ([b"XREAD", b"STREAMS\0", b"a", b"0"], [b"a"]),
+        ([b"SORT", b"a", b"STORE x", b"b"], [b"a"]),
+    ],
+)
+def test_an_option_ends_at_a_nul_as_it_does_in_redis(argv: list[bytes], keys: list[bytes]) -> None:
+    assert [key.name for key in Command(STANDARD, argv).keys] == keys

@@ -111,6 +111,8 @@ def test_the_leading_literals_are_its_words() -> None:
         b"redis.call('\\70LUSHALL')",
         b"redis.call('\\x46LUSHALL')",
         b"redis.call'FLUSH\\z ALL'",
+        b"redis.call('FLUSHALL\x00149')",
+        b"redis.call[[FLUSHALL\x00149]]",
         b"redis.call(ARGV[1])",
         b"redis.call(unpack(ARGV))",
         b"redis.call(...)",

@@ -266,3 +266,27 @@ def test_replication_is_refused() -> None:
         client.say(name, "x", "y")
         assert client.heard().startswith(b"-DENIED keyrail")
         assert route.all_upstreams() == []
+
+
+@pytest.mark.parametrize("command", [[b"FLUSHALL\x00149"], [b"CONFIG", b"SET\0", "maxmemory", 0], [b"\0FLUSHALL"]])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_name_with_a_nul_in_it_is_never_sent(command: list[bytes | str | int], inside: bool) -> None:
+    """Engines compare names as C strings: Redis 7.0 runs some of these, depending on their hash."""
+    route = Route()
+    client = Client(route)
+    if inside:
+        client.say("MULTI")
+        client.own.answer(OK)
+        client.heard()
+    client.say(*command)
+    sent = b"".join(upstream.taken() for upstream in route.all_upstreams())
+    assert b"\0" not in sent
+    if inside:
+        client.own.answer(b"-ERR wrong number of arguments\r\n")
+    assert client.heard() == b"-ERR unknown command: there is a NUL in its name\r\n"
+
+
+def test_an_argument_with_a_nul_in_it_is_an_argument() -> None:
+    client = Client(Route())
+    client.say("MY.OWN", b"a\0b")
+    assert client.own.taken() == call("MY.OWN", b"a\0b")
