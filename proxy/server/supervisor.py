@@ -25,6 +25,7 @@ from proxy.net.embedded import EmbeddedEngine, EmbeddedError
 from proxy.net.settings import RouteSettings, Settings
 from proxy.net.tls import TlsError, listener_context, upstream_context
 from proxy.policy import Policy, PolicyError
+from proxy.server.admin.access import read_token
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState
 from proxy.server.briefing import brief
@@ -289,6 +290,11 @@ def _check(settings: Settings) -> tuple[Policy, ...]:
         if route.upstream.password is not None:
             with _noting(problems, f"cannot read the password of {route.upstream}"):
                 route.upstream.password.read()
+    if settings.admin is not None and settings.admin_token_file is not None:
+        try:
+            read_token(settings.admin_token_file)
+        except ValueError as error:
+            problems.append(str(error))
     if problems:
         raise StartError(problems, USAGE)
     return policies

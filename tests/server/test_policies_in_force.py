@@ -175,7 +175,7 @@ def test_a_port_for_strangers_says_so(upstream: str, tmp_path: Path) -> None:
         assert running.http("/hotkeys")[0] == running.http("/policy/reload", {})[0] == 403
         assert running.http("/metrics")[0] == 200
     status, (line,) = refused(["--upstream", upstream, "--admin-token-file", str(tmp_path / "none")])
-    assert status == 1
+    assert status == 2
     assert "cannot read the admin token" in line
 
 

@@ -7,7 +7,7 @@ from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from proxy.net.settings import AdminSettings
-from proxy.server.admin.access import Access, read_token
+from proxy.server.admin.access import Access
 from proxy.server.admin.events import serve_events
 from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.incidents import incidents
@@ -38,11 +38,6 @@ class AdminServer:
     def __init__(self, settings: AdminSettings, token_file: Path | None) -> None:
         """Bind the port. Raises AdminError."""
         self._token_file = token_file
-        if token_file is not None:
-            try:
-                read_token(token_file)
-            except ValueError as error:
-                raise AdminError(str(error)) from None
         shown = f"{settings.host}:{settings.port}"
         try:
             self._sockets = [each for group in listen_tcp(settings.host, settings.port) for each in group]
