@@ -146,7 +146,8 @@ class Limits:
             rate = self._settings.rate if shortage.of == "commands" else self._settings.bytes
             assert rate is not None, "what has no limit is never short"
             allowed = f"{rate.tokens} {shortage.of}/{_UNIT[rate.seconds]}"
-        why = f"more than {allowed} {self._whose()}"
+        about = "" if self._settings.keys is None else f"about {self._settings.keys} "
+        why = f"more than {allowed} {about}{self._whose()}"
         instead = f"{self._wording.instead}; " if self._wording.instead else ""
         wait = max(1, round(shortage.seconds * 1000))
         return refusal(self.name, self._because(why), f"{instead}retry after {wait} ms")

@@ -55,6 +55,13 @@ def test_the_authors_words_are_added() -> None:
     )
 
 
+def test_the_error_names_the_pattern() -> None:
+    rule = limits(LimitsSettings(rate=Rate(1, 60, 1), keys="product:*"))
+    rule.judge(command("GET product:1"), caller())
+    refused = error(rule.judge(command("GET product:2"), caller()))
+    assert refused == "-DENIED keyrail/fair: more than 1 commands/m about product:* in all; retry after 60000 ms\r\n"
+
+
 def test_bytes_are_those_of_the_request() -> None:
     rule = limits(LimitsSettings(rate=Rate(100, 1, 100), bytes=Rate(1000, 1, 1000), per=Per.ADDRESS))
     assert rule.judge(command("SET a", b"v" * 950), caller()) == PASS
