@@ -147,7 +147,7 @@ class Connection:
         return self._say(word, argv)
 
     def _say(self, word: bytes, argv: list[bytes]) -> bytes:
-        if word in (b"ECHO", b"EVAL", b"BLPOP", b"MY.OWN", b"INCR"):
+        if word in (b"ECHO", b"EVAL", b"BLPOP", b"MY.OWN", b"INCR", b"HGETALL"):
             return bulk(b"%b %d %d %b" % ((self.user or "-").encode(), self.database, self.protocol, argv[1]))
         if word == b"PING":
             return b"*2\r\n$4\r\npong\r\n$0\r\n\r\n" if self.channels and self.protocol == 2 else b"+PONG\r\n"

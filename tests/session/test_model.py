@@ -1,7 +1,8 @@
 """Whatever clients do, each hears what it would have heard from an engine of its own.
 
-Random programs of three clients are played through sessions to the model engine, with replies held back, cut, and
-upstreams withheld at random; the same programs are played to one model connection for each client.
+Random programs of three clients are played through sessions to the model engine, with requests and replies held back
+and cut, upstreams withheld, policies reloaded and clients replaced at random; the same programs are played to one model
+connection for each client.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from tests.policy.given import policy
 from tests.session.given import HOME, LARGE, Client, call
 from tests.session.model import Connection, ModelRoute, ModelUpstream
 
-POLICY = policy(
-    """
+RULES = """
     defaults: {mode: enforce}
     rules:
-      no-flush: {refuse: [FLUSHALL, APPEND]}
+      %s: {refuse: [FLUSHALL, APPEND]}
       lifetime: {lifetime: {default: 5m, types: [string, hash, list]}}
+      known-sizes: {whole_collections: {commands: [HGETALL], max: 10, unknown: pass}}
     """
-)
+POLICIES = [policy(RULES % name) for name in ("no-flush", "never-flush")]
+"""Two that say the same, so that it does not matter which of them is in force."""
 BIG = "x" * (LARGE + 20)
 
 NO_MULTI = ("SUBSCRIBE", "UNSUBSCRIBE", "CLIENT REPLY", "AUTH", "HELLO")
@@ -59,6 +61,8 @@ COMMANDS = [
     "SET k {n} KEEPTTL",
     "INCR {n}",
     "LPUSH k x",
+    "LPUSH k " + BIG,
+    "HGETALL {n}",
     "RENAME k l",
     "LRANGE {n} 0 -1",
     "GET",
@@ -95,33 +99,38 @@ COMMANDS = [
     "CLIENT REPLY OFF",
     "CLIENT REPLY SKIP",
 ]
-LIKELY = ["ECHO {n}", "EVAL {n} 0", "MULTI", "EXEC", "SETNX k {n}", "INCR {n}", "LPUSH k x", "PING"]
+LIKELY = ["ECHO {n}", "EVAL {n} 0", "HGETALL {n}", "MULTI", "EXEC", "SETNX k {n}", "INCR {n}", "LPUSH k x", "PING"]
+LIKELY.append("LPUSH k " + BIG)
 
 reads = st.tuples(
-    st.integers(0, 2), st.lists(st.sampled_from(COMMANDS) | st.sampled_from(LIKELY), min_size=1, max_size=6)
+    st.integers(0, 2),
+    st.lists(st.sampled_from(COMMANDS) | st.sampled_from(LIKELY), min_size=1, max_size=6),
+    st.sampled_from([1.0, 1.0, 0.9, 0.5]),
 )
 works = st.tuples(st.just("work"), st.integers(0, 5), st.integers(1, 40))
-troubles = st.sampled_from(["starve", "feed", "close shop", "open shop", "linger"])
+troubles = st.sampled_from(
+    ["starve", "feed", "close shop", "open shop", "linger", "reload", "tell", "out of time", "replace 0", "replace 1"]
+)
 programs = st.lists(reads | reads | works | troubles, max_size=24)
 
 
 class Play:
     def __init__(self, window: int, pooling: bool) -> None:
-        self.route = ModelRoute(POLICY, pooling, window)
+        self.route = ModelRoute(POLICIES[0], pooling, window)
         self.route.known_users |= {"ann", "bob"}
         self.clients = [Client(self.route, HOME) for _ in range(3)]
         self.direct = [Connection(PoolKey(None, 0, 2), direct=True) for _ in range(3)]
         self.expected = [b""] * 3
-        self.heard = [b""] * 3
+        self.withheld = [b""] * 3
         self.sent = 0
 
     def upstreams(self) -> list[ModelUpstream]:
         found = [*self.route.all_upstreams(), *self.route.idle]
         return [upstream for upstream in found if isinstance(upstream, ModelUpstream)]
 
-    def read(self, who: int, lines: list[str]) -> None:
-        """One read of a client: several commands, as they come."""
-        data = b""
+    def read(self, who: int, lines: list[str], share: float) -> None:
+        """One read of a client: several commands, as they come, or as much of them as is there yet."""
+        data, self.withheld[who] = self.withheld[who], b""
         direct = self.direct[who]
         for line in lines:
             if direct.queue is not None and line.startswith(NO_MULTI):
@@ -132,7 +141,9 @@ class Play:
             words = line.replace("{n}", f"{who}-{self.sent}").split()
             self.expected[who] += direct.command([word.encode() for word in words])
             data += call(*words)
-        self.clients[who].receive(data)
+        there = int(len(data) * share)
+        self.withheld[who] = data[there:]
+        self.clients[who].receive(data[:there])
         self.check()
 
     def check(self) -> None:
@@ -150,6 +161,19 @@ class Play:
             lingering, self.route.lingering = self.route.lingering, []
             for session in lingering:
                 session.linger_over()
+        elif what == "reload":
+            self.route.put_in_force(POLICIES[self.route.generation % 2])
+            for client in self.clients:
+                client.adopt()
+        elif what == "tell":
+            asked, self.route.asked = self.route.asked, []
+            for _, questions, answered in asked:
+                answered([b":5\r\n"] * len(questions))
+        elif what == "out of time":
+            for act in list(self.route.timers):
+                act()
+        elif what.startswith("replace"):
+            self._replace(int(what[-1]))
         else:
             for upstream in self.route.pools.values():
                 upstream.usable = what == "open shop"
@@ -157,16 +181,26 @@ class Play:
                 self.route.feed()
         self.check()
 
+    def _replace(self, who: int) -> None:
+        """A client leaves in the middle of whatever it does, and another comes."""
+        self.clients[who].close("left")
+        self.clients[who] = Client(self.route, HOME)
+        self.direct[who] = Connection(PoolKey(None, 0, 2), direct=True)
+        self.expected[who] = self.withheld[who] = b""
+
     def settle(self) -> None:
         """Everything that can happen happens."""
+        for who in range(3):
+            self.read(who, [], 1.0)
         self.act("open shop")
         busy = True
         while busy:
             busy = sum(upstream.work() for upstream in self.upstreams()) > 0
-            if self.route.waiting or self.route.lingering:
+            if self.route.waiting or self.route.lingering or self.route.asked:
                 busy = True
                 self.act("feed")
                 self.act("linger")
+                self.act("tell")
             self.check()
 
 
@@ -177,8 +211,8 @@ def test_every_client_hears_what_it_would_hear_alone(pooling: bool, program: lis
     play = Play(window, pooling)
     for step in program:
         match step:
-            case (int(who), list(lines)):
-                play.read(who, lines)
+            case (int(who), list(lines), float(share)):
+                play.read(who, lines, share)
             case ("work", int(which), int(size)):
                 upstreams = play.upstreams()
                 if upstreams:
