@@ -156,6 +156,8 @@ class Session(Judged):
             decision = procedure.settle(self, command, decision)
             if decision is None:
                 return WAIT
+            # A connection may have been given back, and whoever waited for it has scanned requests of its own.
+            request = None
         verdict = decision.verdict
         if type(verdict) is Refuse:
             self._tell_refused()

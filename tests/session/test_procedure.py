@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from proxy.session.gate import PoolKey
+from proxy.session.gate import PoolKey, PrivateLedger
 from tests.policy.given import policy
 from tests.session.given import Client, Route, call, route_with
 
@@ -327,3 +327,24 @@ def test_a_large_reply_is_noticed_and_passes(mode: str) -> None:
         route.upstream().answer(b"".join(replies)[i : i + 1])
     assert client.heard() == b"".join(replies)
     assert route.hits == [("large", mode, "noticed")]
+
+
+class Handing(Route):
+    """Whoever waits for the connection that is given back goes on at once, with the scanner that all clients share."""
+
+    def release(self, ledger: PrivateLedger) -> None:
+        super().release(ledger)
+        self.request.load([b"somebody else's", b"much longer command", b"x" * 500])
+
+
+def test_keys_are_counted_although_others_have_come_in_between() -> None:
+    rules = "rules: {whole: {whole_collections: {max: 10, unknown: pass}, mode: enforce}}\ntraffic: {count_keys: on}"
+    route = Handing(policy(rules))
+    route.known_users.add("ann")
+    client = Client(route)
+    client.say("AUTH", "ann", "x")
+    client.own.answer(b"+OK\r\n")
+    route.starving = True
+    client.say("HGETALL", "k:1")
+    assert len(route.released) == 1
+    assert [tally.key for tally in route.counters.harvest(10).tallies] == [b"k:1"]
