@@ -66,6 +66,8 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
             _forget_keys(session)
             session.transaction = None
             session.attentive = True
+            if session.stale:
+                session.adopt()
 
     if whole or session.replies != silence.ON:
         session.submit(item.raw)

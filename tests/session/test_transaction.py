@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.policy.model import TRANSPARENT
 from tests.session.given import Client, Route, Upstream, call, route_with
 
 OK = b"+OK\r\n"
@@ -248,3 +249,14 @@ def test_what_was_watched_counts_until_the_transaction_has_ended() -> None:
     client.say("GET", "a")
     client.own.answer(OK, QUEUED)
     assert b"DENIED" not in client.heard()
+
+
+def test_a_policy_that_came_in_a_transaction_holds_from_its_end_also_where_redis_never_began_it() -> None:
+    route = Route()
+    client = Client(route)
+    client.say("MULTI")
+    route.put_in_force(TRANSPARENT)
+    client.adopt()
+    assert client.regime.generation == 1
+    client.own.answer(b"-NOPERM no\r\n")
+    assert client.regime.generation == 2
