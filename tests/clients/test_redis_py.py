@@ -182,7 +182,10 @@ def test_asyncio(fleet: Fleet, engine_name: str, keyrail: Keyrail, protocol: int
         await asyncio.to_thread(engine.await_info, "clients", "blocked_clients", str(count))
 
     async def scenario() -> None:
-        client: Any = redis.asyncio.Redis(port=keyrail.address.port, protocol=protocol, decode_responses=True)
+        # Without a time of redis-py's own for reading, which would end a BLPOP that the test has yet to see blocked.
+        client: Any = redis.asyncio.Redis(
+            port=keyrail.address.port, protocol=protocol, decode_responses=True, socket_timeout=None
+        )
         tokens = [f"token-{index}" for index in range(100)]
         await asyncio.gather(*(client.set(token, token) for token in tokens))
         assert await asyncio.gather(*(client.get(token) for token in tokens)) == tokens
