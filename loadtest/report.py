@@ -153,14 +153,18 @@ def rules_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
     for workload, pipeline in dict.fromkeys((sample.workload, sample.pipeline) for sample in samples):
         rows = [sample for sample in samples if (sample.workload, sample.pipeline) == (workload, pipeline)]
         without = {row.round: row for row in rows if row.target == NO_RULE}
-        lines += [f"## {workload}, P={pipeline}", "", "| | throughput, of the one without rules | proxy CPU, more µs |"]
-        lines += ["|---|---|---|"]
-        for name in dict.fromkeys(row.target for row in rows if row.target != NO_RULE):
+        transparent = {row.round: row for row in rows if row.target == KEYRAIL_NONE}
+        lines += [f"## {workload}, P={pipeline}", ""]
+        lines += ["| | throughput, of the one without rules | of `--policy none` | proxy CPU, more µs |"]
+        lines += ["|---|---|---|---|"]
+        for name in dict.fromkeys(row.target for row in rows if row.target not in {NO_RULE, KEYRAIL_NONE}):
             own = [row for row in rows if row.target == name]
             kept = spread([row.rate / without[row.round].rate for row in own])
+            whole = spread([row.rate / transparent[row.round].rate for row in own])
             more = spread([row.proxy_cpu - without[row.round].proxy_cpu for row in own])
             lines.append(
                 f"| {name} | {kept.median:.2f} ({kept.least:.2f}–{kept.most:.2f}) "
+                f"| {whole.median:.2f} ({whole.least:.2f}–{whole.most:.2f}) "
                 f"| {more.median:+.2f} ({more.least:+.2f} – {more.most:+.2f}) |"
             )
         lines.append("")

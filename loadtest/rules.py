@@ -1,7 +1,7 @@
-"""``rules``: what each rule of a policy costs, alone and all together, beside the same policy without any.
+"""``rules``: what each rule of a policy costs, alone and all together, beside the same policy without any rule.
 
 GET and SET at P=16. A bare SET is sent to a policy that gives it a lifetime, and ``SET … EX`` to the others, so that
-Redis does the same work for all of them.
+Redis does the same work for all of them. No policy at all is measured with them.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ def all_variants(redis_program: str, keyrail_program: list[str], policy: Path) -
         redis = stack.enter_context(targets.redis_server(folder, redis_program))
         with redis_py.Redis(port=redis.port, protocol=2) as connection:
             workloads.preload(connection)
-        found = []
+        found = [stack.enter_context(targets.keyrail(targets.KEYRAIL_NONE, keyrail_program, redis, "none"))]
         for number, (name, text) in enumerate(variants(policy.read_text(encoding="utf-8")).items()):
             file = folder / f"{number}.yaml"
             file.write_text(text, encoding="utf-8")

@@ -7,6 +7,7 @@ import pytest
 from loadtest.quick import Sample
 from loadtest.report import rules_markdown
 from loadtest.rules import ALL_RULES, NO_RULE, variants
+from loadtest.targets import KEYRAIL_NONE
 from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import Mode
 
@@ -30,7 +31,8 @@ def test_costs_are_taken_within_a_round() -> None:
     def sample(target: str, number: int, rate: float, cpu: float) -> Sample:
         return Sample("GET", 16, target, number, rate, 0.1, 0.2, cpu, 1.0)
 
-    samples = [sample(NO_RULE, 0, 100.0, 1.0), sample("a", 0, 90.0, 1.2)]
-    samples += [sample(NO_RULE, 1, 50.0, 2.0), sample("a", 1, 40.0, 2.4)]
+    samples = [sample(NO_RULE, 0, 100.0, 1.0), sample("a", 0, 90.0, 1.2), sample(KEYRAIL_NONE, 0, 180.0, 1.0)]
+    samples += [sample(NO_RULE, 1, 50.0, 2.0), sample("a", 1, 40.0, 2.4), sample(KEYRAIL_NONE, 1, 100.0, 1.0)]
     page = rules_markdown(samples, {"machine": "test"})
-    assert "| a | 0.85 (0.80–0.90) | +0.30 (+0.20 – +0.40) |" in page
+    assert "| a | 0.85 (0.80–0.90) | 0.45 (0.40–0.50) | +0.30 (+0.20 – +0.40) |" in page
+    assert "| keyrail none |" not in page
