@@ -2,16 +2,22 @@
 """Which commands are looked at closely: one of ``interval``, at random, and never more than a worker can afford.
 
 What is looked at leaves the run: it is judged, its client and reply are looked at, and it is timed. That costs tens of
-microseconds, so there is a number of looks for each second. While there are few commands, it is one of two. When more
-come, the interval grows at once, so that a burst costs no more than a few times the usual; each second it is set anew
-to what the last one would have wanted.
+microseconds, so there is a number of looks for each second. While there are few commands, it is one of two. Each second
+the interval is set anew to what the last one would have wanted, but it shrinks by steps, and slowly while nothing comes:
+what was busy a moment ago will hardly come back as one command.
+
+Traffic that begins, or becomes more, must not be looked at as often as the little that was there before. So when the
+looks that a second begins with are taken (all of them where the second before was busy too, else a quarter), the
+interval grows at once, and faster once the second has had all its looks.
 
 The gaps between looks are random (uniform, their mean is the interval), or a client that sends in step would be seen
-always or never. Each look stands for as many commands as its interval was, so sums over looks are unbiased.
+always or never. Each look stands for as many commands as its interval was, so sums over looks are unbiased, but for
+what came after the last one.
 """
 
-_STEP = 16
+_STEP = 8
 _LEAST = 2
+_FALL = 8
 
 
 class Sampler:
@@ -23,8 +29,10 @@ class Sampler:
         self.weight = 1
         self.left = 1 if looks > 0 else 1 << 62
         self._random = (seed & 0xFFFF_FFFF_FFFF_FFFF) | 1
+        self._free = looks // 4
         self._taken = 0
-        self._seen = 0
+        self._gap = self.left
+        self._passed = 0
 
     def due(self) -> bool:
         """Count a command; whether it is to be looked at. ``weight`` says how many it then stands for."""
@@ -32,10 +40,10 @@ class Sampler:
         if self.left > 0:
             return False
         self.weight = self.interval
-        self._seen += self.interval
+        self._passed += self._gap
         self._taken += 1
-        if self._taken >= self.looks and (self._taken - self.looks) % _STEP == 0:
-            self.interval *= 2
+        if self._taken >= self._free and (self._taken - self._free) % _STEP == 0:
+            self.interval *= 2 if self._taken < self.looks else 4
         self._draw()
         return True
 
@@ -47,11 +55,16 @@ class Sampler:
         value ^= (value << 17) & 0xFFFF_FFFF_FFFF_FFFF
         self._random = value
         self.left = 1 + value % (2 * self.interval - 1)
+        self._gap = self.left
 
     def another_second(self) -> None:
         """Set the interval to what the commands of the last second would have wanted."""
+        commands = self._passed + self._gap - self.left
         if self.looks > 0:
-            self.interval = max(_LEAST, -(-self._seen // self.looks))
+            wanted = (commands + self.looks - 1) // self.looks
+            self._free = self.looks if commands > 0 else self.looks // 4
+            self.interval = max(_LEAST, wanted, self.interval // (_FALL if commands > 0 else 2))
             self.left = min(self.left, 2 * self.interval)
+        self._gap = self.left
+        self._passed = 0
         self._taken = 0
-        self._seen = 0

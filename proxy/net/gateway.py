@@ -314,7 +314,7 @@ class Gateway:
             "events": dict(self._events),
             "out_of_step": self._events["out_of_step"],
             "reconnects": max(0, self._events["reconnects"] - 1),
-            "looks": self._insight.latencies.figures(),
+            "looks": self._insight.latencies(),
             "breakers": self._pulse.figures(),
             "features_off": [] if engine is None else [*engine.features_off, *self._expiries.off],
             "generation": self._policies.generation,

@@ -9,7 +9,7 @@ of which stands for ``weight`` commands: they are estimates, unbiased, and the b
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
 
 from proxy.commands.slots import hashed_part, slot_of
@@ -59,14 +59,14 @@ class Heaviest(Generic[K, A]):
     other: int = 0
 
     def put(self, name: K, figures: A) -> None:
-        """Add the figures to those of the name."""
+        """Add the figures to those of the name, whose own they do not become."""
         known = self.found.get(name)
         if known is not None:
             known.add(figures)
             return
         if len(self.found) >= self.most * 2:
             self.fold(self.most)
-        self.found[name] = figures
+        self.found[name] = figures.clone()
 
     def fold(self, most: int) -> None:
         """Keep the heaviest."""
@@ -112,7 +112,9 @@ class Volume:
 
     def clone(self) -> "Volume":
         """The same figures, to go on with."""
-        return replace(self)
+        return Volume(
+            self.reads, self.writes, self.bytes_in, self.bytes_out, self.measured, self.missed, self.refused
+        )
 
     @classmethod
     def of(cls, look: Look, write: bool, share: int = 1) -> "Volume":
@@ -149,7 +151,8 @@ class KeyFigures:
         """Take over the other's figures."""
         self.volume.add(more.volume)
         self.pattern = more.pattern
-        self.clients.update(more.clients)
+        for client, weight in more.clients.items():
+            self.clients[client] += weight
         self.other_clients += more.other_clients
         if len(self.clients) > 2 * MOST_CLIENTS_OF_KEY:
             ranked = self.clients.most_common()
@@ -195,7 +198,9 @@ class PatternFigures:
 
     def clone(self) -> "PatternFigures":
         """The same figures, to go on with."""
-        return replace(self, volume=self.volume.clone(), times=self.times.clone())
+        sizes = self.largest, self.largest_key
+        told = self.asked, self.expiring, self.read_in_runs
+        return PatternFigures(self.volume.clone(), self.times.clone(), self.app, *sizes, *told)
 
 
 @dataclass(slots=True)
@@ -262,32 +267,32 @@ class Digest:
 
     def see(self, look: Look, schema: frozenset[str]) -> None:
         """Add a command that was looked at; `schema` are those of its patterns that are entries of the schema."""
-        writes = any(look.writes)
         client: Client = (look.app, *_host(look.who))
-        self.volume.add(Volume.of(look, writes))
-        self.clients.put(client, Volume.of(look, writes))
+        volume = Volume.of(look, any(look.writes))
+        self.volume.add(volume)
+        self.clients.put(client, volume)
         if look.measured:
             self.proxy.add(look.in_proxy, look.weight)
             self.redis.add(look.at_redis, look.weight)
             self._see_slow(look, client)
         self.schema |= schema
-        slots = {slot_of(key) for key in look.keys}
-        if len(slots) > 1:
+        slots = [slot_of(key) for key in look.keys]
+        if len(slots) > 1 and len(set(slots)) > 1:
             self.crossslot += look.weight
-        for key, write, pattern in zip(look.keys, look.writes, look.patterns, strict=True):
-            volume = Volume.of(look, write, len(look.keys))
+        for key, slot, write, pattern in zip(look.keys, slots, look.writes, look.patterns, strict=True):
+            if len(slots) > 1:
+                volume = Volume.of(look, write, len(slots))
             self.keys.put(key, KeyFigures(volume, pattern, Counter({client: look.weight})))
-            self._see_pattern(look, key, pattern, write)
-            self.slots[slot_of(key)] += look.weight
+            self._see_pattern(look, key, pattern, volume)
+            self.slots[slot] += look.weight
             tag = hashed_part(key)
             if tag is not key:
-                self.tags.put(tag, Volume.of(look, write, len(look.keys)))
+                self.tags.put(tag, volume)
 
-    def _see_pattern(self, look: Look, key: bytes, pattern: str, write: bool) -> None:
-        times = Histogram()
+    def _see_pattern(self, look: Look, key: bytes, pattern: str, volume: Volume) -> None:
+        figures = PatternFigures(volume, Histogram(), look.app)
         if look.measured:
-            times.add(look.at_redis, look.weight)
-        figures = PatternFigures(Volume.of(look, write, len(look.keys)), times, look.app)
+            figures.times.add(look.at_redis, look.weight)
         figures.largest = max(look.bytes_in, look.bytes_out) // len(look.keys)
         figures.largest_key = key
         self.patterns.put(pattern, figures)
@@ -301,6 +306,8 @@ class Digest:
         self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), read_in_runs=weight))
 
     def _see_slow(self, look: Look, client: Client) -> None:
+        if len(self.slow) == MOST_SLOW and look.in_proxy + look.at_redis <= self.slow[-1].took:
+            return
         key = look.keys[0] if look.keys else b""
         sizes = look.bytes_in, look.bytes_out
         slow = SlowCommand(look.at, look.command, key, look.at_redis, look.in_proxy, *sizes, client)
@@ -355,7 +362,7 @@ def _add_all(heaviest: Heaviest[K, A], more: Heaviest[K, A]) -> None:
     heaviest.other += more.other
     heaviest.other_names = max(heaviest.other_names, more.other_names)
     for name, figures in more.found.items():
-        heaviest.put(name, figures.clone())
+        heaviest.put(name, figures)
 
 
 def _host(who: Who) -> Who:
