@@ -129,7 +129,7 @@ def hot_modules() -> list[Extension]:
     """Name each hot module and its source."""
     sources = [types.with_suffix(".py") for types in sorted(Path("proxy").rglob("*.pxd"))]
     return [
-        Extension(".".join(source.with_suffix("").parts), [str(source)], extra_compile_args=["-O2", "-g0"])
+        Extension(".".join(source.with_suffix("").parts), [str(source)], extra_compile_args=["-O3", "-g0"])
         for source in sources
     ]
 

@@ -7,6 +7,7 @@ from proxy.hotpath.counters cimport Counters
 from proxy.hotpath.ledger cimport Creditor, Ledger
 from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.sampler cimport Sampler
+from proxy.hotpath.splice cimport Splice
 from proxy.wire.request cimport Limits, Request
 
 cdef int _TAKEN, _WAIT, _ENDED
@@ -24,6 +25,7 @@ cdef class Terms:
     cdef public bytes pinned
     cdef public Py_ssize_t window
     cdef public Sampler sampler
+    cdef public Splice splice
 
 
 cdef class Intake(Creditor):
@@ -61,12 +63,12 @@ cdef class Intake(Creditor):
     cdef _advance(self, bytes data)
     @cython.locals(terms=Terms, request=Request, plan=Plan, ledger=Ledger, limits=Limits,
                    size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t,
-                   pieces=list, chunk=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
+                   splice=Splice, chunk=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
     @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)
     cdef bint _affords(self, bytes numbers, long long size) except -1
     @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)
     cdef int _spend(self, bytes numbers, long long size) except -1
-    cdef _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, list pieces)
+    cdef int _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, Splice splice) except -1
     @cython.locals(words=list)
     cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

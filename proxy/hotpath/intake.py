@@ -33,6 +33,7 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.ledger import Creditor, Ledger
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
 from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.splice import Splice
 from proxy.wire.inline import split_inline
 from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Limits, Request
 
@@ -80,6 +81,7 @@ class Terms:
         self.pinned = pinned
         self.window = window
         self.sampler = Sampler(0) if sampler is None else sampler
+        self.splice = Splice()
 
 
 class Intake(Creditor):
@@ -250,7 +252,7 @@ class Intake(Creditor):
         budget = terms.window - self.owed
         start = position
         count = 0
-        pieces: list[bytes] | None = None
+        splice = terms.splice
         while True:
             code = request.scan_in(data, p, size, position, limits)
             if code != COMPLETE:
@@ -282,19 +284,15 @@ class Intake(Creditor):
             count += 1
             position = request.end
             if decision != PASS:
-                if pieces is None:
-                    pieces = []
-                if request.start > start:
-                    pieces.append(p[start : request.start])
-                self._rewrite(p, request, plan, decision, pieces)
+                splice.put(p, start, request.start)
+                self._rewrite(p, request, plan, decision, splice)
                 start = position
         if count > 0 and ledger is not None:
-            if pieces is None:
+            if splice.size == 0:
                 chunk = data if start == 0 and position == size else p[start:position]
             else:
-                if position > start:
-                    pieces.append(p[start:position])
-                chunk = b"".join(pieces)
+                splice.put(p, start, position)
+                chunk = splice.take()
             self.forwarded += count
             ledger.submit(self, chunk, count)
         return code
@@ -320,15 +318,15 @@ class Intake(Creditor):
             purse.spend(size)
             i += 1
 
-    def _rewrite(self, p: bytes, request: Request, plan: Plan, decision: int, pieces: list[bytes]) -> None:
+    def _rewrite(self, p: bytes, request: Request, plan: Plan, decision: int, splice: Splice) -> None:
         if decision == APPEND:
-            pieces.append(plan.header)
-            pieces.append(p[request.header_end : request.end])
-            pieces.append(plan.suffix)
+            splice.put(plan.header, 0, len(plan.header))
+            splice.put(p, request.header_end, request.end)
+            splice.put(plan.suffix, 0, len(plan.suffix))
         else:
-            pieces.append(p[request.start : request.header_end])
-            pieces.append(plan.name)
-            pieces.append(p[request.ends[0] + 2 : request.end])
+            splice.put(p, request.start, request.header_end)
+            splice.put(plan.name, 0, len(plan.name))
+            splice.put(p, request.ends[0] + 2, request.end)
 
     def _inline(self, data: bytes, position: int, end: int) -> int:
         words = split_inline(data[position : end - 1], self.limits.mixed_quotes)

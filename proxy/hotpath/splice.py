@@ -1,0 +1,53 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""The bytes of a run in which some commands were changed, put together in one piece.
+
+What is put is copied into space that stays, and taken as one object: a list of pieces would be three objects for each
+command, and a join. The loop is for the compiler, which makes wide moves of it; interpreted, a slice does the same.
+"""
+
+_FIRST_CAPACITY = 16384
+_KEPT_CAPACITY = 1 << 20
+_INTERPRETED = __file__.endswith((".py", ".pyc"))
+
+
+class Splice:
+    """Space for the run that is put together now; it is empty between runs."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._capacity = 0
+        self._space = bytearray()
+        self._target = self._space
+        self._make(_FIRST_CAPACITY)
+
+    def _make(self, capacity: int) -> None:
+        space = bytearray(capacity)
+        if self.size > 0:
+            space[: self.size] = self._space[: self.size]
+        self._space = space
+        self._target = self._space
+        self._capacity = capacity
+
+    def put(self, p: bytes, start: int, end: int) -> None:
+        """Add these bytes."""
+        size = end - start
+        at = self.size
+        if at + size > self._capacity:
+            self._make(2 * (at + size))
+        if _INTERPRETED:
+            self._target[at : at + size] = p[start:end]
+        else:
+            target = self._target
+            i = 0
+            while i < size:
+                target[at + i] = p[start + i]
+                i += 1
+        self.size = at + size
+
+    def take(self) -> bytes:
+        """All that was put since the last call."""
+        taken = bytes(self._target[: self.size])
+        self.size = 0
+        if self._capacity > _KEPT_CAPACITY:
+            self._make(_FIRST_CAPACITY)
+        return taken

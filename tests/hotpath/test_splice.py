@@ -1,0 +1,34 @@
+"""What is put together comes out whole, in order, and once."""
+
+import random
+
+from proxy.hotpath.splice import Splice
+
+
+def test_pieces_come_out_in_order_and_once() -> None:
+    splice = Splice()
+    assert splice.take() == b""
+    splice.put(b"xabcx", 1, 4)
+    splice.put(b"", 0, 0)
+    splice.put(b"def", 0, 3)
+    assert splice.size == 6
+    assert splice.take() == b"abcdef"
+    assert (splice.size, splice.take()) == (0, b"")
+
+
+def test_it_grows_with_what_is_put_and_gives_back_what_is_too_much() -> None:
+    chance = random.Random(5)
+    splice = Splice()
+    for most in (100, 40_000, 100, 3_000_000, 10):
+        pieces = [chance.randbytes(chance.randrange(most)) for _ in range(5)]
+        for piece in pieces:
+            splice.put(b"<" + piece + b">", 1, 1 + len(piece))
+        assert splice.take() == b"".join(pieces)
+
+
+def test_what_was_taken_does_not_change_with_what_comes_next() -> None:
+    splice = Splice()
+    splice.put(b"first", 0, 5)
+    taken = splice.take()
+    splice.put(b"other", 0, 5)
+    assert taken == b"first"
