@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from loadtest import benchmark, kernel, memory, quick, report, rules, targets
+from loadtest import benchmark, insight, kernel, memory, quick, report, rules, targets
 from loadtest.benchmark import RunError
 from loadtest.processes import StartError
 
@@ -24,11 +24,12 @@ def main() -> int:
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
         ("rules", "what each rule of a policy costs"),
+        ("insight", "what traffic insight costs, on against off"),
     ):
         verb = verbs.add_parser(name, help=about)
         verb.add_argument("--keyrail", help="program to measure (default: the installed one, else this source tree)")
         verb.add_argument("--redis", default="redis-server", help="Redis to put behind it (default: %(default)s)")
-        if name in {"quick", "rules"}:
+        if name in {"quick", "rules", "insight"}:
             verb.add_argument("--rounds", type=int, default=7, help="rounds (default: %(default)s)")
             verb.add_argument("--scale", type=float, default=1.0, help="length of each run (default: %(default)s)")
         if name == "rules":
@@ -44,6 +45,8 @@ def main() -> int:
             _quick(program, chosen.redis, chosen.rounds, chosen.scale)
         elif chosen.verb == "rules":
             _rules(program, chosen.redis, chosen.policy, chosen.rounds, chosen.scale)
+        elif chosen.verb == "insight":
+            _insight(program, chosen.redis, chosen.rounds, chosen.scale)
         else:
             _memory(program, chosen.redis, chosen.connections)
     except (RunError, StartError) as error:
@@ -84,6 +87,22 @@ def _rules(program: list[str], redis_program: str, policy: Path, count: int, sca
     }
     page = report.rules_markdown(samples, about)
     report.write(_RESULTS, f"rules-{policy.stem}-{form}", page, about, samples)
+    print(page)
+
+
+def _insight(program: list[str], redis_program: str, count: int, scale: float) -> None:
+    with insight.both(redis_program, program) as (redis, ways):
+        samples = list(insight.rounds(redis, ways, count, scale, _say))
+    form = ways[0].about
+    about = {
+        "Keyrail": f"{form}, one worker, under bench.yaml: keys counted, commands looked at, a reader on the page's "
+        "events, against none of it",
+        **_machine(),
+        "load": f"{quick.CLIENTS} clients, 64-byte values, {count} rounds",
+        "again": f"python -m loadtest insight --rounds {count} --scale {scale:g}",
+    }
+    page = report.insight_markdown(samples, about)
+    report.write(_RESULTS, f"insight-{form}", page, about, samples)
     print(page)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from loadtest import insight
 from loadtest.memory import Finding
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -44,6 +45,8 @@ class Outcome:
 
     goal: Goal
     ratio: Spread
+    direct: Spread | None
+    """The same ratio of Redis without a proxy, where it has one: what no proxy surpasses by much."""
 
     @property
     def met(self) -> bool:
@@ -104,7 +107,9 @@ def judge(samples: Sequence[Sample]) -> list[Outcome]:
         ours, theirs = by_case.get(goal.of, {}), by_case.get(goal.to, {})
         ratios = [goal.figure(ours[n]) / goal.figure(theirs[n]) for n in ours if n in theirs]
         if ratios:
-            outcomes.append(Outcome(goal, spread(ratios)))
+            direct = by_case.get((*goal.of[:2], DIRECT), {}) if goal.figure is _rate else {}
+            bare = [goal.figure(direct[n]) / goal.figure(theirs[n]) for n in direct if n in theirs]
+            outcomes.append(Outcome(goal, spread(ratios), spread(bare) if bare else None))
     return outcomes
 
 
@@ -124,15 +129,20 @@ def markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
                 lines.append(_row(target, rows))
         lines.append("")
     outcomes = judge(samples)
-    lines += ["## Goals", "", "Ratios within a round.", "", "| | goal | measured | |", "|---|---|---|---|"]
+    lines += ["## Goals", "", "Ratios within a round; that of Redis without a proxy beside them, where it has one.", ""]
+    lines += ["| | goal | measured | | without a proxy |", "|---|---|---|---|---|"]
     for outcome in outcomes:
         goal, ratio = outcome.goal, outcome.ratio
         sign = "≤" if goal.at_most else "≥"
         lines.append(
-            f"| {goal.what} | {sign} {goal.bound:g} | {ratio.median:.2f} ({ratio.least:.2f}–{ratio.most:.2f}) "
-            f"| {'met' if outcome.met else 'MISSED'} |"
+            f"| {goal.what} | {sign} {goal.bound:g} | {_told(ratio)} "
+            f"| {'met' if outcome.met else 'MISSED'} | {'' if outcome.direct is None else _told(outcome.direct)} |"
         )
     return "\n".join([*lines, ""])
+
+
+def _told(ratio: Spread) -> str:
+    return f"{ratio.median:.2f} ({ratio.least:.2f}–{ratio.most:.2f})"
 
 
 def _row(target: str, rows: Sequence[Sample]) -> str:
@@ -169,6 +179,23 @@ def rules_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
             )
         lines.append("")
     return "\n".join(lines)
+
+
+def insight_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+    """The report on what traffic insight costs, on against off."""
+    lines = ["# What traffic insight costs", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    lines += ["Medians of the rounds, with the least and the most of them; on against off within a round.", ""]
+    lines += ["| | throughput | proxy CPU | CPU of proxy and Redis |", "|---|---|---|---|"]
+    for workload, pipeline in dict.fromkeys((sample.workload, sample.pipeline) for sample in samples):
+        rows = [sample for sample in samples if (sample.workload, sample.pipeline) == (workload, pipeline)]
+        off = {row.round: row for row in rows if row.target == insight.OFF}
+        on = [row for row in rows if row.target == insight.ON]
+        cells = [
+            _told(spread([figure(row) / figure(off[row.round]) for row in on]))
+            for figure in (_rate, _proxy_cpu, _whole_cpu)
+        ]
+        lines.append(f"| {workload}, P={pipeline} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
 
 
 def memory_markdown(findings: Sequence[Finding], about: Mapping[str, str]) -> str:

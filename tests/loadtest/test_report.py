@@ -7,7 +7,7 @@ import pytest
 from loadtest import kernel, report
 from loadtest.memory import Finding
 from loadtest.quick import Sample
-from loadtest.targets import KEYRAIL_BENCH, NUTCRACKER
+from loadtest.targets import DIRECT, KEYRAIL_BENCH, NUTCRACKER
 
 
 def sample(target: str, number: int, rate: float, cpu: float) -> Sample:
@@ -39,6 +39,15 @@ def test_a_missed_goal_is_called_missed() -> None:
     page = report.markdown(rounds(0.9, 1.1, 0.95), {"machine": "this one"})
     assert "| GET P=1: throughput, of nutcracker's | ≥ 0.97 | 0.95 (0.90–1.10) | MISSED |" in page
     assert "- machine: this one" in page
+
+
+def test_beside_a_ratio_of_throughput_stands_what_redis_alone_reaches() -> None:
+    samples = [*rounds(0.9, 1.1, 0.95), *(sample(DIRECT, number, 1100.0 / (number + 1), 0.0) for number in range(3))]
+    cpu, rate = report.judge(samples)
+    assert cpu.direct is None
+    assert rate.direct is not None
+    assert rate.direct.median == pytest.approx(1.1)
+    assert "| MISSED | 1.10 (1.10–1.10) |" in report.markdown(samples, {})
 
 
 def test_goals_whose_other_side_was_not_measured_are_left_out() -> None:
