@@ -21,6 +21,7 @@ def test_on_is_held_against_off_within_a_round() -> None:
     def sample(target: str, number: int, rate: float, cpu: float) -> Sample:
         return Sample("GET", 16, target, number, rate, 0.1, 0.2, cpu, 1.0)
 
-    samples = [sample(OFF, 0, 100.0, 1.0), sample(ON, 0, 90.0, 1.5), sample(OFF, 1, 50.0, 3.0), sample(ON, 1, 49.0, 3.0)]
+    samples = [sample(OFF, 0, 100.0, 1.0), sample(ON, 0, 90.0, 1.5)]
+    samples += [sample(OFF, 1, 50.0, 3.0), sample(ON, 1, 49.0, 3.0)]
     page = insight_markdown(samples, {"machine": "test"})
     assert "| GET, P=16 | 0.94 (0.90–0.98) | 1.25 (1.00–1.50) | 1.12 (1.00–1.25) |" in page
