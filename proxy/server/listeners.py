@@ -7,6 +7,8 @@ which fails if anybody else listens there; only while it holds the port do the w
 While a worker is being replaced its socket stays open here, so that connections to it wait instead of being refused. A
 unix socket can't be shared that way: all workers accept from one. A stale socket file, which nobody answers behind, is
 removed; so is our own at the end.
+
+What a predecessor has handed on (``succession``) is taken instead of bound, and may be handed on again.
 """
 
 import errno
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from proxy.net.address import ListenAddress
 from proxy.net.settings import RouteSettings
+from proxy.server.succession import Groups, Inheritance
 
 BACKLOG = 4096
 
@@ -33,6 +36,7 @@ class _Bound:
 
     route: int
     listener: int
+    asked: ListenAddress
     address: ListenAddress
     sockets: list[socket.socket]
     file: tuple[Path, int] | None = None
@@ -44,12 +48,14 @@ class Listeners:
 
     _bound: list[_Bound] = field(default_factory=list)
 
-    def open(self, routes: Sequence[RouteSettings], workers: int) -> None:
-        """Bind everything. Raises ListenError, with nothing left open."""
+    def open(self, routes: Sequence[RouteSettings], workers: int, inherited: Inheritance | None = None) -> None:
+        """Bind everything that is not inherited. Raises ListenError, with nothing left open."""
         try:
             for route_index, route in enumerate(routes):
                 for index, listener in enumerate(route.listeners):
-                    self._bound.extend(_bind(route_index, index, listener.address, workers))
+                    place = route_index, index, listener.address
+                    taken = None if inherited is None else inherited.take(str(listener.address), workers)
+                    self._bound.extend(_bind(*place, workers) if taken is None else _adopt(*place, taken))
         except ListenError:
             self.close()
             raise
@@ -61,6 +67,18 @@ class Listeners:
     def addresses(self, route: int) -> list[ListenAddress]:
         """Return where a route really listens: port 0 has become a number."""
         return list(dict.fromkeys(bound.address for bound in self._bound if bound.route == route))
+
+    def handed_on(self) -> list[tuple[str, Groups]]:
+        """Return what a successor gets, by the address that was asked for."""
+        found: dict[tuple[int, int], tuple[str, Groups]] = {}
+        for bound in self._bound:
+            found.setdefault((bound.route, bound.listener), (str(bound.asked), []))[1].append(bound.sockets)
+        return list(found.values())
+
+    def leave_files(self) -> None:
+        """The unix sockets' files are a successor's now."""
+        for bound in self._bound:
+            bound.file = None
 
     def close(self) -> None:
         """Close all sockets, and remove the unix sockets' files unless somebody has put others there."""
@@ -77,6 +95,20 @@ class Listeners:
         self._bound.clear()
 
 
+def _adopt(route: int, listener: int, asked: ListenAddress, groups: Groups) -> list[_Bound]:
+    if asked.path is not None:
+        return [_Bound(route, listener, asked, asked, sockets, (asked.path, _inode(asked.path))) for sockets in groups]
+    real = ListenAddress(asked.host, groups[0][0].getsockname()[1], tls=asked.tls)
+    return [_Bound(route, listener, asked, real, sockets) for sockets in groups]
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
 def _bind(route: int, listener: int, address: ListenAddress, workers: int) -> list[_Bound]:
     try:
         if address.path is not None:
@@ -89,7 +121,7 @@ def _bind(route: int, listener: int, address: ListenAddress, workers: int) -> li
 def _bind_tcp(route: int, listener: int, address: ListenAddress, workers: int) -> list[_Bound]:
     groups = listen_tcp(address.host, address.port, workers)
     real = ListenAddress(address.host, groups[0][0].getsockname()[1], tls=address.tls)
-    return [_Bound(route, listener, real, sockets) for sockets in groups]
+    return [_Bound(route, listener, address, real, sockets) for sockets in groups]
 
 
 def listen_tcp(host: str, port: int, each: int = 1) -> list[list[socket.socket]]:
@@ -163,7 +195,7 @@ def _bind_unix(route: int, listener: int, address: ListenAddress, path: Path) ->
         if address.mode is not None:
             path.chmod(address.mode)
         made.listen(BACKLOG)
-        return _Bound(route, listener, address, [made], (path, path.stat().st_ino))
+        return _Bound(route, listener, address, address, [made], (path, path.stat().st_ino))
     except OSError:
         made.close()
         raise

@@ -7,11 +7,12 @@ with status 2, a circumstance (a port in use) with status 1. An upstream that is
 so, is not ready, and becomes ready by itself.
 
 SIGTERM and SIGINT stop it, a second one at once; SIGHUP reloads the policies, and begins a log of violations anew that
-was rotated away.
+was rotated away; SIGUSR2 starts a successor, and ends this one when that one serves.
 """
 
 import asyncio
 import contextlib
+import os
 import resource
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -39,6 +40,7 @@ from proxy.server.notices import notice
 from proxy.server.reload import Reloader, read_policies
 from proxy.server.remedies import Remedies
 from proxy.server.state_file import StateError, StateFile
+from proxy.server.succession import Inheritance, Successor
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
 from proxy.server.watch import Watch
 
@@ -75,6 +77,8 @@ class Supervisor:
     def __init__(self, settings: Settings, on_ready: OnReady) -> None:
         self._settings = settings
         self._on_ready = on_ready
+        self._inherited = Inheritance(os.environ)
+        self._successor: Successor | None = None
         self._listeners = Listeners()
         self._admin: AdminServer | None = None
         self._crew: Crew | None = None
@@ -101,7 +105,10 @@ class Supervisor:
             reloader = starting.result()
             if self._settings.watch:
                 self._spawn(Watch(reloader).run())
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: self._hang_up(reloader))
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, lambda: self._hang_up(reloader))
+            loop.add_signal_handler(signal.SIGUSR2, lambda: self._spawn(self._hand_over()))
+            self._inherited.tell_ready()
             return await self._watch()
         finally:
             await self._shut()
@@ -123,9 +130,10 @@ class Supervisor:
     async def _start(self) -> Reloader:
         policies = _check(self._settings)
         try:
-            self._listeners.open(self._settings.routes, self._settings.workers)
+            self._listeners.open(self._settings.routes, self._settings.workers, self._inherited)
             if self._settings.admin is not None:
-                self._admin = AdminServer(self._settings.admin, self._settings.admin_token_file)
+                self._admin = AdminServer(self._settings.admin, self._settings.admin_token_file, self._inherited)
+            self._inherited.close_rest()
             self._settings = replace(
                 self._settings, routes=tuple([await self._embed(r) for r in self._settings.routes])
             )
@@ -221,9 +229,48 @@ class Supervisor:
         await self._first(self._spawn(self._crew.drain(self._settings.drain)), self._spawn(self._now.wait()))
         return status
 
+    async def _hand_over(self) -> None:
+        """Start a successor on the same sockets, and stop when it serves."""
+        why_not = self._cannot_hand_over()
+        if why_not:
+            notice(f"no successor: {why_not}")
+            return
+        sockets = self._listeners.handed_on()
+        if self._admin is not None:
+            sockets.append(self._admin.handed_on())
+        try:
+            self._successor = Successor(sockets, os.environ)
+        except OSError as error:
+            notice(f"no successor: {error.strerror}")
+            return
+        if await self._successor.serves():
+            notice(f"process {self._successor.pid} has taken over: stopping")
+            self._successor = None
+            self._listeners.leave_files()
+            if self._admin is not None:
+                # Whoever asks now wants to know of the one that serves.
+                await self._admin.stop()
+                self._admin = None
+            self._stop.set()
+        else:
+            status = await self._successor.ended()
+            self._successor = None
+            notice(f"the successor has ended with status {status} before it was ready: going on")
+
+    def _cannot_hand_over(self) -> str:
+        if self._stop.is_set():
+            return "stopping"
+        if self._successor is not None:
+            return "one is starting already"
+        if self._engines:
+            return "the embedded engine and its data end with this process"
+        return "the first process of a container ends it" if os.getpid() == 1 else ""
+
     async def _shut(self) -> None:
         """Close whatever is open, in the reverse order of its opening."""
-        for heeded in (signal.SIGTERM, signal.SIGINT):
+        if self._successor is not None:
+            self._successor.end()
+        for heeded in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
             asyncio.get_running_loop().add_signal_handler(heeded, lambda: None)
         if self._crew is not None:
             self._crew.kill()
@@ -247,6 +294,7 @@ class Supervisor:
         for heeded in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(heeded, self._told_to_stop)
         loop.add_signal_handler(signal.SIGHUP, lambda: notice("still starting: policies not reloaded"))
+        loop.add_signal_handler(signal.SIGUSR2, lambda: notice("no successor: still starting"))
 
     def _told_to_stop(self) -> None:
         if self._stop.is_set():

@@ -20,6 +20,7 @@ from proxy.server.admin.rules import rules, violations
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import TRAFFIC
 from proxy.server.listeners import listen_problem, listen_tcp
+from proxy.server.succession import Groups, Inheritance
 
 
 class AdminError(Exception):
@@ -35,12 +36,14 @@ async def metrics(request: web.Request) -> web.Response:
 class AdminServer:
     """The admin port: bound early, so that a taken port ends the start; answering once there is something to say."""
 
-    def __init__(self, settings: AdminSettings, token_file: Path | None) -> None:
-        """Bind the port. Raises AdminError."""
+    def __init__(self, settings: AdminSettings, token_file: Path | None, inherited: Inheritance) -> None:
+        """Bind the port, if it is not inherited. Raises AdminError."""
         self._token_file = token_file
         shown = f"{settings.host}:{settings.port}"
+        self._name = f"admin {shown}"
         try:
-            self._sockets = [each for group in listen_tcp(settings.host, settings.port) for each in group]
+            groups = inherited.take(self._name, 1) or listen_tcp(settings.host, settings.port)
+            self._sockets = [each for group in groups for each in group]
         except OSError as error:
             raise AdminError(f"cannot listen on the admin port {shown}: {listen_problem(error)}") from None
         self._runner: web.AppRunner | None = None
@@ -50,6 +53,10 @@ class AdminServer:
         """Where it is."""
         host, port = self._sockets[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def handed_on(self) -> tuple[str, Groups]:
+        """What a successor gets."""
+        return self._name, [[each] for each in self._sockets]
 
     @property
     def closed(self) -> bool:

@@ -1,0 +1,126 @@
+"""A successor takes over without a gap: SIGUSR2 starts the program anew, on the sockets of the one that runs.
+
+    here: SIGUSR2 -> start the same command line -> "ready" in the pipe -> drain and end
+    there: take the sockets -> policies, engine, workers as always -> ready line -> "ready" into the pipe
+
+A listening socket is the kernel's, not a process's: as long as one process has it open, connections to it wait instead
+of being refused. So an upgrade, or another configuration, costs no client more than one connection that is closed when
+nothing is owed on it. A successor that does not start changes nothing: the one that runs goes on.
+
+What is handed on is named as the configuration names it; what the successor's configuration does not name, it closes.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
+
+VARIABLE = "KEYRAIL_INHERITED"
+"""The environment variable that tells a successor what it has inherited; nobody else sets it."""
+
+Groups = list[list[socket.socket]]
+"""The sockets of one listener: for each address of its host's name, one for each worker or one for all."""
+
+_READY = b"+"
+
+
+class Inheritance:
+    """What a predecessor has handed on: nothing, for most."""
+
+    def __init__(self, environment: MutableMapping[str, str]) -> None:
+        """Take it out of the environment, which the workers inherit too."""
+        told = json.loads(environment.pop(VARIABLE, "{}"))
+        self._pipe: int | None = told.get("ready")
+        self._sockets = [(name, _opened(groups)) for name, groups in told.get("sockets", ())]
+
+    def take(self, name: str, each: int) -> Groups | None:
+        """The sockets of this listener, at most so many for each address; None if there are none."""
+        for at, (known, groups) in enumerate(self._sockets):
+            if known == name:
+                del self._sockets[at]
+                _close([sockets[each:] for sockets in groups])
+                return [sockets[:each] for sockets in groups]
+        return None
+
+    def close_rest(self) -> None:
+        """Close what nobody took: the configuration is another one now."""
+        for _, groups in self._sockets:
+            _close(groups)
+        self._sockets.clear()
+
+    def tell_ready(self) -> None:
+        """Let the predecessor end."""
+        if self._pipe is not None:
+            # A predecessor that has died meanwhile needs no telling.
+            try:
+                os.write(self._pipe, _READY)
+            except BrokenPipeError:
+                pass
+            os.close(self._pipe)
+            self._pipe = None
+
+
+def _opened(groups: Sequence[Sequence[int]]) -> Groups:
+    opened = [[socket.socket(fileno=descriptor) for descriptor in group] for group in groups]
+    for each in (each for group in opened for each in group):
+        each.setblocking(False)
+        each.set_inheritable(False)
+    return opened
+
+
+def _close(groups: Groups) -> None:
+    for each in (each for group in groups for each in group):
+        each.close()
+
+
+class Successor:
+    """A process that was started to take over."""
+
+    def __init__(self, sockets: Sequence[tuple[str, Groups]], environment: Mapping[str, str]) -> None:
+        """Start it. Raises OSError."""
+        self._ready, told = os.pipe()
+        handed = [told]
+        names = []
+        try:
+            os.set_inheritable(told, True)
+            for name, groups in sockets:
+                copies = [[os.dup(each.fileno()) for each in group] for group in groups]
+                handed += [copy for group in copies for copy in group]
+                names.append((name, copies))
+            for copy in handed:
+                os.set_inheritable(copy, True)
+            wish = {**environment, VARIABLE: json.dumps({"ready": told, "sockets": names})}
+            self.pid = os.posix_spawn(sys.executable, [sys.executable, *sys.orig_argv[1:]], wish)
+        except OSError:
+            os.close(self._ready)
+            raise
+        finally:
+            for copy in handed:
+                os.close(copy)
+
+    async def serves(self) -> bool:
+        """Wait until it is ready, or has ended before that."""
+        loop = asyncio.get_running_loop()
+        told = asyncio.Event()
+        loop.add_reader(self._ready, told.set)
+        try:
+            await told.wait()
+            return os.read(self._ready, 1) == _READY
+        finally:
+            loop.remove_reader(self._ready)
+            os.close(self._ready)
+
+    def end(self) -> None:
+        """End it, if it has not ended."""
+        try:
+            os.kill(self.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+
+    async def ended(self) -> int:
+        """Wait until it has ended; its exit status, negative for a signal."""
+        _, status = await asyncio.get_running_loop().run_in_executor(None, os.waitpid, self.pid, 0)
+        return os.waitstatus_to_exitcode(status)
