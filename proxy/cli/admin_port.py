@@ -1,5 +1,6 @@
 """A running Keyrail, asked over its admin port by the verbs that look at it or give it orders."""
 
+import http
 import http.client
 import json
 import urllib.error
@@ -13,7 +14,14 @@ from proxy.net.settings import DEFAULT_ADMIN_PORT
 
 
 class AdminPortError(Exception):
-    """The admin port does not answer, or not as wished; the text is one line that names it."""
+    """The admin port does not answer, or not as wished; the text is one line that names it.
+
+    ``status`` is the exit status: 2 for a mistake in what was asked for, 1 for anything else.
+    """
+
+    def __init__(self, text: str, *, mistake: bool = False) -> None:
+        super().__init__(text)
+        self.status = 2 if mistake else 1
 
 
 class AdminPort:
@@ -40,8 +48,8 @@ class AdminPort:
         return self._ask(path, None, "DELETE")
 
     def _ask(self, path: str, body: bytes | None, method: str | None = None) -> dict[str, Any]:
-        if not self.url.startswith(("http://", "https://")):
-            raise AdminPortError(f"--admin: expected http://HOST:PORT, got {self.url!r}")
+        if not _is_url(self.url):
+            raise AdminPortError(f"--admin: expected http://HOST:PORT, got {self.url!r}", mistake=True)
         headers = self._credentials() if body is None else {"Content-Type": "application/json", **self._credentials()}
         try:
             # Its scheme has just been checked.
@@ -49,7 +57,8 @@ class AdminPort:
             with self._opener.open(request, timeout=self._seconds) as answer:
                 found = json.loads(answer.read())
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise AdminPortError(self._reason(error)) from None
+            refused = isinstance(error, urllib.error.HTTPError) and error.code == http.HTTPStatus.BAD_REQUEST
+            raise AdminPortError(self._reason(error), mistake=refused) from None
         if not isinstance(found, dict):
             raise AdminPortError(f"{self.url}: this is no admin port of Keyrail's")
         return found
@@ -60,9 +69,10 @@ class AdminPort:
         try:
             token = self._token_file.read_bytes().strip().decode("ascii", "replace")
         except OSError as error:
-            raise AdminPortError(f"cannot read the token in {self._token_file}: {error.strerror}") from None
+            problem = f"cannot read the token in {self._token_file}: {error.strerror}"
+            raise AdminPortError(problem, mistake=True) from None
         if not token.isascii() or not token.isprintable():
-            raise AdminPortError(f"the token in {self._token_file} is no line of printable ASCII")
+            raise AdminPortError(f"the token in {self._token_file} is no line of printable ASCII", mistake=True)
         return {"Authorization": f"Bearer {token}"}
 
     def _reason(self, error: Exception) -> str:
@@ -78,6 +88,14 @@ class AdminPort:
         if isinstance(error, ValueError | http.client.HTTPException):
             return f"{self.url}: this is no admin port of Keyrail's"
         return f"{self.url}: {error}"
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # no number, or none that a port has
+        return False
 
 
 def add_options(parser: ArgumentParser) -> None:

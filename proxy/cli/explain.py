@@ -15,6 +15,7 @@ from proxy.policy.explain import explain
 from proxy.policy.load import load_policy, packaged
 from proxy.policy.model import Policy
 from proxy.rules.context import Context
+from proxy.server.options import PACKAGED_POLICIES
 
 _INVALID = 2
 _DEFAULT_USER = "default"
@@ -29,7 +30,9 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         description="Judge one command as `serve` would, and print what each rule said, its mode and the place that "
         "says so, and the bytes that would go to Redis. Jitter is left out.",
     )
-    parser.add_argument("--policy", metavar="FILE", type=Path, help="the policy (default: the packaged default.yaml)")
+    parser.add_argument(
+        "--policy", metavar="FILE", default="default", help="a YAML file, or a packaged policy (default: default)"
+    )
     parser.add_argument("--app", metavar="APP", help="as a client of this app of the policy")
     parser.add_argument("--user", metavar="USER", default=_DEFAULT_USER, help="as this user of Redis")
     parser.add_argument("--client-name", metavar="NAME", default="", help="as a client of this name")
@@ -42,7 +45,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Explain the command; return the exit status."""
     try:
-        policy = load_policy(parsed.policy or packaged("default"))
+        policy = load_policy(_file_of(parsed.policy))
         app = _app(policy, parsed)
     except (PolicyError, _UnknownAppError) as error:
         for line in str(error).splitlines():
@@ -52,6 +55,10 @@ def run(parsed: argparse.Namespace) -> int:
     context = Context(parsed.user, parsed.client_name, parsed.database, False, time.time(), random, compiled.app)
     print(explain(compiled, [word.encode("utf-8", "surrogateescape") for word in parsed.command], context))
     return 0
+
+
+def _file_of(policy: str) -> Path:
+    return packaged(policy) if policy in PACKAGED_POLICIES else Path(policy)
 
 
 class _UnknownAppError(Exception):

@@ -8,7 +8,6 @@ from typing import Any
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
 from proxy.cli.line import LineParser
 
-_FAILED = 1
 _SECONDS = 10.0
 
 
@@ -32,7 +31,7 @@ def run(parsed: argparse.Namespace) -> int:
         found = AdminPort(parsed.admin, parsed.token_file, _SECONDS).get("/incidents", count=parsed.count)
     except AdminPortError as error:
         print(f"keyrail: {error}", file=sys.stderr)
-        return _FAILED
+        return error.status
     if parsed.json:
         print(json.dumps(found, indent=2))
         return 0

@@ -7,7 +7,6 @@ from typing import Any
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
 from proxy.cli.line import LineParser
 
-_FAILED = 1
 _PATH = "/policy/kill-switch"
 _SECONDS = 30.0
 """Longer than Keyrail waits for its workers."""
@@ -38,7 +37,7 @@ def run(parsed: argparse.Namespace) -> int:
         answer = port.get(_PATH) if parsed.switch == "status" else port.post(_PATH, asked)
     except AdminPortError as error:
         print(f"keyrail: {error}", file=sys.stderr)
-        return _FAILED
+        return error.status
     print(_sentence(answer))
     return 0
 

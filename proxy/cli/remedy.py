@@ -7,7 +7,7 @@ from typing import Any
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
 from proxy.cli.line import LineParser
 
-_FAILED, _USAGE = 1, 2
+_USAGE = 2
 _SECONDS = 30.0
 """Longer than Keyrail waits for its workers."""
 _PATH = "/remedies"
@@ -52,7 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
         return _cap(port, parsed, app, rate)
     except AdminPortError as error:
         print(f"keyrail: {error}", file=sys.stderr)
-        return _FAILED
+        return error.status
 
 
 def _cap(port: AdminPort, parsed: argparse.Namespace, app: str, rate: str) -> int:

@@ -153,6 +153,8 @@ def test_check_and_explain_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     assert main(["explain", "--policy", str(good), "--app", "x", "--", "KEYS", "*"]) == 2
     assert main(["explain", "--policy", str(broken), "--", "KEYS", "*"]) == 2
     assert capsys.readouterr().err.splitlines()[0].startswith("keyrail: --app x: expected an app of ")
+    assert main(["explain", "--policy", "tour", "--", "DEL", "user:1:name"]) == 0
+    assert "tour.yaml:" in capsys.readouterr().out
 
 
 def test_jitter_is_left_out() -> None:

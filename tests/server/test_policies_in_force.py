@@ -187,6 +187,8 @@ def test_the_command_line_with_a_token(upstream: str, tmp_path: Path, capsys: py
         running.ready()
         assert main(["kill-switch", "on", "--admin", running.admin]) == 1
         assert "expected the admin token" in capsys.readouterr().err
+        assert main(["kill-switch", "on", "--for", "5q", "--admin", running.admin, *token]) == 2
+        assert capsys.readouterr().err.startswith(f"keyrail: {running.admin}: ")
         assert main(["kill-switch", "on", "--admin", running.admin, *token]) == 0
         assert "does not survive a restart" in capsys.readouterr().out
         for _ in ticks():
@@ -194,4 +196,4 @@ def test_the_command_line_with_a_token(upstream: str, tmp_path: Path, capsys: py
                 break
         assert "the kill switch is on" in running.http("/readyz")[1]
     assert main(["kill-switch", "status", "--admin", "http://127.0.0.1:1"]) == 1
-    assert main(["kill-switch", "status", "--admin", "ftp://x"]) == 1
+    assert main(["kill-switch", "status", "--admin", "ftp://x"]) == 2

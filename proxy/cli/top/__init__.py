@@ -24,7 +24,7 @@ from proxy.cli.top.screen import Paper, page
 from proxy.cli.top.state import State
 from proxy.cli.top.views import KEYS, VIEWS, WINDOWS
 
-_FAILED, _USAGE = 1, 2
+_USAGE = 2
 _SECONDS = 5.0
 _MOST_ROWS = 1000
 _ROWS_ONCE, _ROWS_LIVE = 20, 100
@@ -81,7 +81,7 @@ def run(parsed: argparse.Namespace) -> int:
         answers = ask_for_all(port, state.query()) if parsed.json else ask(port, state.query())
     except AdminPortError as error:
         print(f"keyrail: {error}", file=sys.stderr)
-        return _FAILED
+        return error.status
     if parsed.json:
         print(_as_json(answers))
     elif once:

@@ -58,7 +58,7 @@ def _ask(port: AdminPort, query: Query, views: Iterable[View]) -> Answers:
     routes = {each["route"]: each for each in info["routes"]}
     route = query.route or next(iter(routes))
     if route not in routes:
-        raise AdminPortError(f"--route {route}: expected one of {', '.join(routes)}")
+        raise AdminPortError(f"--route {route}: expected one of {', '.join(routes)}", mistake=True)
     told: Told = {"incidents": port.get("/incidents", route=route, count=_INCIDENTS)}
     given = {"window": query.window, "count": query.count, "route": route, "by": query.by}
     for view in views:

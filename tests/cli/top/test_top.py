@@ -73,15 +73,18 @@ def test_what_cannot_work_is_one_line(
 ) -> None:
     nowhere = "http://127.0.0.1:1"
     redis = f"http://127.0.0.1:{watched[0].ports()[0]}"
-    for arguments, expected in (
-        (["--admin", nowhere], f"{nowhere}: Connection refused"),
-        (["--admin", redis], f"{redis}: this is no admin port of Keyrail's"),
-        (["--admin", watched[0].admin], f"{watched[0].admin}: expected the admin token, as in .*"),
-        (["--admin", "ftp://x"], "--admin: expected http://HOST:PORT, got 'ftp://x'"),
-        (["--token-file", str(tmp_path / "none")], "cannot read the token in .*: No such file or directory"),
-        ([*watched[1][1:], "--route", "other"], "--route other: expected one of default"),
+    wanted = "--admin: expected http://HOST:PORT, got "
+    for status, arguments, expected in (
+        (1, ["--admin", nowhere], f"{nowhere}: Connection refused"),
+        (1, ["--admin", redis], f"{redis}: this is no admin port of Keyrail's"),
+        (1, ["--admin", watched[0].admin], f"{watched[0].admin}: expected the admin token, as in .*"),
+        (2, ["--admin", "ftp://x"], f"{wanted}'ftp://x'"),
+        (2, ["--admin", "127.0.0.1:9121"], f"{wanted}'127.0.0.1:9121'"),
+        (2, ["--admin", "http://127.0.0.1:99999"], f"{wanted}'http://127.0.0.1:99999'"),
+        (2, ["--token-file", str(tmp_path / "none")], "cannot read the token in .*: No such file or directory"),
+        (2, [*watched[1][1:], "--route", "other"], "--route other: expected one of default"),
     ):
-        assert main(["top", *arguments]) == 1
+        assert main(["top", *arguments]) == status
         answer = capsys.readouterr()
         assert answer.out == ""
         assert re.fullmatch(f"keyrail: {expected}\n", answer.err), answer.err
