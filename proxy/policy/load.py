@@ -13,6 +13,7 @@ from proxy.policy.errors import PolicyError, Where, shown
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.references import check_references
 from proxy.policy.sections.schema import join_schema
+from proxy.policy.unmeetable import find_unmeetable
 from proxy.policy.unnamed import find_unnamed
 from proxy.policy.unreachable import find_unreachable
 from proxy.policy.yaml_source import Problems, Scalar
@@ -88,8 +89,8 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     warnings = check_references(policy, documents, problems)
     find_contradictions(policy, problems)
     find_unreachable(policy, problems)
-    if not problems.found:
-        find_unnamed(policy, placed, problems)
+    find_unmeetable(policy, problems)
+    find_unnamed(policy, placed, problems)
     return replace(policy, warnings=tuple(warnings))
 
 

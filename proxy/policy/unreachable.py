@@ -31,7 +31,7 @@ _SPECIAL = "*?["
 def find_unreachable(policy: Policy, problems: Problems) -> None:
     """Note everything that is said in vain."""
     _check_apps(policy.apps, problems)
-    faulty = {problem.path.split(".")[1] for problem in problems.found if problem.path.startswith("rules.")}
+    faulty = problems.faulty_rules()
     sound = [rule for rule in policy.rules if rule.name not in faulty and not _is_off(rule)]
     binding = Binding(STANDARD, schema=policy.schema)
     bound = {rule.name: rule.settings.bind(rule.name, rule.wording, binding) for rule in sound}

@@ -64,6 +64,10 @@ class Problems:
         """Note that a value is not what was expected."""
         self.add(value.where, value.path, describe(value), expected)
 
+    def faulty_rules(self) -> set[str]:
+        """The names of the rules in which something is wrong already, so that nobody looks for more."""
+        return {problem.path.split(".")[1] for problem in self.found if problem.path.startswith("rules.")}
+
 
 def describe(value: Value) -> str:
     """A value in the words of an error."""

@@ -14,7 +14,7 @@ from proxy.commands.table import Spec
 from proxy.hotpath.appending import Appending, StatedNumber
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.plan import Plan
-from proxy.rules.name_language import joined
+from proxy.rules.name_language import Counted, Machine, Walked, joined
 from proxy.schema.entries import Owner, Schema
 
 UNLIMITED = 2**31 - 1
@@ -40,6 +40,14 @@ class NameCheck:
     reads: bool
     writes: bool
     language: Automaton | None = None
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """All of it but the lengths, as machines."""
+        most = None if self.max_segments == UNLIMITED else self.max_segments
+        counted = Counted(self.allowed, self.separator, self.min_segments, most, self.empty_segments)
+        machines: tuple[Machine, ...] = (counted,) if self.separator is not None or 0 in self.allowed else ()
+        return machines if self.language is None else (*machines, Walked(self.language))
 
     def combined(self, other: "NameCheck") -> "NameCheck | None":
         """A check that passes only what both pass; None where no single pass over a key can tell."""

@@ -2,7 +2,7 @@
 
 Each part here says of one name what is wrong with it, in words that never repeat the name, and is a small machine over
 its bytes at the same time (``proxy.rules.name_language``), so that the plan can tell by itself which names are right.
-A machine may be stricter than the words, never laxer: the names that it stops at are judged.
+The machine finds right exactly the names that the words find no fault with.
 
 A hash tag is what Redis Cluster hashes instead of the whole name: what stands between the first ``{`` and the next
 ``}``, if anything does. A segment that is one tag holds what the tag holds: ``cart:{42}`` has an integer behind
@@ -106,8 +106,8 @@ class Banned:
         """What is wrong with the name; nothing if it is right."""
         if not self._separator:
             return "is a name that is banned" if name.lower() in self._words else ""
-        for i, segment in enumerate(name.lower().split(self._separator)):
-            if segment in self._words:
+        for i, segment in enumerate(name.split(self._separator)):
+            if segment.lower() in self._words:
                 return f"has a banned word in segment {i + 1}"
         return ""
 
@@ -155,7 +155,7 @@ class HashTags:
             return ""
         return f"has a hash tag in segment {segment}, where none may stand"
 
-    # The machine: the segment before a tag, the beginning of a tag, "behind" it.
+    # The machine: the segment before a tag; its beginning, or "opened" and "stray" where none may stand; "behind" it.
 
     def tells(self, byte: int) -> Hashable:
         """Bytes with equal answers need not be told apart."""
@@ -169,9 +169,11 @@ class HashTags:
                 return min(state + 1, max(self._segments, default=0) + 1)
             if byte != _OPENING:
                 return state
-            return b"" if self._anywhere or state in self._segments else None
+            return b"" if self._anywhere or state in self._segments else "opened"
         if state == "behind":
             return state
+        if state in ("opened", "stray"):  # a brace that nothing closes is no tag, and {} is none either
+            return "stray" if byte != _CLOSING else "behind" if state == "opened" else None
         if byte == _CLOSING:
             return None if state in self._banned else "behind"
         return _longer(state, byte, self._banned)

@@ -1,7 +1,7 @@
-"""Machines over the bytes of a name, run side by side and turned into one automaton for the plan."""
+"""Machines over the bytes of a name, run side by side: made one automaton for the plan, or searched for names."""
 
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -50,8 +50,7 @@ def automaton_of(machines: Sequence[Machine], most_states: int = MOST_STATES) ->
                 states[target] = len(states) + 1
                 waiting.append(target)
             rows.append(states[target] * width)
-        right = all(machine.accepts(each) for machine, each in zip(machines, state, strict=True))
-        rows.append(_RIGHT if right else NOBODY)
+        rows.append(_RIGHT if _right(machines, state) else NOBODY)
         if len(states) > most_states:
             return None
     return Automaton(classes, rows, width)
@@ -60,10 +59,77 @@ def automaton_of(machines: Sequence[Machine], most_states: int = MOST_STATES) ->
 @lru_cache(maxsize=64)
 def joined(one: Automaton, other: Automaton) -> Automaton | None:
     """The automaton that owns the names that both own; None if it would be too large."""
-    return automaton_of((_Walked(one), _Walked(other)))
+    return automaton_of((Walked(one), Walked(other)))
 
 
-class _Walked:
+class TooIntricateError(Exception):
+    """A search for names was given up: it would take too long."""
+
+
+def endings(
+    machines: Sequence[Machine], least: int, most: int, most_states: int = MOST_STATES
+) -> Iterator[tuple[Hashable, ...]]:
+    """Where names of `least` to `most` bytes end that every machine finds right: the state of each, shortest names
+    first. Nothing comes where no name is right. Raises TooIntricateError behind `most_states` states.
+    """
+    told = {tuple(machine.tells(byte) for machine in machines): byte for byte in range(256)}
+    level = [tuple(machine.start for machine in machines)]
+    seen: set[tuple[Hashable, ...]] = set()
+    looked_at = 0
+    for length in range(most + 1):
+        if length >= least:  # shorter names lead on, however often their states come again
+            seen.update(level)
+            yield from (state for state in level if _right(machines, state))
+        looked_at += len(level)
+        if looked_at > most_states:
+            raise TooIntricateError
+        targets = dict.fromkeys(_step(machines, state, byte) for state in level for byte in told.values())
+        level = [target for target in targets if target is not None and target not in seen]
+        if not level:
+            return
+
+
+def _right(machines: Sequence[Machine], state: tuple[Hashable, ...]) -> bool:
+    return all(machine.accepts(each) for machine, each in zip(machines, state, strict=True))
+
+
+class Counted:
+    """A machine for the bytes that a name may hold and the number of its segments; a `most` of None is no limit."""
+
+    def __init__(self, allowed: bytes, separator: int | None, least: int, most: int | None, empty: bool) -> None:
+        self._allowed = allowed
+        self._separator = separator
+        self._least = least
+        self._most = most
+        self._empty = empty
+        self.start: Hashable = (1, True)
+
+    def tells(self, byte: int) -> Hashable:
+        """Whether it is allowed, and whether it separates."""
+        return self._allowed[byte], byte == self._separator
+
+    def step(self, state: Hashable, byte: int) -> Hashable | None:
+        """The number of segments, and whether the last is empty; None where the name is wrong already."""
+        assert isinstance(state, tuple)
+        segments, empty = state
+        if not self._allowed[byte]:
+            return None
+        if byte != self._separator:
+            return segments, False
+        if empty and not self._empty:
+            return None
+        if self._most is None:  # more than are wanted need no counting
+            return min(segments + 1, self._least), True
+        return (segments + 1, True) if segments < self._most else None
+
+    def accepts(self, state: Hashable) -> bool:
+        """Whether there are segments enough, and none is empty that may not be."""
+        assert isinstance(state, tuple)
+        segments, empty = state
+        return self._separator is None or (segments >= self._least and (self._empty or not empty))
+
+
+class Walked:
     """An automaton as a machine: its states are its rows."""
 
     def __init__(self, automaton: Automaton) -> None:
@@ -82,8 +148,12 @@ class _Walked:
 
     def accepts(self, state: Hashable) -> bool:
         """Whether a name that ends here is owned."""
+        return self.owner(state) != NOBODY
+
+    def owner(self, state: Hashable) -> int:
+        """Whose a name is that ends here."""
         assert isinstance(state, int)
-        return self._rows[state + self._automaton.width - 1] != NOBODY
+        return self._rows[state + self._automaton.width - 1]
 
 
 def _step(machines: Sequence[Machine], state: tuple[Hashable, ...], byte: int) -> tuple[Hashable, ...] | None:

@@ -121,7 +121,7 @@ def test_prefixes_with_which_no_name_passes() -> None:
         found = problems(f"rules: {{n: {{names: {{{names}}}}}}}")
         assert len(found) == 1
         assert said in found[0]
-    assert problems('rules: {n: {names: {segments: 2, max_length: 5, prefixes: ["shop:"]}}}') == []
+    assert problems('rules: {n: {names: {segments: 2, max_length: 6, prefixes: ["shop:"]}}}') == []
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,24 @@ def test_prefixes_with_which_no_name_passes() -> None:
         ("a-long-beginning:{id}", "max_length: 18", True),
         ("cart::{id}", "segments: 2..", False),
         ("cart::{id}", "segments: 2.., empty_segments: allow", True),
+        ("cart:{id}", "min_length: 200", True),
+        ("cart:{id:date}", "min_length: 30", False),
+        ("temp:{id}", "banned_segments: [Temp]", False),
+        ("temp:{id}", "banned: [temp]", True),
+        ("cart:{id}", "segment_types: [int]", False),
+        ("cart:{id:hex}", "segment_types: [any, int]", True),
+        ("cart:{{{id:int}}}", "hash_tags: refuse", False),
+        ("cart:{{{id}", "hash_tags: refuse", True),
+        ("cart:{id}", "prefixes: {a: ['a:'], default: ['x:', 'b:']}", False),
+        ("cart:{id}", "prefixes: {a: ['cart:'], default: ['x:']}", True),
+        ("cart:{id}", "prefixes: {a: ['cart:']}", True),
+        ("cart:{id}", "segments: 100..", False),
+        ("cart:{id...}", "segments: 100..", True),
     ],
 )
 def test_a_pattern_whose_keys_no_name_may_be(key: str, names: str, passes: bool) -> None:
     text = f"""
+    apps: {{a: {{match: {{user: a}}}}}}
     schema: {{other: {{key: "x:y:z"}}, mine: {{key: "{key}"}}, any: {{key: "{{any...}}"}}}}
     rules: {{n: {{names: {{{names}}}, mode: enforce}}}}
     """
@@ -149,3 +163,20 @@ def test_a_pattern_whose_keys_no_name_may_be(key: str, names: str, passes: bool)
     assert all("expected a pattern with a key that n (" in each for each in found)
     assert problems(text.replace("enforce", "audit")) == []
     assert problems(text.replace("mode: enforce", "mode: enforce, applies_to: reads")) == []
+
+
+def test_a_pattern_is_told_whatever_rules_refuse_its_keys_together() -> None:
+    text = """
+    apps: {a: {match: {user: a}}}
+    schema: {mine: {key: "cart:{id:int}"}, other: {key: "x:{id}:{of}"}}
+    rules:
+      short: {names: {max_length: 6}}
+      tall: {names: {min_length: 6}}
+      mixed: {names: {banned_segments: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]}}
+    rollout: {short: enforce, tall: enforce, mixed: {default: enforce, %s}}
+    """
+    found = problems(text % "a: enforce")
+    assert len(found) == 1
+    assert "schema.mine.key: found 'cart:{id:int}', expected a pattern with a key that short (" in found[0]
+    assert ") and tall (" in found[0]
+    assert problems(text % "a: audit") == []  # who is not held to it may have such keys
