@@ -96,16 +96,17 @@ def _collect_keys(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:
     rate = GaugeMetricFamily("keyrail_hot_key_rate", "Uses per second of the busiest keys.", labels=labels)
     share = GaugeMetricFamily("keyrail_hot_key_share", "Their share of all uses of keys.", labels=labels)
     for route in routes:
-        counts = route.rings.window(WINDOW, now).counts()
+        digest = route.rings.window(WINDOW, now)
+        counts = digest.counts()
         total = counts.total
-        reached = [route.hot.reached(each.count - each.error, total, WINDOW) for each in counts.tallies]
+        reached = [route.hot.reached(each.count - each.error, total, digest.seconds) for each in counts.tallies]
         hot.add_metric((route.name,), sum(reached))
         uses: Counter[str] = Counter()
         for tally, is_hot in itertools.islice(zip(counts.tallies, reached, strict=True), MOST_KEYS):
             if is_hot or tally.count - tally.error >= LEAST_SHARE * total:
-                uses[route.redaction.of(tally.key)] += tally.count
+                uses[route.redaction.of(tally.key)] += tally.count - tally.error
         for key, count in uses.items():
-            rate.add_metric((route.name, key), count / WINDOW)
+            rate.add_metric((route.name, key), count / digest.seconds)
             share.add_metric((route.name, key), min(1.0, count / total))
     yield from (hot, rate, share)
 

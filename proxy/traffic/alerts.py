@@ -13,9 +13,9 @@ class Hot:
     share: float = 0.1
     rate: float = 1000.0
 
-    def reached(self, sure: int, total: int, window: int) -> bool:
+    def reached(self, sure: int, total: int, seconds: float) -> bool:
         """Whether what was used at least so often in so many seconds, of all uses of keys, is hot."""
-        return sure >= self.share * total and sure >= self.rate * window
+        return sure >= self.share * total and sure >= self.rate * seconds
 
     def milder(self, part: float) -> "Hot":
         """The same at a part of both."""

@@ -1,6 +1,7 @@
 """Windows of traffic as people and programs are told of them: the JSON of the admin port, the page and ``keyrail top``.
 
-Rates are per second, shares are of all uses of keys (of clients: of all commands). What is unknown is null.
+Rates are per second, of as much of a window as is known; shares are of all uses of keys (of clients: of all commands).
+What is unknown is null.
 """
 
 from collections import Counter
@@ -19,8 +20,9 @@ from proxy.traffic.rings import Rings
 CELLS = 256
 """Of the heat map; each has 64 slots."""
 
-History: TypeAlias = list[tuple[float, float, dict[str, int], int]]
-"""Stretches of time: when each began, its seconds, the counts of keys in it, and the most of any key not listed."""
+History: TypeAlias = list[tuple[float, float, dict[str, int], int, bool]]
+"""Stretches of time: when each began, its seconds so far, the counts of keys in it, the most of any key not listed, and
+whether it is over."""
 
 _CLIENT = ("app", "user", "client_name", "library", "address")
 _CLIENTS_SHOWN = 10
@@ -31,10 +33,11 @@ _SAME_RATE = 0.5
 
 def counted(rings: Rings, window: int, now: float) -> Answer:
     """The counts of keys in a window, from what workers have handed in."""
-    counts = rings.window(window, now).counts()
+    digest = rings.window(window, now)
+    counts = digest.counts()
     keys = [(shown(each.key), each.count, each.error, each.reads, each.writes) for each in counts.tallies]
     age = max(0.0, now - rings.newest)
-    return Answer(window=window, age=age, total=counts.total, floor=counts.floor, keys=keys)
+    return Answer(window=window, seconds=digest.seconds, age=age, total=counts.total, floor=counts.floor, keys=keys)
 
 
 def hot_keys(
@@ -42,23 +45,25 @@ def hot_keys(
 ) -> dict[str, Any]:
     """The busiest keys of a window, by `all`, `reads`, `writes` or `bytes`, with who is behind them."""
     window = counts["window"]
-    figures = {shown(key): each for key, each in rings.window(window, now).keys.found.items()}
-    past = history(rings.tens())
+    digest = rings.window(window, now)
+    seconds = counts["seconds"] or window
+    figures = {shown(key): each for key, each in digest.keys.found.items()}
+    past = history(rings.tens(), rings.newest)
     ranked = sorted(counts["keys"], key=lambda entry: -_measure(entry, figures, by))[:count]
     lately = _lately(rings)
     return {
         "window": window,
         "age": round(counts["age"], 3),
-        "rate": round(counts["total"] / window, 1),
+        "rate": round(counts["total"] / seconds, 1),
         "keys": [
             {
                 **_counted(entry, counts["total"], redaction),
-                **_carried(figures.get(entry[0]), window),
-                "rate": round(entry[1] / window, 1),
+                **_carried(figures.get(entry[0]), digest.seconds),
+                "rate": round((entry[1] - entry[2]) / seconds, 1),
                 "now": round(lately.get(entry[0], 0.0), 1),
                 "slot": slot_of(named(entry[0])),
-                "hot": hot.reached(entry[1] - entry[2], counts["total"], window),
-                **_story(rings, past, entry, window, figures.get(entry[0])),
+                "hot": hot.reached(entry[1] - entry[2], counts["total"], seconds),
+                **_story(rings, past, entry, seconds, figures.get(entry[0])),
             }
             for entry in ranked
         ],
@@ -66,7 +71,7 @@ def hot_keys(
 
 
 def _lately(rings: Rings) -> dict[str, float]:
-    """What the busiest keys did per second in the last two whole seconds."""
+    """What the busiest keys surely did per second in the last two whole seconds."""
     seconds = rings.seconds()[-3:-1]
     summed: dict[str, float] = {}
     for tally in (tally for second in seconds for tally in second.counts().tallies):
@@ -93,26 +98,26 @@ def _counted(entry: Entry[str], total: int, redaction: Redaction) -> dict[str, A
         "key": redaction.of(named(key)),
         "count": count,
         "error": error,
-        "share": round(min(count / total, 1.0), 6),
+        "share": round((count - error) / total, 6),
         "reads": reads,
         "writes": writes,
     }
 
 
-def _carried(figures: KeyFigures | None, window: int) -> dict[str, Any]:
+def _carried(figures: KeyFigures | None, seconds: float) -> dict[str, Any]:
     volume = Volume() if figures is None else figures.volume
     return {
-        "bytes_in": round(volume.bytes_in / window),
-        "bytes_out": round(volume.bytes_out / window),
+        "bytes_in": round(volume.bytes_in / seconds),
+        "bytes_out": round(volume.bytes_out / seconds),
         "hit_ratio": _hit_ratio(volume),
         "pattern": None if figures is None else figures.pattern,
     }
 
 
 def _story(
-    rings: Rings, past: History, entry: Entry[str], window: int, figures: KeyFigures | None
+    rings: Rings, past: History, entry: Entry[str], seconds: float, figures: KeyFigures | None
 ) -> dict[str, Any]:
-    before, since = changed(past, entry[0], (entry[1] - entry[2]) / window)
+    before, since = changed(past, entry[0], (entry[1] - entry[2]) / seconds)
     return {
         "before": None if before is None else round(before, 1),
         "since": None if since is None else moment(since),
@@ -120,13 +125,14 @@ def _story(
     }
 
 
-def history(digests: Iterable[Digest]) -> History:
-    """What is to be known of the past, the newest first."""
+def history(digests: Iterable[Digest], until: float) -> History:
+    """What is known of the past until a moment, the newest first."""
     past: History = []
     for digest in digests:
         counts = digest.counts()
         used = {shown(tally.key): tally.count for tally in counts.tallies}
-        past.insert(0, (digest.began, digest.seconds, used, counts.floor))
+        lasted = max(1.0, min(digest.seconds, until - digest.began))
+        past.insert(0, (digest.began, lasted, used, counts.floor, lasted >= digest.seconds))
     return past
 
 
@@ -134,18 +140,19 @@ def changed(past: History, key: str, rate: float) -> tuple[float | None, float |
     """A key's rate before it became as busy as it is, and since when it is that.
 
     Both are None where it has been so for as long as anybody remembers. Before, it was at most as busy as any key that
-    was not listed then.
+    was not listed then. What is not over yet can say that a key is busy, but not that it isn't.
     """
     since: float | None = None
     earlier: list[float] = []
-    for began, seconds, counts, floor in past:
+    for began, seconds, counts, floor, over in past:
         used = counts.get(key, floor) / seconds
         if not earlier and key in counts and used >= _SAME_RATE * rate:
             since = began
-        else:
+        elif over:
             earlier.append(used)
     if not earlier or since is None:
         return None, None
+    earlier = earlier[1:] or earlier  # In the last of these it may have begun.
     return sum(earlier) / len(earlier), since
 
 
@@ -155,7 +162,9 @@ def _clients_of(rings: Rings, figures: KeyFigures | None, since: float | None) -
     total = sum(figures.clients.values()) + figures.other_clients
     known: set[Client] = set()
     if since is not None:
-        known = {client for digest in rings.tens() if digest.began < since for client in digest.clients.found}
+        earlier = [digest for digest in rings.tens() if digest.began < since]
+        earlier = earlier[:-1] or earlier  # In the last of these they may have come.
+        known = {client for digest in earlier for client in digest.clients.found}
     ranked = figures.clients.most_common()
     shown = [
         {**_named(client), "share": round(weight / total, 4), "new": since is not None and client not in known}
@@ -180,37 +189,37 @@ def patterns(rings: Rings, window: int, count: int, now: float, redaction: Redac
     one, of which a longer one counts as several.
     """
     digest = rings.window(window, now)
-    ranked = digest.patterns.ranked()
+    ranked, seconds = digest.patterns.ranked(), digest.seconds
     rest = ranked[count:]
     return {
         "window": window,
         "age": round(max(0.0, now - rings.newest), 3),
-        "patterns": [_pattern(name, name in digest.schema, each, window, redaction) for name, each in ranked[:count]],
+        "patterns": [_pattern(name, name in digest.schema, each, seconds, redaction) for name, each in ranked[:count]],
         "other": {
             "patterns": digest.patterns.other_names + len(rest),
-            "rate": round((digest.patterns.other + sum(each.weight for _, each in rest)) / window, 1),
+            "rate": round((digest.patterns.other + sum(each.weight for _, each in rest)) / seconds, 1),
         },
     }
 
 
-def _pattern(name: str, schema: bool, figures: PatternFigures, window: int, redaction: Redaction) -> dict[str, Any]:
+def _pattern(name: str, schema: bool, figures: PatternFigures, seconds: float, redaction: Redaction) -> dict[str, Any]:
     volume = figures.volume
     return {
         "pattern": name,
         "schema": schema,
         "app": figures.app,
-        "rate": round(figures.weight / window, 1),
-        "reads": round(volume.reads / window, 1),
-        "writes": round(volume.writes / window, 1),
-        "bytes_in": round(volume.bytes_in / window),
-        "bytes_out": round(volume.bytes_out / window),
+        "rate": round(figures.weight / seconds, 1),
+        "reads": round(volume.reads / seconds, 1),
+        "writes": round(volume.writes / seconds, 1),
+        "bytes_in": round(volume.bytes_in / seconds),
+        "bytes_out": round(volume.bytes_out / seconds),
         "hit_ratio": _hit_ratio(volume),
         "ttl_share": round(figures.expiring / figures.asked, 4) if figures.asked else None,
         "largest": figures.largest,
         "largest_key": redaction.of(figures.largest_key),
         "p50_ms": _milliseconds(figures.times.quantile(0.5)),
         "p99_ms": _milliseconds(figures.times.quantile(0.99)),
-        "runs": round(figures.read_in_runs / READS_OF_RUN / window, 3),
+        "runs": round(figures.read_in_runs / READS_OF_RUN / seconds, 3),
     }
 
 
@@ -230,19 +239,19 @@ def slots(rings: Rings, window: int, count: int, now: float, redaction: Redactio
         "age": round(max(0.0, now - rings.newest), 3),
         "heat": [round(weight / total, 6) for weight in heat],
         "slots": [
-            {**_part(weight, total, window), "slot": slot, "keys": keys.get(slot, [])[:_KEYS_OF_SLOT]}
+            {**_part(weight, total, digest.seconds), "slot": slot, "keys": keys.get(slot, [])[:_KEYS_OF_SLOT]}
             for slot, weight in Counter(digest.slots).most_common(count)
         ],
         "tags": [
-            {**_part(each.weight, total, window), "tag": redaction.of(tag)}
+            {**_part(each.weight, total, digest.seconds), "tag": redaction.of(tag)}
             for tag, each in tagged
         ],
-        "crossslot": round(digest.crossslot / window, 2),
+        "crossslot": round(digest.crossslot / digest.seconds, 2),
     }
 
 
-def _part(weight: int, total: int, window: int) -> dict[str, float]:
-    return {"share": round(weight / total, 6), "rate": round(weight / window, 1)}
+def _part(weight: int, total: int, seconds: float) -> dict[str, float]:
+    return {"share": round(weight / total, 6), "rate": round(weight / seconds, 1)}
 
 
 def clients(rings: Rings, window: int, count: int, now: float) -> dict[str, Any]:
@@ -257,17 +266,17 @@ def clients(rings: Rings, window: int, count: int, now: float) -> dict[str, Any]
         "clients": [
             {
                 **_named(client),
-                "rate": round(volume.weight / window, 1),
+                "rate": round(volume.weight / digest.seconds, 1),
                 "share": round(volume.weight / total, 6),
-                "bytes_in": round(volume.bytes_in / window),
-                "bytes_out": round(volume.bytes_out / window),
-                "refused": round(volume.refused / window, 2),
+                "bytes_in": round(volume.bytes_in / digest.seconds),
+                "bytes_out": round(volume.bytes_out / digest.seconds),
+                "refused": round(volume.refused / digest.seconds, 2),
             }
             for client, volume in ranked[:count]
         ],
         "other": {
             "clients": digest.clients.other_names + len(rest),
-            "rate": round((digest.clients.other + sum(volume.weight for _, volume in rest)) / window, 1),
+            "rate": round((digest.clients.other + sum(volume.weight for _, volume in rest)) / digest.seconds, 1),
         },
     }
 

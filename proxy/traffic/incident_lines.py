@@ -80,6 +80,7 @@ def past_of(scene: Scene, hot: Finding) -> Past:
             since = stretch.began
     if not before:
         return Past()
+    before = before[1:] or before  # In the newest of these it may have begun, and those who use it may have come.
     times = Histogram()
     for stretch in before:
         times.merge(stretch.redis)

@@ -20,9 +20,13 @@ Entry = tuple[Key, int, int, int, int]
 
 
 class Answer(TypedDict):
-    """What a worker knows about one window; survives JSON. ``age`` in seconds, ``keys`` as Entry."""
+    """What a worker knows about one window; survives JSON. ``age`` in seconds, ``keys`` as Entry.
+
+    A window moves by whole slices, and nothing is known from before the start: ``seconds`` is how long it really is.
+    """
 
     window: int
+    seconds: float
     age: float
     total: int
     floor: int
@@ -85,13 +89,15 @@ def merge(answers: Iterable[Answer], limit: int = LISTED) -> Answer:
     """Several workers' answers about the same window as one, as old as the oldest of them."""
     summed = Sum[str]()
     window = 0
+    seconds = 0.0
     age = 0.0
     for answer in answers:
         window = max(window, answer["window"])
+        seconds = max(seconds, answer["seconds"])
         age = max(age, answer["age"])
         summed.add(answer["total"], answer["floor"], ((k, c, e, r, w) for k, c, e, r, w in answer["keys"]))
     floor, keys = summed.part(limit)
-    return Answer(window=window, age=age, total=summed.total, floor=floor, keys=keys)
+    return Answer(window=window, seconds=seconds, age=age, total=summed.total, floor=floor, keys=keys)
 
 
 def present(answer: Answer, count: int) -> Busiest:

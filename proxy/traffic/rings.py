@@ -52,18 +52,21 @@ class Rings:
         self._rings = (_Ring(1, 60), _Ring(10, 600), _Ring(60, 3600))
         self.newest = 0.0
         """When the newest second ended, in seconds since the epoch."""
+        self._first: float | None = None
         self._sums: dict[tuple[int, float, float], Digest] = {}
         self._asked: dict[tuple[int, float], Digest] = {}
 
     def add(self, digest: Digest) -> None:
         """Take a worker's digest of about a second."""
         self.newest = max(self.newest, digest.began + digest.seconds)
+        if self._first is None:
+            self._first = digest.began // 1
         self._asked.clear()
         if not all([ring.add(digest) for ring in self._rings][1:]):
             self._sums.clear()
 
     def window(self, seconds: int, now: float) -> Digest:
-        """The sum of the last so many seconds, at most 3,600."""
+        """The sum of the last so many seconds, at most 3,600; its `seconds` are those that are known of it."""
         asked = (seconds, now)
         if asked not in self._asked:
             _keep(self._asked, asked, self._window(seconds, now))
@@ -75,6 +78,8 @@ class Rings:
         parts = [digest for digest in ring.digests if digest.began + ring.seconds > now - seconds]
         summed = Digest(now - seconds, seconds)
         if parts:
+            told = self._rings[0].digests[-1].began + 1
+            summed.seconds = told - max(parts[0].began, self._first or 0.0)
             begin, end = self._add_what_is_over(summed, level, parts[0].began, parts[-1].began)
             for digest in parts:
                 if not begin <= digest.began < end:

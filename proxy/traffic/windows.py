@@ -27,6 +27,7 @@ _LISTED = 64
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
+    began: float
     ended: float
     slice: Slice
 
@@ -44,7 +45,7 @@ class Windows:
         """Close the running slice and forget those that no window reaches any more."""
         harvested = self._counters.harvest(_LISTED)
         self._fresh.append(harvested)
-        self._stretches.append(_Stretch(now, harvested))
+        self._stretches.append(_Stretch(self._began, now, harvested))
         self._began = now
         while self._stretches[0].ended <= now - LONGEST_WINDOW:
             self._stretches.popleft()
@@ -59,17 +60,18 @@ class Windows:
         if now - self._began >= _YOUNGEST_SLICE:
             self.rotate(now)
         summed = Sum[bytes]()
-        for stretch in self._stretches:
-            if stretch.ended > now - window:
-                part = stretch.slice
-                summed.add(
-                    part.total,
-                    part.floor,
-                    ((t.key, t.count, t.error, t.reads, t.writes) for t in part.tallies),
-                )
+        stretches = [stretch for stretch in self._stretches if stretch.ended > now - window]
+        for stretch in stretches:
+            part = stretch.slice
+            summed.add(
+                part.total,
+                part.floor,
+                ((t.key, t.count, t.error, t.reads, t.writes) for t in part.tallies),
+            )
         floor, entries = summed.part(LISTED)
         return Answer(
             window=window,
+            seconds=self._began - stretches[0].began if stretches else 0.0,
             age=now - self._began,
             total=summed.total,
             floor=floor,

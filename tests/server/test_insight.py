@@ -75,10 +75,10 @@ def test_patterns(seen: Running) -> None:
     assert by_name["profile:{int}"]["largest"] in (len(HASH), len(pack("HSET", "profile:1", "a", "1", "b", "b" * 50)))
     for name, replies in (("nothing:{int}", MISS), ("profile:{int}", HASH)):
         found = by_name[name]
-        assert 0 < found["rate"] <= TIMES * 2 / 600
+        assert 0 < found["rate"] <= TIMES * 2
         assert found["bytes_out"] == pytest.approx(found["rate"] * len(replies), abs=0.06 * len(replies) + 1)
     slots = seen.json("/slots?window=600")
-    assert 0 < slots["crossslot"] <= TIMES * 2 / 600 + 0.01
+    assert 0 < slots["crossslot"] <= TIMES * 2
 
 
 def test_slow_commands_with_their_sizes(seen: Running) -> None:

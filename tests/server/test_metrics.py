@@ -67,6 +67,7 @@ def rings(*looks: Look, tallies: tuple[Tally, ...] = USES, total: int = 100, beg
     made.slices = [Slice(total, 0, tallies)]
     made.close()
     found = Rings()
+    found.add(Digest(began - 59, 1.0))
     found.add(made)
     return found
 

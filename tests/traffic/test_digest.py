@@ -45,6 +45,12 @@ MANY = replace(
 OTHER = replace(READ, app="data", who=("spark", "", "", "unix"))
 
 
+def rings_since(began: float) -> Rings:
+    rings = Rings()
+    rings.add(digest(began))
+    return rings
+
+
 def digest(began: float, *looks: Look, tallies: tuple[Tally, ...] = (), total: int = 0) -> Digest:
     made = Digest(began, 1.0)
     for look in looks:
@@ -123,7 +129,7 @@ def test_what_is_too_much_is_folded_and_told() -> None:
     made = digest(1000.0, *looks)
     assert len(made.keys.found) <= MOST_KEYS
     assert sum(each.weight for each in made.keys.found.values()) + made.keys.other == 30 * MOST_KEYS
-    rings = Rings()
+    rings = rings_since(941.0)
     rings.add(made)
     told = answers.patterns(rings, 60, 10, 1001.0, OPEN)
     assert len(told["patterns"]) == 10
@@ -156,6 +162,42 @@ def test_what_is_told_of_a_key() -> None:
     assert key["clients"][1]["address"] == "10.0.0.1", "a client is the same on each of its connections"
 
 
+@pytest.mark.parametrize("seconds", range(3, 19))
+def test_since_when_a_key_is_busy_is_known_at_every_second_and_who_came_with_it(seconds: int) -> None:
+    rings = Rings()
+    for second in range(36 + seconds):
+        busy = second > 35
+        # In the very second when it begins, there is only the end of it.
+        used = 4000 if busy else 1000 if second == 35 else 20
+        looks = (READ, OTHER) if second >= 35 else (READ,)
+        rings.add(digest(6000.0 + second, *looks, tallies=(counted(b"user:1", used),), total=20_000))
+    now = 6036.0 + seconds
+    (key,) = answers.hot_keys(rings, answers.counted(rings, 10, now), 5, "all", now, OPEN, HOT)["keys"]
+    assert key["before"] == 20.0
+    assert key["since"][11:19] in ("01:40:30", "01:40:40")
+    assert {client["app"]: client["new"] for client in key["clients"]} == {"shop": False, "data": True}
+
+
+def test_rates_are_of_the_seconds_that_are_known() -> None:
+    rings = Rings()
+    for second in range(20):
+        rings.add(digest(1000.0 + second, READ, tallies=(counted(b"user:1", 10),)))
+        now = 1001.0 + second
+        for window in WINDOWS:
+            told = answers.hot_keys(rings, answers.counted(rings, window, now), 5, "all", now, OPEN, HOT)
+            assert (told["rate"], told["keys"][0]["rate"], told["keys"][0]["bytes_out"]) == (10.0, 10.0, 1000)
+            assert answers.patterns(rings, window, 5, now, OPEN)["patterns"][0]["rate"] == 10.0
+            assert answers.slots(rings, window, 5, now, OPEN)["slots"][0]["rate"] == 10.0
+            assert answers.clients(rings, window, 5, now)["clients"][0]["rate"] == 10.0
+
+
+def test_rates_and_shares_are_what_is_sure() -> None:
+    rings = Rings()
+    rings.add(digest(1000.0, READ, tallies=(Tally(b"user:1", 90, 80, 10, 0),), total=100))
+    (key,) = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, OPEN, HOT)["keys"]
+    assert (key["count"], key["error"], key["rate"], key["share"]) == (90, 80, 10.0, 0.1)
+
+
 def test_a_busy_key_among_few_commands_is_not_hot() -> None:
     rings = Rings()
     rings.add(digest(1000.0, READ, tallies=(counted(b"user:1", 15),), total=50))
@@ -179,7 +221,7 @@ def test_keys_can_be_ranked_by_what_they_carry() -> None:
 
 
 def test_what_was_found_out_about_a_pattern() -> None:
-    rings = Rings()
+    rings = rings_since(991.0)
     made = digest(1000.0, READ, READ)
     for expiring in (True, True, True, False):
         made.see_expiry("user:{int}", expiring)
@@ -191,7 +233,7 @@ def test_what_was_found_out_about_a_pattern() -> None:
 
 
 def test_slots_tags_and_commands_over_several_slots() -> None:
-    rings = Rings()
+    rings = rings_since(991.0)
     both = replace(READ, command="MGET", keys=(b"{a}:1", b"b"), writes=(False, False), patterns=("x", "y"))
     rings.add(digest(1000.0, both, replace(both, keys=(b"{a}:1", b"{a}:2"))))
     told = answers.slots(rings, 10, 5, 1001.0, OPEN)

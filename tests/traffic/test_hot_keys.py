@@ -75,7 +75,7 @@ def test_a_key_that_jumps_is_hot_within_two_seconds_and_uniform_traffic_never_is
     for _ in range(2):
         stream.second([*chance.choices(names, k=16_000), *[b"jumped"] * 4_000])
     assert stream.hot(2) == ["jumped"]
-    before, since = answers.changed(answers.history(stream.rings.seconds()), "jumped", 4_000)
+    before, since = answers.changed(answers.history(stream.rings.seconds(), stream.now), "jumped", 4_000)
     assert since == stream.now - 2
     assert before is not None
     assert before < 100

@@ -80,6 +80,15 @@ def test_the_whole_story_of_a_hot_key() -> None:
     assert stream.lookout.open == ()
 
 
+def test_the_second_in_which_it_begins_is_not_the_time_before() -> None:
+    stream = Stream()
+    stream.seconds(50, {KEY: 120}, 60_000, [OTHER])
+    stream.second({KEY: 9_000}, 70_000, [LOOK])
+    (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [LOOK])
+    assert ", was at most 120/s until 13:47 UTC" in incident.lines[0]
+    assert "1 client, all new since" in incident.lines[2]
+
+
 @pytest.mark.parametrize(("used", "total"), [(30, 100), (5_000, 60_000), (0, 0), (900, 1_000)])
 def test_a_share_or_a_rate_alone_wake_nobody(used: int, total: int) -> None:
     assert Stream().seconds(30, {KEY: used}, total) == []

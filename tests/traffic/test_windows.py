@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.hotpath.counters import Counters
-from proxy.traffic.merge import Answer, merge, present
+from proxy.traffic.merge import Answer, Entry, merge, present
 from proxy.traffic.windows import LONGEST_WINDOW, Windows
 
 keys = st.integers(0, 60).map(lambda n: b"k%d" % n)
@@ -16,6 +16,12 @@ slices = st.lists(st.lists(st.tuples(keys, st.booleans()), max_size=120), max_si
 def use(counters: Counters, key: bytes, times: int = 1, *, write: bool = False) -> None:
     for _ in range(times):
         counters.add(key, 0, len(key), write)
+
+
+def answer(
+    total: int, keys: list[Entry[str]], *, age: float = 0.0, seconds: float = 60.0, floor: int = 0
+) -> Answer:
+    return Answer(window=60, seconds=seconds, age=age, total=total, floor=floor, keys=keys)
 
 
 def assert_bounds_hold(answer: Answer, truth: Counter[tuple[bytes, bool]]) -> None:
@@ -99,11 +105,12 @@ def test_a_key_is_presented_with_its_share_and_reads_and_writes() -> None:
 
 
 def test_a_key_that_a_worker_does_not_list_may_have_been_used_there_as_often_as_its_floor() -> None:
-    one = Answer(window=60, age=0.25, total=100, floor=0, keys=[("a", 90, 0, 90, 0), ("b", 10, 2, 8, 0)])
-    two = Answer(window=60, age=0.75, total=50, floor=5, keys=[("a", 40, 1, 30, 9)])
+    one = answer(100, [("a", 90, 0, 90, 0), ("b", 10, 2, 8, 0)], age=0.25)
+    two = answer(50, [("a", 40, 1, 30, 9)], age=0.75, seconds=59.5, floor=5)
     merged = merge([one, two])
     assert merged == {
         "window": 60,
+        "seconds": 60.0,
         "age": 0.75,
         "total": 150,
         "floor": 5,
@@ -113,7 +120,7 @@ def test_a_key_that_a_worker_does_not_list_may_have_been_used_there_as_often_as_
 
 
 def test_keys_that_an_answer_leaves_out_raise_its_floor() -> None:
-    one = Answer(window=10, age=0.0, total=9, floor=0, keys=[("a", 4, 0, 4, 0), ("b", 3, 0, 3, 0), ("c", 2, 0, 2, 0)])
+    one = answer(9, [("a", 4, 0, 4, 0), ("b", 3, 0, 3, 0), ("c", 2, 0, 2, 0)])
     merged = merge([one], limit=1)
     assert (merged["keys"], merged["floor"]) == ([("a", 4, 0, 4, 0)], 3)
 
@@ -124,5 +131,5 @@ def test_no_worker_and_no_traffic_is_an_empty_answer() -> None:
 
 
 def test_a_certain_key_ranks_before_one_that_only_might_be_busy() -> None:
-    sure = Answer(window=10, age=0.0, total=99, floor=0, keys=[("sure", 20, 0, 20, 0), ("might", 40, 35, 5, 0)])
+    sure = answer(99, [("sure", 20, 0, 20, 0), ("might", 40, 35, 5, 0)])
     assert [key["key"] for key in present(merge([sure]), 2)["keys"]] == ["sure", "might"]
