@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from proxy.form import FORM
 from tests.engines import EXPECTED, Engine, Kind, kinds
 from tests.keyrail_process import Keyrail
 
@@ -28,6 +29,11 @@ def kind_named(name: str) -> Kind:
     if name not in kinds():
         pytest.skip(f"{name} is not installed here; found: {', '.join(kinds()) or 'no engine at all'}")
     return kinds()[name]
+
+
+def pytest_report_header() -> str:
+    """Say which form is tested."""
+    return f"keyrail: {FORM}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

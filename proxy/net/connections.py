@@ -268,12 +268,15 @@ class Connections:
     # Figures
 
     def account(self, upstream: UpstreamConnection) -> None:
-        """Count the commands that a connection has carried, before it is shared no more, or shared."""
+        """Count what a connection has carried, commands and pushes for nobody, before it is shared, or no more."""
         if upstream.shared:
             self._pooled += upstream.commands
         else:
             self._pinned += upstream.commands
         upstream.commands = 0
+        if upstream.strays:
+            self._events["ownerless_push"] += upstream.strays
+            upstream.strays = 0
 
     def carried(self) -> dict[str, int]:
         """How many commands went over shared connections, and over connections of one client."""

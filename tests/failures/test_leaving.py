@@ -10,6 +10,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Fleet
+from tests.engines import client_ids
 from tests.resp import eventually, pack
 
 ENGINE = "valkey-9.1"
@@ -21,6 +22,19 @@ def test_half_closed_clients_get_all_they_are_owed(fleet: Fleet, engine_name: st
         wire.send(pack("PING") * 20_000 + b"*2\r\n$3\r\nGET\r\n$3\r\nab")
         wire.half_close()
         assert wire.remaining() == [b"+PONG\r\n"] * 20_000
+
+
+def test_a_half_close_ends_no_connection_that_others_share(fleet: Fleet) -> None:
+    engine, keyrail = fleet.engine(ENGINE), fleet.keyrail(ENGINE)
+    with keyrail.wire() as neighbour, engine.wire() as direct:
+        assert neighbour.ask("PING") == b"+PONG\r\n"
+        before = client_ids(direct)
+        with keyrail.wire() as wire:
+            wire.send(pack("PING") * 10)
+            wire.half_close()
+            assert wire.remaining() == [b"+PONG\r\n"] * 10
+        assert neighbour.ask("ECHO", "mine") == b"$4\r\nmine\r\n"
+        assert client_ids(direct) >= before
 
 
 def test_half_closed_in_a_transaction(fleet: Fleet, pooling: bool) -> None:

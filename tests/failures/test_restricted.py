@@ -35,6 +35,11 @@ def test_managed_services(new_engine: NewEngine, new_keyrail: NewKeyrail, engine
         assert modern.ask("HGETALL", "none") == b"%0\r\n"
         assert modern.ask("SUBSCRIBE", "x").startswith(b">3")
         assert modern.ask("GET", "k") == b"$1\r\nv\r\n"
+    if not DIRECT:
+        assert keyrail.http("/readyz")[0] == 200
+        keyrail.await_line("off, since the upstream does not allow it: module commands known by their keys")
+        off = 'feature="module commands known by their keys (COMMAND: '
+        eventually(lambda: off in keyrail.http("/metrics")[1])
 
 
 @pytest.mark.parametrize("blocked", [["HELLO"], ["INFO", "PING", "EVAL", "SELECT"]], ids=["hello", "others"])

@@ -1,4 +1,4 @@
-"""Who waits for an upstream in vain is closed, and so is who waits for that client to ask something on it."""
+"""Who waits for an upstream in vain is closed after a moment, and so is who waits for that client to ask on it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+from proxy.commands.table import Lane
 from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.pool import Pool
@@ -20,9 +21,15 @@ class Clock:
 
     def __init__(self) -> None:
         self.timers: list[Callable[[], object]] = []
+        self.seconds: list[float] = []
 
-    def call_later(self, _seconds: float, act: Callable[..., object], *arguments: object) -> None:
+    def call_later(self, seconds: float, act: Callable[..., object], *arguments: object) -> None:
+        self.seconds.append(seconds)
         self.timers.append(lambda: act(*arguments))
+
+    def next(self) -> None:
+        """The time of the next timer has come."""
+        self.timers.pop(0)()
 
     def call_soon(self, act: Callable[[], object]) -> None:
         self.timers.append(act)
@@ -42,19 +49,57 @@ class Client:
         self.gone, self.cause = True, cause
 
 
-def test_a_crowd_that_wants_to_know_one_thing_gives_up_together() -> None:
-    clock = Clock()
+def lending_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Lending, Knowledge]:
+    """Who lends a pool's connections, while Redis is there or not."""
     loop = cast("asyncio.AbstractEventLoop", clock)
-    pool = Pool(KEY)
     connections: Any = SimpleNamespace(
         pools=SimpleNamespace(of=lambda _key: pool),
         settings=SimpleNamespace(connect_timeout=5.0),
         loop=loop,
         open_private=lambda _pool: None,
-        alive=lambda: False,
+        alive=lambda: alive,
     )
     known = Knowledge(loop, "redis://nowhere", allow_cluster=False)
-    lending = Lending(connections, known, cast("Any", None), ())
+    return Lending(connections, known, cast("Any", None), ()), known
+
+
+def test_a_command_that_finds_no_upstream_waits_a_quarter_of_a_second() -> None:
+    for shared in (True, False):
+        clock, client = Clock(), Client()
+        lending, _ = lending_from(Pool(KEY), clock)
+        if shared:
+            lending.await_shared(client, KEY, Lane.FAST)
+        else:
+            lending.await_private(client, KEY)
+        assert (clock.seconds, client.cause) == ([0.25], "")
+        clock.next()
+        assert (client.cause, clock.timers) == ("no_upstream", [])
+
+
+def test_while_redis_is_there_an_attempt_under_way_is_waited_for() -> None:
+    clock, client, pool = Clock(), Client(), Pool(KEY)
+    pool.opening[Lane.FAST] = 1
+    lending, _ = lending_from(pool, clock, alive=True)
+    lending.await_shared(client, KEY, Lane.FAST)
+    clock.next()
+    assert client.cause == ""
+    pool.opening[Lane.FAST] = 0
+    clock.next()
+    assert client.cause == "no_upstream"
+
+
+def test_who_has_got_one_meanwhile_is_left_alone() -> None:
+    clock, client, pool = Clock(), Client(), Pool(KEY)
+    lending, _ = lending_from(pool, clock)
+    lending.await_shared(client, KEY, Lane.FAST)
+    pool.waiting_shared[Lane.FAST].clear()
+    clock.next()
+    assert client.cause == ""
+
+
+def test_a_crowd_that_wants_to_know_one_thing_gives_up_together() -> None:
+    clock = Clock()
+    lending, known = lending_from(Pool(KEY), clock)
     asking, *others = (Client() for _ in range(5))
     known.begin_probe(asking, b"MY.OWN")
     for each in others:

@@ -105,6 +105,21 @@ def test_without_pooling_every_client_has_an_upstream_of_its_own() -> None:
     assert route.pools == {}
 
 
+def test_who_sends_much_leaves_room_for_others_in_between() -> None:
+    route = Route(window=4)
+    flood, other = Client(route), Client(route)
+    upstream = route.upstream()
+    flood.send(call("GET", "f") * 10)
+    other.say("GET", "o")
+    assert upstream.taken() == call("GET", "f") * 4 + call("GET", "o")
+    upstream.answer(OK * 5)
+    assert upstream.taken() == call("GET", "f") * 4
+    other.say("GET", "o")
+    assert upstream.taken() == call("GET", "o")
+    upstream.answer(OK * 5)
+    assert upstream.taken() == call("GET", "f") * 2
+
+
 def test_a_refusal_takes_its_place_among_the_replies() -> None:
     route = route_with(RULES)
     client = Client(route)

@@ -1,0 +1,60 @@
+"""What a user may run is found out without running it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from proxy.net.engine import probe
+
+OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
+
+
+class Redis:
+    """It answers a command inside MULTI as it is told to, and writes down what was asked."""
+
+    def __init__(self, told: bytes = QUEUED, multi: bytes = OK, discard: bytes = OK) -> None:
+        self.told = {"MULTI": multi, "DISCARD": discard, "UNLINK": told}
+        self.asked: list[str] = []
+        self.aborted = False
+
+    async def ask(self, argv: list[str]) -> bytes:
+        self.asked.append(argv[0])
+        return self.told[argv[0]]
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def able(redis: Any) -> frozenset[str]:
+    return asyncio.run(probe(redis, frozenset({"UNLINK"})))
+
+
+@pytest.mark.parametrize(
+    ("told", "may"),
+    [
+        (QUEUED, True),
+        (b"-ERR unknown command 'UNLINK'\r\n", False),
+        (b"-NOPERM User app has no permissions to run the 'unlink' command\r\n", False),
+        (b"-NOPERM this user has no permissions to run the 'unlink' command or its subcommand\r\n", False),
+        (b"-NOPERM No permissions to access a key\r\n", True),
+        (b"-NOPERM this user has no permissions to access one of the keys used as arguments\r\n", True),
+    ],
+)
+def test_a_command_is_queued_and_forgotten(told: bytes, may: bool) -> None:
+    redis = Redis(told)
+    assert able(redis) == (frozenset({"UNLINK"}) if may else frozenset())
+    assert redis.asked == ["MULTI", "UNLINK", "DISCARD"]
+
+
+def test_where_there_is_no_multi_nothing_is_known_and_nothing_is_tried() -> None:
+    redis = Redis(multi=b"-NOPERM\r\n")
+    assert able(redis) == frozenset()
+    assert redis.asked == ["MULTI"]
+
+
+def test_a_connection_on_which_the_command_may_still_run_is_given_up() -> None:
+    redis = Redis(discard=b"-NOPERM\r\n")
+    assert (able(redis), redis.aborted) == (frozenset(), True)

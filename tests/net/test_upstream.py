@@ -1,0 +1,148 @@
+"""A connection to Redis that speaks unasked, carries too much, or leads to a replica: what its keeper hears."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from proxy.commands.table import Lane
+from proxy.hotpath.ledger import Creditor
+from proxy.net.address import UpstreamAddress, parse_upstream
+from proxy.net.connect import open_upstream
+from proxy.net.connections import Connections
+from proxy.net.pool import Pool
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.gate import PoolKey
+from tests.session.given import call
+
+KEY = PoolKey(None, 0, 2)
+LARGE = 1 << 20
+GET = call("GET", "a")
+
+
+class Loop:
+    """A loop on which nothing happens by itself; it writes down where it was asked to connect to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def call_soon(self, _act: Callable[[], object]) -> None:
+        """Writing is not what these tests are about."""
+
+    async def create_connection(self, _protocol: object, host: str, port: int, **_options: object) -> None:
+        self.asked.append((host, port))
+        raise ConnectionRefusedError
+
+
+class Transport:
+    """What the connection writes to."""
+
+    def __init__(self) -> None:
+        self.closed = ""
+        self.written: list[bytes] = []
+        self.write = self.written.append
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """It takes everything."""
+
+    def is_closing(self) -> bool:
+        return bool(self.closed)
+
+    def close(self) -> None:
+        self.closed = "closed"
+
+    def abort(self) -> None:
+        self.closed = "aborted"
+
+
+class Client(Creditor):
+    """Somebody who is owed replies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[bytes] = []
+        self.write = self.heard.append
+
+
+class Shared:
+    """One shared connection, and the connections of its route."""
+
+    def __init__(self) -> None:
+        self.events: Counter[str] = Counter()
+        loop: Any = Loop()
+        route: Any = SimpleNamespace(upstream=UpstreamAddress())
+        settings: Any = SimpleNamespace(client_output_limit=LARGE, upstream_connections=0)
+        known: Any = SimpleNamespace(refusal=None)
+        self.keeper = Connections(route, settings, loop, known, cast("Any", None), (), self.events)
+        self.upstream = UpstreamConnection(self.keeper, KEY, loop)
+        self.transport = Transport()
+        self.upstream.connection_made(cast("asyncio.Transport", self.transport))
+        self.pool: Pool = self.keeper.pools.of(KEY)
+        self.keeper.share(self.pool, self.upstream, Lane.FAST)
+        self.client = Client()
+
+    def submit(self, client: Client) -> None:
+        self.upstream.submit(client, GET, 1)
+
+    def takes_work(self) -> bool:
+        return self.pool.shared(Lane.FAST) is self.upstream
+
+
+@pytest.mark.parametrize("frame", [b"-ERR max number of clients reached\r\n", b"-ERR idle\r\n", b"+OK\r\n"])
+def test_an_error_that_nobody_asked_for_is_counted_and_reaches_nobody(frame: bytes) -> None:
+    shared = Shared()
+    shared.submit(shared.client)
+    shared.upstream.receive(b"+a\r\n" + frame)
+    assert shared.client.heard == [b"+a\r\n"]
+    assert (shared.events["uninvited"], shared.transport.closed) == (1, "aborted")
+    assert not shared.takes_work()
+
+
+def test_a_push_that_is_nobodys_is_counted_and_reaches_nobody() -> None:
+    shared = Shared()
+    shared.submit(shared.client)
+    shared.upstream.receive(b">2\r\n+invalidate\r\n*1\r\n$1\r\na\r\n" + b"+a\r\n")
+    assert shared.client.heard == [b"+a\r\n"]
+    shared.keeper.account(shared.upstream)
+    shared.keeper.account(shared.upstream)
+    assert (shared.events["ownerless_push"], shared.transport.closed) == (1, "")
+    assert shared.takes_work()
+
+
+def test_a_large_reply_takes_the_connection_out_of_the_pool_until_it_has_passed() -> None:
+    shared = Shared()
+    behind = Client()
+    shared.submit(shared.client)
+    shared.submit(behind)
+    shared.upstream.receive(b"$%d\r\n" % (LARGE + 1))
+    assert not shared.takes_work()
+    shared.upstream.receive(b"x" * (LARGE + 1) + b"\r\n")
+    assert not shared.takes_work(), "what was behind it is still owed"
+    shared.upstream.receive(b"+b\r\n")
+    assert shared.takes_work()
+    assert (len(b"".join(shared.client.heard)), behind.heard) == (len(b"$1048577\r\n\r\n") + LARGE + 1, [b"+b\r\n"])
+
+
+def test_a_connection_to_a_replica_takes_no_more_work_and_closes_when_it_is_paid() -> None:
+    shared = Shared()
+    shared.submit(shared.client)
+    shared.submit(shared.client)
+    shared.upstream.receive(b"-READONLY no\r\n")
+    assert (shared.takes_work(), shared.transport.closed, shared.events["retired"]) == (False, "", 1)
+    shared.upstream.receive(b"+b\r\n")
+    assert shared.transport.closed == "closed"
+    assert b"".join(shared.client.heard) == b"-READONLY no\r\n+b\r\n"
+
+
+def test_each_connection_asks_anew_where_its_name_leads() -> None:
+    loop: Any = Loop()
+    keeper: Any = None
+    for _ in range(2):
+        with pytest.raises(ConnectionRefusedError):
+            asyncio.run(open_upstream(parse_upstream("redis://redis.internal:6400"), None, keeper, KEY, loop))
+    assert loop.asked == [("redis.internal", 6400)] * 2
