@@ -40,7 +40,7 @@ class Caller(threading.Thread):
     """Connects again and again, and asks."""
 
     def __init__(self, address: Address) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         self.address = address
         self.ended = threading.Event()
         self.answers = 0
@@ -71,9 +71,12 @@ def test_a_successor_takes_the_sockets_over_and_nobody_is_refused(upstream: str,
             with taken_over(running):
                 assert running.http("/readyz")[0] == 200
                 answers = [caller.answers for caller in callers]
-                eventually(lambda: all(c.answers > was for c, was in zip(callers, answers, strict=True)))
+                try:
+                    eventually(lambda: all(c.answers > was for c, was in zip(callers, answers, strict=True)))
+                finally:
+                    for caller in callers:
+                        caller.ended.set()
                 for caller in callers:
-                    caller.ended.set()
                     caller.join()
                 assert [caller.refused for caller in callers] == [0, 0]
         eventually(lambda: not path.exists())
