@@ -76,7 +76,7 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> frozense
     """
     able = set()
     for name in sorted(needs):
-        arguments = _PROBES.get(name, ("keyrail",))
+        arguments = _PROBES.get(name) or _fewest(name)
         if await upstream.ask(["MULTI"]) != b"+OK\r\n":
             return frozenset()
         reply = await upstream.ask([name, *arguments])
@@ -92,12 +92,18 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> frozense
     return frozenset(able)
 
 
+def _fewest(name: str) -> tuple[str, ...]:
+    # As many as the command takes at least: with fewer, Redis would refuse it for their number. Which they are is no
+    # matter, for nobody reads them before EXEC.
+    spec = STANDARD.find(name)
+    return ("keyrail",) * (1 if spec is None else abs(spec.arity) - 1)
+
+
 _PROBES = {
-    "SET": ("keyrail", ""),
     "CLIENT": ("GETNAME",),
-    "EXEC": (),
     "EXPIRE": ("keyrail", "1", "NX"),
     "MSETEX": ("1", "keyrail", "", "EX", "1"),
     "EVAL": ("return 0", "0"),
 }
-"""The arguments that a command is probed with. Redis before 7.0 refuses EXPIRE's options for their number."""
+"""The arguments of probes that any would not do for: a command looks for its keys or subcommand there, or, as EXPIRE
+before Redis 7.0, refuses options for their number."""

@@ -67,7 +67,9 @@ class KeysByScan:
         if not any(byte in pattern for byte in _GLOB):
             (frame,) = yield [(b"EXISTS", pattern)]
             there = read_reply(frame)
-            return Answer(frame if isinstance(there, hiredis.ReplyError) else encode_array([pattern] * there))
+            if isinstance(there, hiredis.ReplyError):
+                return self._fail(frame, "EXISTS for it")
+            return Answer(encode_array([pattern] * there))
         return (yield from self._walk(pattern))
 
     def _walk(self, pattern: bytes) -> Steps:
@@ -79,7 +81,7 @@ class KeysByScan:
             (frame,) = yield [(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", count)]
             reply = read_reply(frame)
             if isinstance(reply, hiredis.ReplyError):
-                return Answer(frame)
+                return self._fail(frame, "SCAN")
             cursor, names = reply
             for name in names:
                 if name not in found:
@@ -91,6 +93,11 @@ class KeysByScan:
                 return self._refuse(f"the names that match have more than {settings.bytes} bytes")
             if cursor == b"0":
                 return Answer(encode_array(list(found)))
+
+    def _fail(self, error: bytes, asked: str) -> Answer | Refuse:
+        # What is wrong with Redis (LOADING, BUSY …) is told as it is. That a command is forbidden which the client has
+        # not sent would mislead.
+        return self._refuse(f"this user may not run {asked}") if error.startswith(b"-NOPERM") else Answer(error)
 
     def _refuse(self, reason: str) -> Refuse:
         because = f", and {self._wording.because}" if self._wording.because else ""

@@ -111,7 +111,7 @@ class Lifetime:
         self.needs = self._needed()
 
     def _needed(self) -> frozenset[str]:
-        needs = frozenset({"SET", "MSETEX", *NEEDS}) if self._scope.gives else frozenset[str]()
+        needs = frozenset({"SET", "MSETEX", *_WITHOUT_OWN_OPTIONS, *NEEDS}) if self._scope.gives else frozenset[str]()
         if self._scope.slides or self._conduct.persist is Persist.CLAMP:
             needs |= {"EXPIRE", "EVAL"}
         return needs
@@ -238,6 +238,8 @@ class Lifetime:
         if any(bounds.required for bounds in found):
             return self._words.refuse_unstated(command)
         name, argv = command.spec.name, command.argv
+        if not self._can_send(name):
+            return self._creations.judge(command, context)  # Redis is not to be asked for what this user may not send
         if name in ("SETNX", "GETSET") and self._can_send("SET"):
             if name == "SETNX":
                 return Rewrite([b"SET", *argv[1:], b"NX", *_expiry(found[0], context)], _reply_of_setnx, self._set)

@@ -2,9 +2,9 @@
 
 Only commands that take the same arguments and give the same replies can stand for each other, so nothing but
 the name changes and no reply has to. Whether the engine, for this user, takes the other name is probed
-beforehand; until it is known to, the command goes on as it came and is counted as skipped. A command with too
-few arguments goes on as it came too: Redis's error names the command, and the client should read of the one
-that it sent.
+beforehand; until it is known to, the command goes on as it came and is counted as skipped. What Redis is going
+to refuse anyway goes on as it came too (too few arguments, a user who may not send it): Redis's error names the
+command, and the client should read of the one that it sent.
 
 FLUSHALL as FLUSHALL ASYNC is the same command with an argument. It replaces the bare command only: who says SYNC means
 it. Nothing needs to be probed for it: who may send FLUSHALL with any argument or none may send it with this one, and
@@ -51,7 +51,11 @@ class Replacement:
                 self._targets[spec.id] = target_spec
                 if entry.words:
                     self._added[spec.id] = entry.words
-        self.needs = frozenset(target.display for source, target in self._targets.items() if source != target.id)
+        renamed = [(source, target) for source, target in self._targets.items() if source != target.id]
+        self._unsent = {source for source, _ in renamed if not self._can_send(binding.table.specs[source].display)}
+        self.needs = frozenset(
+            name for source, target in renamed for name in (target.display, binding.table.specs[source].display)
+        )
 
     def touches(self, spec: Spec) -> bool:
         """The commands to be replaced."""
@@ -66,6 +70,8 @@ class Replacement:
             return PASS
         if not self._can_send(target.display):
             return Pass(skipped=f"the engine is not known to run {target.display} for this user")
+        if command.spec.id in self._unsent:
+            return PASS
         if command.streamed is not None and command.streamed < len(command.argv) - 1:
             return Pass(skipped="its name was sent before the rest of it had arrived")
         return Rewrite([target.name.encode(), *command.argv[1:]], spec=target)
@@ -79,7 +85,8 @@ class Replacement:
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """A swap of the name, if the plan can tell by itself that there are arguments enough."""
         target = self._targets[spec.id]
-        if spec.id not in self._added and self._can_send(target.display) and spec.arity == _NAME_AND_ARGUMENTS:
+        runs = self._can_send(target.display) and spec.id not in self._unsent
+        if spec.id not in self._added and runs and spec.arity == _NAME_AND_ARGUMENTS:
             lowering.swap(target)
         else:
             lowering.judge()

@@ -270,7 +270,12 @@ class Company:
         running.fates[session.forwarded - running.first] = (NOTE, self._listen(place))
         session.forwarded += 1
         self._ledger.send(encode_command(list(argv)))
-        self._ledger.owe(_NOBODY, 1, HIDE, None)
+        self._ledger.owe(_NOBODY, 1, NOTE, self._note_queued)
+
+    def _note_queued(self, frame: bytes) -> None:
+        # Redis refused to queue a hidden command, and aborts the client's transaction; the next one goes alone.
+        if frame.startswith(b"-"):
+            self._forgo_company()
 
     def _note_early(self, frame: bytes) -> None:
         # Redis refused to queue the command; or it refused the MULTI, and ran the command at once.
@@ -291,13 +296,15 @@ class Company:
         return reply if self._item.edit is None else self._item.edit(reply)
 
     def _refuse(self) -> bytes:
-        first = self._item.followings[0]
-        self._report(first, "error", "Redis refused a hidden command")
-        self._session.unaccompanied = "Redis refused a hidden command"
+        self._forgo_company()
         return encode_error(
-            f"DENIED keyrail/{first.rule}: Redis refused a hidden command that goes with this one, so nothing was run; "
-            "send it again"
+            f"DENIED keyrail/{self._item.followings[0].rule}: Redis refused a hidden command that goes with this one, "
+            "so nothing was run; send it again"
         )
+
+    def _forgo_company(self) -> None:
+        self._report(self._item.followings[0], "error", "Redis refused a hidden command")
+        self._session.unaccompanied = "Redis refused a hidden command"
 
     def _conclude(self) -> None:
         line = self._said[len(self._before)]

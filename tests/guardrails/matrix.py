@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import yaml
 
 from proxy.rules.breaker import BreakerSettings
-from proxy.rules.collections import CollectionsSettings
 from proxy.rules.limits import LimitsSettings
 from proxy.rules.rule import Settings
 from tests.resp import Wire, pack
@@ -25,8 +24,9 @@ class Case:
     """One guardrail. `setup` makes the keys, `send` is what it is about; `without` are forms in which it means no such
     thing.
 
-    Where the command is changed and not refused, `ttl_of` names a key that has a TTL in the end. `second` is the same
-    fault in another key or argument. Rules that cannot stand in one policy are in another `group`.
+    Where the command is changed and not refused, `ttl_of` names a key that has a TTL in the end, and `leaves` makes
+    the keys that are there then, if they are others. `second` is the same fault in another key or argument. Rules that
+    cannot stand in one policy are in another `group`.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Case:
     second: str = ""
     refused: bool = True
     ttl_of: str = ""
+    leaves: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
     group: str = "common"
 
@@ -46,6 +47,8 @@ SCHEMA = {
 }
 SILENT = frozenset({"without replies", "reply skipped"})
 """Here the command's own reply never comes."""
+NOTHING_FOLLOWS = SILENT | {"after a watch", "tracking"}
+"""Here no hidden command goes along."""
 
 NOT_IN_MULTI = frozenset({"transaction", "transaction in steps"})
 
@@ -84,6 +87,7 @@ CASES = [
         "HGETALL k:1",
         ("HSET k:1 a 1 b 2 c 3", "SADD k:2 a b", "SADD k:3 c"),
         "SUNION k:2 k:3",
+        without=frozenset({"another type"}),  # for the sizes that were looked up are remembered
     ),
     Case("replies", {"replies": {"elements": "1"}}, "HGETALL k:1", ("HSET k:1 a 1 b 2",), refused=False),
     Case("keys", {"keys_by_scan": {"keys": "1"}}, "KEYS *", ("SET k:1 v", "SET k:2 v"), group="apart"),
@@ -103,7 +107,7 @@ CASES = [
         second="MSETNX l:1 v k:1 w",
         refused=False,
         ttl_of="k:1",
-        without=SILENT | {"after a watch", "tracking"},
+        without=NOTHING_FOLLOWS,
     ),
     Case(
         "lifetime-bounds",
@@ -112,13 +116,31 @@ CASES = [
         ("SET k:1 v EX 60",),
         "GETEX k:1 PERSIST",
     ),
+    Case(
+        "lifetime-sliding",
+        {"lifetime": {"default": "5m", "sliding": "true", "keys": "s:*"}},
+        "GET s:1",
+        ("SET s:1 v EX 60",),
+        "MGET s:1 s:2",
+        refused=False,
+        ttl_of="s:1",
+    ),
+    Case(
+        "trim",
+        {"collections": {"members": "2", "lists": "trim"}},
+        "RPUSH k:1 c",
+        ("RPUSH k:1 a b",),
+        "RPUSHX k:1 c",
+        refused=False,
+        leaves=("RPUSH k:1 b c",),
+        without=NOTHING_FOLLOWS | {"hidden ones are forbidden"},  # what cannot be trimmed is refused when too long
+    ),
     Case("schema-ttl", {"schema": "ttl"}, "SET page:a v", refused=False, ttl_of="page:a"),
 ]
 
 ELSEWHERE: dict[type[Settings], str] = {
     LimitsSettings: "it is about what went before: test_limits.py sends these forms until there is too much",
     BreakerSettings: "it is about Redis, whatever the command: test_breaker.py",
-    CollectionsSettings: "it acts on sizes that earlier replies have told: test_procedures.py",
 }
 """Guardrails that no case can show, since one command by itself does not move them, and who shows them instead."""
 

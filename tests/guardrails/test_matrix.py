@@ -2,13 +2,13 @@
 
 The same bytes go to the engine itself and through Keyrail, from the same keys. Audited, replies and keys are the same.
 Enforced, a refused command changes nothing and its error names the rule; a rewritten one gets the reply that the
-application expects.
+application expects. Where Redis has an error to tell, it is the same one; an error to a hidden command is not told.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,11 @@ from proxy.policy.load import load_policy
 from proxy.rules.order import ORDER
 from tests.conftest import Fleet
 from tests.engines import Engine
+from tests.guardrails import faults
+from tests.guardrails.faults import FAULTS, Fault
 from tests.guardrails.matrix import CASES, ELSEWHERE, FORMS, MODES, SILENT, Case, app_of, policy_text
-from tests.keyrail_process import DIRECT
-from tests.resp import Wire, eventually
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import Wire, commands, eventually, pack
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 
@@ -53,18 +55,32 @@ def direct(engine: Engine, protocol: int) -> Iterator[Wire]:
 
 
 def begin(engine: Engine, case: Case) -> State:
-    engine.do("FLUSHALL")
-    for line in case.setup:
-        engine.do(*line.split())
-    return state(engine)
+    return made_by(engine, case.setup)
+
+
+def made_by(engine: Engine, lines: Sequence[str]) -> State:
+    with engine.wire() as direct:
+        direct.send(pack("FLUSHALL") + commands(lines))
+        assert not any(frame.startswith(b"-") for frame in direct.frames(1 + len(lines)))
+        return state_through(direct)
+
+
+def values(keys: State) -> dict[bytes, object]:
+    return {key: value for key, (value, _) in keys.items()}
 
 
 def state(engine: Engine) -> State:
+    with engine.wire() as direct:
+        return state_through(direct)
+
+
+def state_through(direct: Wire) -> State:
     """Each key with its value and whether it has a TTL."""
-    found = engine.do("KEYS", "*")
+    found = direct.value("KEYS", "*")
     assert isinstance(found, list)
     keys = [key for key in found if isinstance(key, bytes)]
-    return {key: (engine.do("DUMP", key), engine.do("TTL", key) != -1) for key in keys}
+    direct.send(b"".join(pack("DUMP", key) + pack("TTL", key) for key in keys))
+    return {key: (direct.frame(), direct.frame() != b":-1\r\n") for key in keys}
 
 
 def play(wire: Wire, form: str, line: str) -> list[bytes]:
@@ -101,7 +117,7 @@ def test_no_way_around_and_nothing_in_the_way(
                 after = state(engine)
                 begin(engine, case)
                 replies = play(wire, form, line)
-                if case.ttl_of:
+                if not case.refused:
                     wire.ask("ECHO", "what follows the command has run")
                 if mode == "audit":
                     assert (replies, state(engine)) == (usual, after), (form, line)
@@ -111,9 +127,79 @@ def test_no_way_around_and_nothing_in_the_way(
                 else:
                     assert replies == usual, (form, line)
                     left = state(engine)
-                    assert {key: value for key, (value, _) in left.items()} == {k: v for k, (v, _) in after.items()}
+                    expected = made_by(engine, case.leaves) if case.leaves else after
+                    assert values(left) == values(expected), (form, line)
                     if case.ttl_of and form != "after a watch":
                         assert left[case.ttl_of.encode()][1], (form, line)
+
+
+@pytest.fixture(scope="module")
+def users(fleet: Fleet) -> Iterator[None]:
+    """Nobody else is to find them."""
+    engine = fleet.engine("valkey-9.1")
+    faults.allow(engine, "somebody")
+    yield
+    engine.do("ACL", "DELUSER", "somebody", *{fault.user(case.send) for fault in FAULTS for case in CASES})
+
+
+@pytest.mark.usefixtures("users")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_an_error_of_redis_is_told_as_it_is_or_not_at_all(
+    fleet: Fleet, engine: Engine, policies: dict[str, Path], case: Case, mode: str
+) -> None:
+    keyrail = fleet.keyrail(engine.name, policy=policies[case.group])
+    if case.group == "common":
+        met(keyrail, engine)
+    for fault in FAULTS:
+        tried = [(form, case.send) for form in faults.FORMS] + [("plain", case.second)] * bool(case.second)
+        for form, line in tried:
+            if form not in case.without and fault.name not in case.without:
+                hit = (fault.name, form, line)
+                fault.introduce(engine, line)
+                with engine.wire() as direct, keyrail.wire() as wire:
+                    for each in (direct, wire):
+                        each.ask("CLIENT", "SETNAME", app_of(case, mode))
+                        assert each.ask("AUTH", fault.user(line), faults.PASSWORD) == b"+OK\r\n"
+                    usual, before, after = played(engine, case, fault, direct, form, line)
+                    replies, before, left = played(engine, case, fault, wire, form, line)
+                    if mode == "enforce" and not case.refused and fault.later and replies != usual:
+                        # Nobody could know; nothing was run, and the next time nothing goes along.
+                        assert b"hidden command" in b"".join(replies) or replies[-1].startswith(b"-EXECABORT"), hit
+                        assert left == before, hit
+                        replies, before, left = played(engine, case, fault, wire, form, line)
+                if mode == "enforce" and case.refused:
+                    assert_refused(case, form, replies, usual)
+                    assert left == before, hit
+                else:
+                    assert replies == usual, hit
+                    assert mode == "enforce" or left == after, hit
+
+
+def met(keyrail: Keyrail, engine: Engine) -> None:
+    """Keyrail has found out what somebody may run."""
+    with keyrail.wire() as wire:
+        wire.ask("CLIENT", "SETNAME", "lifetime-behind-enforce")
+        wire.ask("AUTH", "somebody", faults.PASSWORD)
+
+        def followed() -> bool:
+            wire.send(pack("DEL", "k:1") + pack("HSET", "k:1", "f", "v") + pack("ECHO", "what follows has run"))
+            wire.frames(3)
+            return engine.do("TTL", "k:1") != -1
+
+        eventually(followed)
+
+
+def played(
+    engine: Engine, case: Case, fault: Fault, wire: Wire, form: str, line: str
+) -> tuple[list[bytes], State, State]:
+    """The replies, and the keys before and after."""
+    begin(engine, case)
+    with fault.in_force(engine, line):
+        before = state(engine)
+        replies = play(wire, form, line)
+        wire.ask("ECHO", "what follows the command has run")
+        return replies, before, state(engine)
 
 
 @pytest.mark.parametrize("group", ["common", "apart"])

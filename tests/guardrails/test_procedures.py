@@ -155,7 +155,7 @@ def test_it_asks_as_the_user_that_the_client_has_logged_in_as(
             if not pooling:
                 assert b"no connection to Redis could be had" in wire.ask("KEYS", "*")
                 return
-            assert wire.ask("KEYS", "*").startswith(b"-NOPERM")
+            assert b"KEYS is not answered: this user may not run SCAN; " in wire.ask("KEYS", "*")
             assert wire.ask("KEYS", "a:1") == b"*1\r\n$3\r\na:1\r\n"
             assert b"whose size is not known: Redis does not tell this user" in wire.ask("HGETALL", "b:1")
             assert wire.ask("AUTH", "bob", "pw") == b"+OK\r\n"

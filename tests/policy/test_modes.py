@@ -249,6 +249,6 @@ def test_the_kill_switch_takes_away_what_follows_an_exception_too() -> None:
 
 def test_what_any_app_may_need_is_probed() -> None:
     loaded = policy(f"{APPS}{RULES}    rollout: {{lazy: {{default: off, checkout: enforce}}}}")
-    assert needs_of(loaded, STANDARD) == {"UNLINK"}
+    assert needs_of(loaded, STANDARD) == {"DEL", "UNLINK"}
     assert compile_policy(loaded, STANDARD).needs == frozenset()
     assert needs_of(policy(f"{RULES}    rollout: {{lazy: off}}"), STANDARD) == frozenset()

@@ -173,8 +173,11 @@ def test_past_a_budget_it_is_refused(settings: KeysByScanSettings, why: bytes) -
 
 def test_an_error_is_redis_own() -> None:
     for text in ("KEYS *", "KEYS name"):
+        end, _ = run(keys().judge(command(text), context()), lambda _: b"-BUSY no\r\n")
+        assert end == Answer(b"-BUSY no\r\n")
         end, _ = run(keys().judge(command(text), context()), lambda _: b"-NOPERM no\r\n")
-        assert end == Answer(b"-NOPERM no\r\n")
+        assert isinstance(end, Refuse), "the client has sent neither SCAN nor EXISTS"
+        assert b"this user may not run" in end.error
 
 
 def test_where_nothing_can_be_asked_keys_is_refused() -> None:

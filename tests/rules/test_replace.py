@@ -29,7 +29,7 @@ def test_what_is_not_known_to_run_is_not_sent() -> None:
     verdict = replacement(frozenset()).judge(command("DEL a"), context())
     assert isinstance(verdict, Pass)
     assert "UNLINK" in verdict.skipped
-    assert isinstance(replacement(frozenset({"UNLINK"})).judge(command("DEL a"), context()), Rewrite)
+    assert isinstance(replacement(frozenset({"DEL", "UNLINK"})).judge(command("DEL a"), context()), Rewrite)
 
 
 def test_what_has_been_sent_in_part_stays_as_it_is() -> None:
@@ -39,8 +39,12 @@ def test_what_has_been_sent_in_part_stays_as_it_is() -> None:
     assert verdict.skipped
 
 
+def test_who_may_not_send_the_one_is_not_given_the_other() -> None:
+    assert replacement(frozenset({"UNLINK"})).judge(command("DEL a"), context()) == PASS
+
+
 def test_it_says_what_has_to_be_probed() -> None:
-    assert replacement().needs == {"UNLINK"}
+    assert replacement().needs == {"DEL", "UNLINK"}
     assert replacement().touches(spec("DEL"))
     assert not replacement().touches(spec("UNLINK"))
 
