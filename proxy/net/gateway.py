@@ -213,16 +213,20 @@ class Gateway:
         self._connections.closing = True
         self.stop_accepting()
         self._pulse.end()
-        if self._ticker is not None:
-            self._ticker.cancel()
         for client in list(self.clients):
             client.close("shutdown")
         self._connections.close()
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._end_second()
+
+    def _end_second(self) -> None:
+        self._windows.rotate(time.monotonic())
+        self._insight.another_second(sum(self._asked_by_app().values()), self._windows.fresh())
 
     def _tick(self) -> None:
-        self._windows.rotate(time.monotonic())
+        self._end_second()
         self._verdicts.another_second()
-        self._insight.another_second(sum(self._asked_by_app().values()), self._windows.fresh())
         self._inquiries.tend()
         self._connections.pools.tend(self.loop.time(), self._lending.logged_in)
         self._ticker = self.loop.call_later(1.0, self._tick)

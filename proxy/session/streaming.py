@@ -5,6 +5,8 @@ command is judged, and rewritten, before anything is sent; a refused one is read
 arguments follow, the pieces are sent as they come with the very last byte withheld: the command is judged when all of
 it has passed, and a refusal closes that upstream, so that Redis never runs it.
 
+Each is looked at closely, whatever the sampler says: they are few, and the largest values are what people look for.
+
 Commands that change the connection, and those that are not known, are collected instead: none of them is meant to
 carry megabytes.
 """
@@ -16,8 +18,9 @@ from proxy.commands.table import State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.compile import Following
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
-from proxy.session import company, scripts, switching, transaction
+from proxy.session import company, scripts, silence, switching, transaction
 from proxy.session.item import Item
+from proxy.session.measuring import Measurement
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
 
@@ -54,6 +57,7 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
     else:
         stream.emit(head)
     session.stream = stream
+    stream.size = len(head)
     stream.receive(body)
     return TAKEN
 
@@ -70,6 +74,7 @@ class _Stream:
         self.expected = expected
         self.left = length + 2
         self.rest = b""
+        self.size = 0
         self.withheld = b""
         self.judged: Command | None = None
         self.refusal: bytes | None = None
@@ -133,13 +138,16 @@ class _Stream:
             taken = min(self.left, len(data) - position)
             self.emit(data[position : position + taken])
             self.left -= taken
+            self.size += taken
             position += taken
             if self.left:
                 return
             if len(self.argv) == self.expected:
                 self._finish(data[position:])
                 return
+            begun = position
             position, stopped = self._read_arguments(data, position)
+            self.size += position - begun
             if stopped:
                 self.rest = data[position:]
                 return
@@ -171,10 +179,11 @@ class _Stream:
             self._judge_last()
         if session.gone or session.ended:
             return
+        assert self.judged is not None
+        measurement = self._measurement(self.judged)
         if self.refusal is None:
-            assert self.judged is not None
             session.count_keys(self.judged)
-            self._submit()
+            self._submit(measurement)
             if session.deferred:
                 company.catch_up(session)
         elif session.pinned is not None:
@@ -189,12 +198,27 @@ class _Stream:
         if not session.running:
             session.resume()
 
-    def _submit(self) -> None:
+    def _measurement(self, command: Command) -> Measurement | None:
+        """What will be known of the command; None where its reply is not measured, or nobody looks."""
+        session = self.session
+        if session.terms.sampler.looks <= 0:
+            return None
+        made = Measurement(session.gate, session, command, 1, self.size, session.gate.clock())
+        made.refused = self.refusal is not None
+        alone = session.transaction is None and self.company is None and session.replies == silence.ON
+        if alone and not made.refused and command.spec.state is State.POOL:
+            return made
+        made.without_reply()
+        return None
+
+    def _submit(self, measurement: Measurement | None) -> None:
         session = self.session
         if session.transaction is None:
             session.attentive = True
         if self.company is not None:
             self.company.end(self.tail)
+        elif measurement is not None:
+            session.submit_measured(self.tail, self.edit, measurement)
         elif session.transaction is None:
             session.submit(self.tail, self.edit)
         else:

@@ -25,7 +25,7 @@ def test_order_and_replies_are_the_same_and_each_look_is_told_once() -> None:
     assert plain.heard() == looked.heard()
     assert plain.route.observed == []
     told = looked.route.observed
-    assert 5 <= len(told) <= 15
+    assert len(told) == 20
     assert len({id(each) for each in told}) == len(told)
 
 

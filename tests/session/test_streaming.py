@@ -224,3 +224,25 @@ def test_an_upstream_with_an_unfinished_command_is_not_given_back() -> None:
     own.answer(b"+OK\r\n")
     assert client.heard() == b"*-1\r\n+OK\r\n"
     assert route.released == [own]
+
+
+def test_each_is_looked_at_and_stands_for_itself() -> None:
+    client = Client(route_with(RULES, looks=1))
+    told: list[tuple[int, int, int, bytes]] = []
+    for sent in (LAST, LAST, BEFORE_OTHERS):
+        send_in_two(client, sent)
+        for upstream in client.route.all_upstreams():
+            while upstream.head is not None:
+                upstream.answer(OK)
+        (each,) = client.route.observed
+        told.append((each.weight, each.bytes_in, len(each.command.keys), each.first_line))
+        client.route.observed.clear()
+    # MSET gets its lifetimes by commands that go with it, and the reply comes out of what these are wrapped in.
+    assert told == [(1, len(LAST), 1, OK), (1, len(LAST), 1, OK), (1, len(BEFORE_OTHERS), 3, b"")]
+
+
+def test_a_refused_one_is_looked_at_and_none_where_nobody_looks() -> None:
+    for looks, told in ((200, [(True, b"")]), (0, [])):
+        client = Client(route_with(RULES, looks=looks))
+        send_in_two(client, call("APPEND", "a:b", BIG))
+        assert [(each.refused, each.first_line) for each in client.route.observed] == told
