@@ -80,7 +80,7 @@ def read_sections(document: Document, fields: Fields, first: bool) -> None:
     rules = fields.take("rules")
     if rules is not None:
         document.rules = read_rules(rules, document.app, problems)
-    elif first:
+    elif first and fields.lacks("rules"):
         problems.add(fields.where, "rules", "nothing", "a mapping of rules; {} for none")
     schema = fields.take("schema")
     if schema is not None:
@@ -120,7 +120,7 @@ def _read_platform(document: Document, fields: Fields, first: bool) -> None:
 def _check_version(fields: Fields, first: bool) -> None:
     version = fields.take("keyrail")
     if version is None:
-        if first:
+        if first and fields.lacks("keyrail"):
             fields.problems.add(fields.where, "keyrail", "nothing", f"the version of the language: keyrail: {_VERSION}")
     elif not isinstance(version, Scalar) or version.text != _VERSION:
         fields.problems.unexpected(version, f"{_VERSION}, the version of the language that this Keyrail knows")

@@ -4,6 +4,7 @@ Each ``read_…`` returns what the value means, or notes a problem and returns N
 all problems of a file are found in one go, and a file with problems is never used.
 """
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
@@ -28,6 +29,8 @@ SIZE_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,3})?)%")
 _INTEGER = re.compile(r"\d{1,9}")
 _LONGEST_TEXT = 200
+_ALIKE = 0.7
+"""How much a key must have in common with one that is known, of 1, to be taken for a misspelling of it."""
 
 
 class Fields:
@@ -62,7 +65,7 @@ class Fields:
 
     def require(self, key: str, read: Callable[[Value, Problems], T | None], default: T, expected: str) -> T:
         """The value of a key that has to be there; `default`, with a problem noted, if it is not, or wrong."""
-        if key not in self:
+        if self.lacks(key):
             self.problems.add(self.where, self.path_of(key), "nothing", expected)
         return self.read(key, read, default)
 
@@ -78,10 +81,18 @@ class Fields:
         return f"{self.path}.{key}" if self.path else key
 
     def finish(self) -> None:
-        """Note every key that was not asked for."""
+        """Note every key that was not asked for; a near miss is suggested."""
+        known = [*dict.fromkeys(self._known)]
         for key, where in self._mapping.keys.items():
-            if key not in self._known:
-                self.problems.add(where, self.path_of(key), "an unknown key", f"one of {', '.join(self._known)}")
+            if key not in known:
+                close = difflib.get_close_matches(key, known, 1, _ALIKE)
+                meant = f"; did you mean {close[0]}?" if close else ""
+                self.problems.add(where, self.path_of(key), "an unknown key", f"one of {', '.join(known)}{meant}")
+
+    def lacks(self, key: str) -> bool:
+        """Whether a key is not there, nor any that nobody asked for and that may be a misspelling of it."""
+        others = (each for each in self._mapping.keys if each not in self._known)
+        return key not in self and not difflib.get_close_matches(key, [*others], 1, _ALIKE)
 
 
 def read_mapping(value: Value, problems: Problems) -> yaml_source.Mapping | None:

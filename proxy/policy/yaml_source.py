@@ -14,6 +14,7 @@ from typing import TypeAlias
 import yaml
 
 from proxy.policy.errors import Problem, Where, shown
+from proxy.policy.yaml_errors import explained, line_at
 
 _LARGEST = 1_000_000
 _DEEPEST = 20
@@ -76,32 +77,31 @@ def describe(value: Value) -> str:
             return "nothing"
         case Scalar(text=text):
             return shown(text)
-        case Sequence():
-            return "a list"
-        case Mapping():
-            return "a mapping"
+        case Sequence(items=items):
+            return "a list" if items else "an empty list"
+        case Mapping(entries=entries):
+            return "a mapping" if entries else "an empty mapping"
 
 
 def read_yaml(path: Path, problems: Problems) -> Value | None:
     """The one document of a file; None, with problems noted, if it cannot be read at all."""
     file = str(path)
+    text = ""
     try:
-        text = path.read_bytes()
-        if len(text) > _LARGEST:
-            problems.add(Where(file), "", f"{len(text)} bytes", f"at most {_LARGEST}")
-            return None
-        node = _compose(text.decode("utf-8-sig"))
+        text = _read_text(path)
+        node = _compose(text)
     except OSError as error:
         problems.add(Where(file), "", error.strerror or type(error).__name__, "a file that can be read")
     except UnicodeDecodeError as error:
-        problems.add(Where(file), "", f"the byte 0x{error.object[error.start]:02x}", "UTF-8")
+        where = Where(file, line_at(error.object, error.start))
+        problems.add(where, "", f"the byte 0x{error.object[error.start]:02x}", "UTF-8")
+    except _TooLargeError:
+        problems.add(Where(file), "", f"more than {_LARGEST} bytes", f"at most {_LARGEST}")
     except _UnwantedError as error:
-        problems.add(Where(file, error.line), "", str(error), "plain values")
-    except yaml.MarkedYAMLError as error:
-        line = 0 if error.problem_mark is None else error.problem_mark.line + 1
-        problems.add(Where(file, line), "", error.problem or "something else", "YAML")
+        problems.add(Where(file, error.line), "", str(error), error.expected)
     except yaml.YAMLError as error:
-        problems.add(Where(file), "", " ".join(str(error).split()), "YAML")
+        line, found, expected = explained(error, text)
+        problems.add(Where(file, line), "", found, expected)
     else:
         if node is not None:
             return _Reading(file, problems).convert(node, "")
@@ -109,11 +109,25 @@ def read_yaml(path: Path, problems: Problems) -> Value | None:
     return None
 
 
+def _read_text(path: Path) -> str:
+    """What a file holds; no more is read than a policy may have, whatever the file is."""
+    with path.open("rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise _TooLargeError
+    return content.decode("utf-8-sig")
+
+
+class _TooLargeError(Exception):
+    """More bytes than a file of settings has."""
+
+
 class _UnwantedError(Exception):
     """YAML that is well-formed, and has no place in a file of settings."""
 
-    def __init__(self, what: str, event: yaml.Event) -> None:
+    def __init__(self, what: str, expected: str, event: yaml.Event) -> None:
         super().__init__(what)
+        self.expected = expected
         self.line = 0 if event.start_mark is None else event.start_mark.line + 1
 
 
@@ -122,10 +136,10 @@ def _compose(text: str) -> yaml.Node | None:
     depth = 0
     for event in yaml.parse(text, yaml.BaseLoader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise _UnwantedError("an anchor or alias", event)
+            raise _UnwantedError("an anchor or alias", "plain values", event)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:  # before the nodes are made, for that is recursive
-            raise _UnwantedError(f"more than {_DEEPEST} levels", event)
+            raise _UnwantedError(f"more than {_DEEPEST} levels", f"at most {_DEEPEST}", event)
     return yaml.compose(text, yaml.BaseLoader)
 
 

@@ -97,6 +97,27 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "path", "meant"),
+    [
+        ("rule: {}", "rule", "rules"),
+        ("rules: {a: {refuse: [KEYS], becuase: x}}", "rules.a.becuase", "because"),
+        ("rules: {a: {name: {max_length: 9}}}", "rules.a.name", "names"),
+        ("rules: {a: {names: {max_len: 9}}}", "rules.a.names.max_len", "max_length"),
+        ("rules: {a: {lifetime: {defualt: 5m}}}", "rules.a.lifetime.defualt", "default"),
+        ("rules: {}\nschema: {a: {keys: x}}", "schema.a.keys", "key"),
+        ("rules: {}\napps: {a: {matches: {user: a}}}", "apps.a.matches", "match"),
+        ("rules: {}\ntests: [{sent: KEYS *, unchanged: true}]", "tests[0].sent", "send"),
+        ("rules: {a: {refuse: [KEYS]}}\nexceptions: [{rules: a, keys: x, because: y}]", "exceptions[0].rules", "rule"),
+    ],
+)
+def test_a_misspelt_key_is_one_problem_that_suggests_what_was_meant(text: str, path: str, meant: str) -> None:
+    found = problems(text)
+    assert len(found) == 1, found
+    assert f" {path}: found an unknown key, expected one of " in found[0]
+    assert found[0].endswith(f"; did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("colour: blue", "rules: found nothing, expected a mapping of rules"),
@@ -104,8 +125,8 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
         ("rules:", "rules: found nothing, expected a mapping"),
         ("rules: {a: refuse}", "rules.a: found 'refuse', expected a mapping"),
         ("rules: {a: {refuse: KEYS}}", "rules.a.refuse: found 'KEYS', expected a list"),
-        ("rules: {a: {refuse: []}}", "rules.a.refuse: found a list, expected a list such as"),
-        ("rules: {a: {refuse: [{}]}}", "rules.a.refuse[0]: found a mapping, expected text"),
+        ("rules: {a: {refuse: []}}", "rules.a.refuse: found an empty list, expected a list such as"),
+        ("rules: {a: {refuse: [{}]}}", "rules.a.refuse[0]: found an empty mapping, expected text"),
         ("rules: {a: {refuse: [CONFIG FOO BAR]}}", "rules.a.refuse[0]: found 'CONFIG FOO BAR', expected a command"),
         ("rules: {a: {refuse: [KEYS], allow: [keys]}}", "rules.a.allow[0]: found 'keys', expected a narrower form"),
         ("rules: {a: {refuse: [KEYS], allow: [GET a]}}", "rules.a.allow[0]: found 'GET a', expected a narrower form"),
@@ -126,7 +147,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
         ),
         ("rules: {a: {replace: {DEL: [UNLINK]}}}", "rules.a.replace.DEL: found a list, expected a command"),
         ("rules: {a: {replace: {NIX: UNLINK}}}", "rules.a.replace.NIX: found 'NIX', expected a command"),
-        ("rules: {a: {replace: {}}}", "rules.a.replace: found a mapping, expected pairs such as"),
+        ("rules: {a: {replace: {}}}", "rules.a.replace: found an empty mapping, expected pairs such as"),
         ("rules: {a: {replace: x}}", "rules.a.replace: found 'x', expected a mapping"),
         (
             "rules: {a: {names: {}, applies_to: all of it}}",

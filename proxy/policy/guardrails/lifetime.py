@@ -20,7 +20,7 @@ def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
     keys = fields.read("keys", _read_keys, everywhere)
     types = fields.read("types", _read_types, USUAL_TYPES)
     fields.finish()
-    if bounds.permanent and conduct.persist is Persist.ALLOW:
+    if bounds.permanent and conduct.persist is Persist.ALLOW and fields.lacks("default"):
         rule.problems.add(fields.where, fields.path_of("default"), "nothing", "a time such as 5m")
     if conduct.persist is Persist.CLAMP and bounds.longest is None:
         expected = "refuse, or a max (or a default) to give to the key"

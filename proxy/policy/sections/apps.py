@@ -31,10 +31,10 @@ def _read_app(name: str, fields: Fields, others: list[App]) -> App:
     team, contact = fields.read("team", read_line, ""), fields.read("contact", read_line, "")
     app = App(name, fields.where, team, contact)
     match = fields.take("match")
-    if match is None:
+    if fields.lacks("match"):
         expected = "how its clients are recognised, such as {user: checkout}"
         fields.problems.add(fields.where, fields.path_of("match"), "nothing", expected)
-    else:
+    elif match is not None:
         matched = read_fields(match, fields.problems)
         if matched is not None:
             app = _read_match(app, matched)

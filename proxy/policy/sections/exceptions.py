@@ -33,7 +33,7 @@ def _read_exception(fields: Fields) -> PolicyException:
     )
     fields.finish()
     for key, said in (("rule", exception.rule), ("because", exception.because)):
-        if not said and key not in fields:
+        if not said and fields.lacks(key):
             fields.problems.add(fields.where, fields.path_of(key), "nothing", _WANTED[key])
     if not exception.app and not exception.keys:
         expected = "whom or what it is for: app, keys or both"

@@ -40,20 +40,20 @@ def _read_rule(name: str, where: Where, value: Value, app: str, problems: Proble
     fields = read_fields(value, problems)
     if fields is None:
         return None
-    settings = _read_guardrail(fields, where)
     mode = fields.take("mode")
     stage = None if mode is None else read_stage(mode, problems)
     wording = Wording(because=fields.read("because", read_line, ""), instead=fields.read("instead", read_line, ""))
     locked = fields.read("locked", choice(_YES), False)
     if locked and stage is not None and str(stage) != "enforce":
         problems.add(fields.line_of("mode"), fields.path_of("mode"), str(stage), "enforce, for the rule is locked")
+    settings = _read_guardrail(fields, where)
     fields.finish()
     return None if settings is None else PolicyRule(name, settings, stage, wording, where, locked, app)
 
 
 def _read_guardrail(fields: Fields, where: Where) -> Settings | None:
     found = [(key, value) for key in GUARDRAILS if (value := fields.take(key)) is not None]
-    if len(found) != 1:
+    if found[1:] or all(fields.lacks(key) for key in GUARDRAILS):
         named = " and ".join(key for key, _ in found) or "no guardrail"
         fields.problems.add(where, fields.path, named, f"exactly one of {', '.join(GUARDRAILS)}")
     settings = [GUARDRAILS[key](value, fields) for key, value in found]

@@ -61,7 +61,7 @@ def read_schema(value: Value, app: str, problems: Problems) -> tuple[PlacedEntry
 
 def _read_entry(name: str, fields: Fields, app: str) -> PlacedEntry | None:
     key = fields.take("key")
-    if key is None:
+    if fields.lacks("key"):
         expected = "a pattern of keys, such as cart:{user:int}"
         fields.problems.add(fields.where, fields.path_of("key"), "nothing", expected)
     pattern = None if key is None else _read_pattern(key, fields.problems)

@@ -31,7 +31,7 @@ def _read_test(fields: Fields, app: str) -> Expectation:
         where=fields.where,
     )
     fields.finish()
-    if "send" not in fields:
+    if fields.lacks("send"):
         fields.problems.add(fields.where, fields.path_of("send"), "nothing", 'a command, such as "KEYS *"')
     said = [key for key in _OUTCOMES if key in fields]
     if len(said) != 1:
