@@ -14,12 +14,16 @@ line.py         parsing that fails with one line
 tour.py         what `serve --embedded` suggests to try
 """
 
+import os
+import sys
 from collections.abc import Sequence
 
 from proxy import __version__
 from proxy.cli import check, explain, incidents, kill_switch, policy, remedy, schema, serve, top
 from proxy.cli.line import LineParser
 from proxy.form import FORM
+
+_CUT_SHORT = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,4 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     top.add_verb(verbs)
     parsed = parser.parse_args(arguments)
     verb: serve.Verb = parsed.run
-    return verb(parsed)
+    try:
+        status = verb(parsed)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads what is printed, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still writes as it ends
+        return _CUT_SHORT
+    return status

@@ -50,14 +50,23 @@ def _included(patterns: tuple[Scalar, ...], first: Path, problems: Problems) -> 
             problems.unexpected(pattern, "a file or pattern below this file's own folder, such as apps/*.yaml")
             continue
         try:
-            files = sorted(each for each in first.parent.glob(text) if each.is_file())
+            # A link to nowhere is a file that cannot be read, or a team's rules would be missing without a word.
+            files = sorted(each for each in first.parent.glob(text) if not each.is_dir())
+            found.update(dict.fromkeys(file for file in files if not _is(file, first)))
+        except OSError as error:
+            what = f"{shown(text)} ({error.filename}: {error.strerror})"
+            problems.add(pattern.where, pattern.path, what, "files that can be read")
+            continue
         except (ValueError, NotImplementedError) as error:
             problems.add(pattern.where, pattern.path, shown(text), f"a pattern such as apps/*.yaml ({error})")
             continue
         if not files:
             problems.unexpected(pattern, "a file that is there, or a pattern that finds one")
-        found.update(dict.fromkeys(file for file in files if not file.samefile(first)))
     return list(found)
+
+
+def _is(file: Path, first: Path) -> bool:
+    return file.exists() and file.samefile(first)
 
 
 def _join(documents: list[Document], problems: Problems) -> Policy:

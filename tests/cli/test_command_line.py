@@ -1,5 +1,6 @@
 """The command line: what cannot work is one clear line and an exit status, 2 for a mistake and 1 for a circumstance."""
 
+import os
 import re
 import socket
 import subprocess
@@ -69,6 +70,17 @@ def test_mistakes_have_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert len(lines) == len(expected)
         for line, part in zip(lines, expected, strict=True):
             assert part in line
+
+
+def test_a_reader_that_has_seen_enough_is_no_traceback() -> None:
+    command = [*command_line()[:-1], "policy", "schema"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        ended = subprocess.run(
+            command, stdout=pipe, stderr=subprocess.PIPE, env=environment(), timeout=3 * PATIENCE_SECONDS, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (1, b"")
 
 
 def test_a_mistake_is_no_traceback(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_they_are_read(text: str, settings: Settings) -> None:
         ("allow_only: ['@reads']", "a.allow_only[0]: found '@reads', expected an ACL category of Redis, such as @read"),
         ("allow_only: [GTE]", "a.allow_only[0]: found 'GTE', expected a command; did you mean "),
         ("allow_only: ['@read', '@READ']", "a.allow_only[1]: found '@READ', expected each command once"),
-        ("allow_only: []", "a.allow_only: found a list, expected a list such as"),
+        ("allow_only: []", "a.allow_only: found an empty list, expected a list such as"),
         ("replace: {FLUSHALL: FLUSHDB ASYNC}", "a.replace.FLUSHALL: found 'FLUSHDB ASYNC', expected a command with"),
         ("unknown_commands: allow", "a.unknown_commands: found 'allow', expected one of refuse"),
         ("read_only: false", "a.read_only: found 'false', expected one of true"),

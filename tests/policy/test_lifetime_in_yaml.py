@@ -50,7 +50,7 @@ def test_what_no_key_can_meet() -> None:
         ("{min: 5s, persist: clamp}", "lifetime.persist: found 'clamp', expected refuse, or a max"),
         ("{default: 5m, types: some}", "lifetime.types: found 'some', expected all, or a list such as"),
         ("{default: 5m, types: [blob]}", "lifetime.types[0]: found 'blob', expected one of string, "),
-        ("{default: 5m, keys: []}", "lifetime.keys: found a list, expected a list such as"),
+        ("{default: 5m, keys: []}", "lifetime.keys: found an empty list, expected a list such as"),
         ("{default: 5m, persist: never}", "lifetime.persist: found 'never', expected one of allow, clamp, refuse"),
     ):
         with pytest.raises(PolicyError) as caught:

@@ -9,6 +9,7 @@ from proxy.commands.table import STANDARD
 from proxy.policy.apps import App, Caller, identify, matches_glob
 from proxy.policy.compile import compile_policy, needs_of
 from proxy.policy.errors import PolicyError, Where
+from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, Policy
 from proxy.policy.precedence import in_share, spent, voice
 from tests.policy.given import policy, policy_files
@@ -148,7 +149,7 @@ def test_an_apps_own_file_tightens_for_itself_alone(tmp_path: Path) -> None:
         ("rollout: {lazy: warn}", "rollout.lazy: found a second time, expected it once (first in redis.yaml:"),
         ("apps: {reports: {match: {user: x}}}", "apps.reports: found a second time"),
         ("keyrail: 2", "keyrail: found '2', expected 1"),
-        ("[", "expected YAML"),
+        ("[", "checkout.yaml:1: found the end of the file, expected a value"),
     ],
 )
 def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: str) -> None:
@@ -175,14 +176,14 @@ def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: s
         ("rollout: {no-keys: sometimes}", "rollout.no-keys: found 'sometimes', expected off, audit, warn, enforce or"),
         ("rollout: {no-keys: audit 10%}", "found 'audit 10%', expected off, audit, warn, enforce or enforce 10% (a sh"),
         ("rollout: {no-keys: enforce 0%}", "found 'enforce 0%', expected"),
-        ("rollout: {no-keys: {}}", "rollout.no-keys: found a mapping, expected modes such as"),
+        ("rollout: {no-keys: {}}", "rollout.no-keys: found an empty mapping, expected modes such as"),
         ("exceptions: [{rule: no-flush, keys: a, because: x}]", "found no-flush, which is locked, expected a rule"),
         ("exceptions: [{rule: no-keys, because: x}]", "exceptions[0]: found neither app nor keys, expected whom"),
         ("exceptions: [{rule: no-keys, keys: a}]", "exceptions[0].because: found nothing, expected why"),
         ("exceptions: [{rule: no-keys, keys: 'a?', because: x}]", "expected a pattern of keys in which only * is"),
         ("exceptions: [{rule: no-keys, keys: a, because: x, until: soon}]", "found 'soon', expected a day such as"),
         ("exceptions: [{rule: no-keys, keys: a, because: x, then: warn}]", "found then without until, expected"),
-        ("exceptions: {}", "exceptions: found a mapping, expected a list such as"),
+        ("exceptions: {}", "exceptions: found an empty mapping, expected a list such as"),
         ("tests: [{send: KEYS, refused_by: nosuch}]", "tests[0].refused_by: found 'nosuch', expected a rule"),
         ("tests: [{send: KEYS, refused_by: off}]", "tests[0].refused_by: found off, which is off"),
         ("tests: [{send: KEYS}]", "tests[0]: found no outcome, expected exactly one of refused_by, asked_by, becomes"),
@@ -252,3 +253,26 @@ def test_what_any_app_may_need_is_probed() -> None:
     assert needs_of(loaded, STANDARD) == {"DEL", "UNLINK"}
     assert compile_policy(loaded, STANDARD).needs == frozenset()
     assert needs_of(policy(f"{RULES}    rollout: {{lazy: off}}"), STANDARD) == frozenset()
+
+
+def test_an_included_file_that_cannot_be_read_is_no_silent_miss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"redis.yaml": "    keyrail: 1\n    include: [apps/*.yaml]\n    rules: {}", "apps/a.yaml": "rules: {}"}
+    policy_files(tmp_path, files)
+    (tmp_path / "apps/b.yaml").symlink_to("nowhere")
+    (tmp_path / "apps/c.yaml").mkdir()
+    with pytest.raises(PolicyError) as caught:
+        load_policy(tmp_path / "redis.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.where.file, problem.found) == (f"{tmp_path}/apps/b.yaml", "No such file or directory")
+
+    def denied(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", denied)  # as in a folder that may be listed and not entered
+    with pytest.raises(PolicyError) as caught:
+        load_policy(tmp_path / "redis.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.where.line, problem.path) == (2, "include[0]")
+    assert problem.found.endswith(": Permission denied)")

@@ -70,7 +70,7 @@ def test_all_that_can_be_said() -> None:
         ("key: a, ttl: {default: 1h, max: 1h, jitter: 10%}", "schema.e.ttl.default: found 3240s to 3960s"),
         ("key: a, ttl: {default: 1h, min: 2h}", "schema.e.ttl.default: found 3600s to 3600s"),
         ("key: a, size: [1]", "schema.e.size: found a list, expected a size such as 10KB"),
-        ("key: a, size: {}", "schema.e.size: found a mapping, expected max, members or both"),
+        ("key: a, size: {}", "schema.e.size: found an empty mapping, expected max, members or both"),
         ("key: a, size: 10", "schema.e.size: found '10', expected a size with its unit"),
         ("key: a, size: {members: 0}", "schema.e.size.members: found '0', expected a whole number from 1"),
         ("key: a, tll: 5m", "schema.e.tll: found an unknown key, expected one of key, type, ttl, size, about, app"),
