@@ -110,6 +110,8 @@ class Gateway:
         self._clients_total = 0
         self._local = 0
         self._ticker: asyncio.TimerHandle | None = None
+        self.when_second_is_over: Callable[[], None] = lambda: None
+        """Called when there are `digests` of one more second."""
         self._open_gate()
 
     def _open_gate(self) -> None:
@@ -229,6 +231,7 @@ class Gateway:
         self._verdicts.another_second()
         self._inquiries.tend()
         self._connections.pools.tend(self.loop.time(), self._lending.logged_in)
+        self.when_second_is_over()
         self._ticker = self.loop.call_later(1.0, self._tick)
 
     # Clients

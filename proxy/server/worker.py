@@ -56,7 +56,10 @@ from proxy.session.topic import Topic
 _log = logging.getLogger("keyrail.worker")
 
 REPORT_SECONDS = 0.8
-"""Between reports; with their way to the supervisor, figures are never older than a second."""
+"""Between reports; with their way to the supervisor, figures are never older than a second.
+
+A second of traffic is told as soon as it is over: it would be nearly two seconds old, if it waited for the next report.
+"""
 
 
 class Worker:
@@ -94,6 +97,8 @@ class Worker:
         gc.collect()
         gc.freeze()
         self._channel.send(Serving())
+        for gateway in self._gateways:
+            gateway.when_second_is_over = self._tell_watched
         tasks = [self._spawn(self._obey()), self._spawn(self._report())]
         if self._start.settings.workers > 1:
             tasks.append(self._spawn(self._share_limits()))
@@ -219,6 +224,9 @@ class Worker:
     def _tell(self) -> None:
         self._channel.send(Report(tuple(gateway.snapshot() for gateway in self._gateways)))
         self._channel.send(News(tuple(gateway.seen() for gateway in self._gateways)))
+        self._tell_watched()
+
+    def _tell_watched(self) -> None:
         watched = tuple(gateway.digests() for gateway in self._gateways)
         if any(watched):
             self._channel.send(Watched(watched))

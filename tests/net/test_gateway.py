@@ -1,0 +1,26 @@
+"""One route in one worker: what it did in a second is there when the second is over, whatever Redis does."""
+
+from __future__ import annotations
+
+import asyncio
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.gateway import Gateway
+from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.policy.model import TRANSPARENT
+from tests.engines import free_port
+
+
+def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
+    told: list[int] = []
+
+    async def main() -> None:
+        route = RouteSettings("r", (), UpstreamAddress(port=free_port()), PolicySource())
+        loop = asyncio.get_running_loop()
+        gateway = Gateway(route, Settings((route,)), TRANSPARENT, loop, 1, lambda _: None, False, None)
+        gateway.when_second_is_over = lambda: told.append(len(gateway.digests()))
+        await gateway.start()
+        gateway.close()
+
+    asyncio.run(main())
+    assert told[:1] == [1]
