@@ -70,6 +70,25 @@ def hot_keys(
     }
 
 
+def pasts(rings: Rings, counts: Answer, count: int, redaction: Redaction) -> dict[str, Any]:
+    """What the busiest keys of a window did per second, at most ten minutes back: the last minute second by second.
+
+    A stretch in which a key was not among the busiest has none of it.
+    """
+    recent = rings.seconds()[:-1]
+    older = [ten for ten in rings.tens() if recent and ten.began + ten.seconds <= recent[0].began]
+    busiest = sorted(counts["keys"], key=lambda entry: entry[2] - entry[1])[:count]
+    rates = {named(entry[0]): [0.0] * len(older + recent) for entry in busiest}
+    for i, digest in enumerate(older + recent):
+        for tally in digest.counts().tallies:
+            if tally.key in rates:
+                rates[tally.key][i] = round(tally.count / digest.seconds, 1)
+    return {
+        "at": [moment(digest.began) for digest in older + recent],
+        "keys": [{"key": redaction.of(key), "slot": slot_of(key), "rates": its} for key, its in rates.items()],
+    }
+
+
 def _lately(rings: Rings) -> dict[str, float]:
     """What the busiest keys surely did per second in the last two whole seconds."""
     seconds = rings.seconds()[-3:-1]
@@ -95,7 +114,8 @@ def _measure(entry: Entry[str], figures: dict[str, KeyFigures], by: str) -> int:
 def _counted(entry: Entry[str], total: int, redaction: Redaction) -> dict[str, Any]:
     key, count, error, reads, writes = entry
     return {
-        "key": redaction.of(named(key)),
+        "key": (told := redaction.of(named(key))),
+        "whole": told == key,
         "count": count,
         "error": error,
         "share": round((count - error) / total, 6),

@@ -93,7 +93,7 @@ def test_everything_that_the_page_shows(running: Running) -> None:
                 if keys and keys[0]["clients"] and "violations" in told:
                     break
     assert set(told) == {"history", "violations", "overview"}
-    assert set(told["history"]) == {"seconds", "tens"}
+    assert set(told["history"]) == {"seconds", "tens", "keys"}
     overview = told["overview"]
     assert (overview["route"], overview["routes"], overview["window"]) == ("default", ["default"], 10)
     assert overview["keyrail"]["reasons"] == []

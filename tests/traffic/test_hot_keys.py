@@ -9,6 +9,7 @@ from proxy.hotpath.counters import Counters
 from proxy.traffic import answers
 from proxy.traffic.alerts import Hot
 from proxy.traffic.digest import Digest
+from proxy.traffic.evidence import moment
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.rings import Rings
 from proxy.traffic.windows import Windows
@@ -63,6 +64,19 @@ def test_the_busiest_of_a_million_keys_are_found_and_counted() -> None:
         tally = found[key]
         assert tally.count - tally.error <= count <= tally.count
         assert abs(tally.count - count) <= 0.01 * count
+
+
+def test_what_the_busiest_keys_did_second_by_second_and_before_in_tens() -> None:
+    stream = Stream()
+    for second in range(90):
+        stream.second([b"steady"] * 2 + [b"late"] * (9 if second >= 80 else 0))
+    told = answers.pasts(stream.rings, answers.counted(stream.rings, 60, stream.now), 10, Redaction(Redact.NONE))
+    rates = {key["key"]: key["rates"] for key in told["keys"]}
+    assert list(rates) == ["steady", "late"]
+    assert rates["steady"] == [2.0] * len(told["at"])
+    assert rates["late"] == [0.0] * (len(told["at"]) - 9) + [9.0] * 9, "the newest second is still growing"
+    assert told["at"][0] == moment(stream.now - 90)
+    assert told["at"][-1] == moment(stream.now - 2)
 
 
 def test_a_key_that_jumps_is_hot_within_two_seconds_and_uniform_traffic_never_is() -> None:

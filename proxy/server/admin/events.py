@@ -1,6 +1,7 @@
 """Server-sent events for the page: ``/events?window=60[&route=NAME]``; without a name, of the first route.
 
-    event: history       what ``/traffic`` answers, once: {"seconds": […], "tens": […]}
+    event: history       once, what ``/traffic`` answers and what the busiest keys did:
+                         {"seconds": […], "tens": […], "keys": {"at": […], "keys": [{"key", "slot", "rates": […]}]}}
     event: violations    those that are new to this viewer, the oldest first: [{…}, …]
     event: overview      every second: what ``overview.py`` makes of the route and the window
 
@@ -15,10 +16,9 @@ from typing import Any
 
 from aiohttp import web
 
-from proxy.server.admin.overview import overview
+from proxy.server.admin.overview import history, overview
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import Asked
-from proxy.traffic import answers
 from proxy.traffic.rings import WINDOWS
 
 MOST_VIEWERS = 64
@@ -59,7 +59,7 @@ class Events:
 
     async def _show(self, response: web.StreamResponse, route: int, window: int) -> None:
         clock = asyncio.get_running_loop().time
-        event = _event("history", json.dumps(answers.traffic(self._state.crew.rings[route])).encode())
+        event = _event("history", json.dumps(history(self._state, route, window)).encode())
         told = 0
         while True:
             second = int(clock())

@@ -54,6 +54,13 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
     }
 
 
+def history(state: AdminState, route: int, window: int) -> dict[str, Any]:
+    """What was before: of the route as ``/traffic`` says it, and of the busiest keys."""
+    rings = state.crew.rings[route]
+    counts = answers.counted(rings, window, time.time())
+    return answers.traffic(rings) | {"keys": answers.pasts(rings, counts, _KEYS, state.crew.redaction(route))}
+
+
 def _keyrail(state: AdminState, route: int) -> dict[str, Any]:
     its = state.crew.figures()[route]
     engine = its.engine

@@ -115,8 +115,8 @@ export class Chart {
   }
 }
 
-/** A small line without figures; show(values) takes the newest last, at most `most` of them. */
-export function sparkline(most) {
+/** A small line without figures; show(points) draws {time, rate} of the last so many milliseconds, the newest last. */
+export function sparkline(reach) {
   const fill = draw("path", { class: "fill" });
   const path = draw("path", { class: "line line-0" });
   const element = draw(
@@ -124,10 +124,11 @@ export function sparkline(most) {
     { class: "spark", viewBox: `0 -2 ${WIDTH} ${HEIGHT + 3}`, preserveAspectRatio: "none", "aria-hidden": "true" },
     fill, path,
   );
-  const show = (values) => {
-    const top = Math.max(1, ...values);
-    const step = WIDTH / (most - 1);
-    const points = values.map((value, i) => [WIDTH - (values.length - 1 - i) * step, HEIGHT * (1 - value / top)]);
+  const show = (past) => {
+    const newest = past.at(-1)?.time ?? 0;
+    const shown = past.filter(({ time }) => newest - time <= reach);
+    const top = Math.max(1, ...shown.map(({ rate }) => rate));
+    const points = shown.map(({ time, rate }) => [WIDTH * (1 - (newest - time) / reach), HEIGHT * (1 - rate / top)]);
     mark(path, "d", line(points));
     mark(fill, "d", area(points));
   };

@@ -2,8 +2,8 @@
 
 import { bar, Chart } from "./charts.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
-import { byteRate, clock, rate, share, who } from "./format.js";
-import { fill } from "./incidents.js";
+import { byteRate, clock, keyName, rate, share, who } from "./format.js";
+import { fill, incidentsOf } from "./incidents.js";
 import { RemedyForm, showStanding } from "./remedies.js";
 import { Table } from "./table.js";
 
@@ -65,7 +65,7 @@ function story(key) {
   if (app) parts.push(`${share(part)} of it is the app ${app}.`);
   if (key.since) parts.push(`As busy as this since ${clock(key.since)}; before, ${rate(key.before)}.`);
   if (key.hit_ratio !== null && key.hit_ratio < 0.05 && key.reads > 2 * key.writes)
-    parts.push("Nearly all reads find nothing: clients are storming a key that is missing.");
+    parts.push(`Nearly all reads find nothing${key.hot ? ": clients are storming a key that is missing" : ""}.`);
   const fresh = key.clients.filter((client) => client.new).length;
   if (fresh) parts.push(fresh === 1 ? "One client is new." : `${fresh} clients are new.`);
   return parts.join(" ");
@@ -94,7 +94,8 @@ function limitOf(key, incident) {
 /** The same for a terminal. */
 function command(key, incident) {
   const { app, rate: limit } = limitOf(key, incident);
-  return `keyrail remedy ${quoted(key.key)} --cap ${app}=${limit} --for 30m --because ${incident?.id ?? "'…'"}`;
+  const which = key.whole ? quoted(key.key) : `--incident ${incident?.id}`;
+  return `keyrail remedy ${which} --cap ${app}=${limit} --for 30m --because ${incident?.id ?? "'…'"}`;
 }
 
 export class Details {
@@ -118,7 +119,10 @@ export class Details {
   open(id, key, overview, history) {
     this.id = id;
     this.show(key, overview, history);
-    byId("remedy-form").hidden = !overview.takes_orders;
+    const known = key.whole || this.incidents.length > 0;
+    byId("remedy-form").hidden = !overview.takes_orders || !known;
+    byId("details-command").hidden = !known;
+    byId("details-unnamed").hidden = known;
     this.form.open(key.key, overview.route, limitOf(key, this.incidents[0]), overview.apps, this.incidents[0]);
     if (!dialog.open) dialog.showModal();
   }
@@ -130,11 +134,11 @@ export class Details {
       put(byId("details-change"), "Not among the busiest keys any more: these are its last figures.");
       return;
     }
-    put(byId("details-key"), key.key);
+    put(byId("details-key"), keyName(key.key));
     const error = key.error ? ` ±${share(Math.max(0.001, key.share * (key.error / key.count)))}` : "";
     put(byId("details-lead"), `${rate(key.rate)}, ${share(key.share)}${error} of ${rate(keys.rate)}`);
     put(byId("details-change"), story(key));
-    this.incidents = incidents.filter((each) => each.ended === null && each.kind === "hot-key" && each.subject === key.key);
+    this.incidents = incidentsOf(incidents, key.key);
     fill(byId("details-incidents"), this.incidents);
     showStanding(byId("remedy-standing"), remedies.filter((each) => each.key === key.key), orders);
     chart.show(history);

@@ -53,6 +53,9 @@ export function span(seconds) {
 
 export const windowName = (seconds) => ({ 10: "10 seconds", 60: "minute", 600: "10 minutes", 3600: "hour" })[seconds] ?? `${seconds} s`;
 
+/** A key, also where its name is empty. */
+export const keyName = (key) => (key === "" ? '""' : key);
+
 /** A client in a few words: its app where the policy knows one, else its name, user or address. */
 export function who(client) {
   if (client.app && client.app !== "unknown") return client.app;

@@ -5,26 +5,43 @@ import { clock } from "./format.js";
 
 const RECENT_MS = 3600e3; // those that are over are shown for so long
 
-/** Those that are worth a look now, the newest first. */
-export function recent(incidents, now) {
-  return incidents.filter(({ ended }) => ended === null || Date.parse(now) - Date.parse(ended) < RECENT_MS);
+const KINDS = ["hot-key", "hot-slot", "big-value"]; // what hurts most comes first
+
+/** Those that are worth a look now: what is not over first, hot keys before all others, and the newest first. */
+function recent(incidents, now) {
+  const rank = ({ ended, kind }) => (ended === null ? 0 : KINDS.length) + KINDS.indexOf(kind);
+  return incidents
+    .filter(({ ended }) => ended === null || Date.parse(now) - Date.parse(ended) < RECENT_MS)
+    .sort((a, b) => rank(a) - rank(b));
 }
 
-export function showIncidents(overview) {
+/** The incidents about a key that are not over. */
+export const incidentsOf = (incidents, key) =>
+  incidents.filter(({ ended, kind, subject }) => ended === null && kind === "hot-key" && subject === key);
+
+/** `openKey(key)` shows the details of a key: each incident about one that is known here has a button for it. */
+export function showIncidents(overview, openKey) {
   const shown = recent(overview.incidents, overview.at);
   const open = shown.filter(({ ended }) => ended === null).length;
   byId("incidents").hidden = shown.length === 0;
   put(byId("incidents-note"), open ? `${open} not over` : "of the last hour");
-  fill(byId("incidents-list"), shown);
+  const keys = overview.hotkeys.keys;
+  fill(byId("incidents-list"), shown, (incident) => {
+    const key = incident.kind === "hot-key" && keys.find((each) => each.key === incident.subject);
+    return key && (() => openKey(key));
+  });
 }
 
-/** Items of a list, one for each incident. */
-export function fill(list, incidents) {
+/** Items of a list, one for each incident; `opener` gives what its button does, if it has one. */
+export function fill(list, incidents, opener = () => null) {
   while (list.children.length > incidents.length) list.lastElementChild.remove();
   incidents.forEach((incident, i) => {
     if (!list.children[i]) list.append(item());
     const [head, lines] = list.children[i].children;
-    const [tag, when] = head.children;
+    const [tag, when, button] = head.children;
+    const open = opener(incident);
+    button.onclick = open;
+    button.hidden = !open;
     put(tag, incident.id);
     mark(tag, "data-kind", incident.ended === null ? "hot" : "over");
     put(when, incident.ended === null ? `since ${clock(incident.began)}` : `${clock(incident.began)} to ${clock(incident.ended)}`);
@@ -35,4 +52,4 @@ export function fill(list, incidents) {
 }
 
 const item = () =>
-  make("li", {}, make("p", {}, make("span", { class: "tag" }), make("span", { class: "soft" })), make("pre", {}, make("b"), make("span")));
+  make("li", {}, make("p", {}, make("span", { class: "tag" }), make("span", { class: "soft" }), make("button", { type: "button", "aria-haspopup": "dialog" }, "Who?")), make("pre", {}, make("b"), make("span")));

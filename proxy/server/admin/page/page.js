@@ -9,8 +9,8 @@
 import { Chart, Heat } from "./charts.js";
 import { Details } from "./details.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
-import { byteRate, clock, milliseconds, rate, share, span, windowName } from "./format.js";
-import { showIncidents } from "./incidents.js";
+import { byteRate, clock, keyName, milliseconds, rate, share, span, windowName } from "./format.js";
+import { incidentsOf, showIncidents } from "./incidents.js";
 import * as panels from "./panels.js";
 import { showStanding } from "./remedies.js";
 import { Stream } from "./stream.js";
@@ -55,7 +55,7 @@ const pastOf = (id) => pasts.get(id) ?? [];
 const details = new Details(() => remember({ key: null }));
 const heat = new Heat(byId("heat"));
 const tables = {
-  keys: panels.keysTable({ open: openDetails, history: (key) => pastOf(key.id).slice(-panels.POINTS).map((each) => each.rate), id: (key) => key.id }),
+  keys: panels.keysTable({ open: openDetails, history: (key) => pastOf(key.id), id: (key) => key.id }),
   patterns: panels.patternsTable(),
   slots: panels.slotsTable(),
   tags: panels.tagsTable(),
@@ -86,6 +86,7 @@ function take(name, data) {
     fresh = true;
     violations.clear();
     addTens(data.tens, data.seconds);
+    addEarlier(data.keys);
     addSeconds(data.seconds);
   } else if (name === "violations") {
     addViolations(data);
@@ -121,10 +122,18 @@ function addViolations(more) {
   }
 }
 
+/** What the busiest keys did before anybody looked. */
+function addEarlier({ at, keys }) {
+  const times = at.map((moment) => Date.parse(moment));
+  for (const [id, { rates }] of identified(keys, keyId)) pasts.set(id, rates.map((each, i) => ({ time: times[i], rate: each })));
+}
+
+/** What they do now; a key of an open incident is hot, whatever it was on average in the window. */
 function addPasts(overview) {
   const time = Date.parse(overview.at);
   for (const [id, key] of identified(overview.hotkeys.keys, keyId)) {
     key.id = id;
+    key.hot ||= incidentsOf(overview.incidents, key.key).length > 0;
     const past = [...pastOf(id), { time, rate: key.now }].slice(-MOST_SECONDS);
     pasts.delete(id);
     pasts.set(id, past);
@@ -154,7 +163,7 @@ function show(overview) {
   showViolations();
   showPolicy(policy);
   showKeyrail(overview);
-  showIncidents(overview);
+  showIncidents(overview, openDetails);
   showStanding(byId("standing"), overview.remedies, false);
   showKey(overview);
 }
@@ -190,7 +199,7 @@ function showKeyrail({ keyrail, routes, route, hotkeys, version }) {
   notice("age", hotkeys.age > 5 ? `No worker has told anything for ${span(hotkeys.age)}.` : null);
   showRoutes(routes, route);
   const [top] = hotkeys.keys;
-  document.title = top ? `${top.hot ? "● " : ""}${top.key} ${share(top.share)} · Keyrail` : "Keyrail";
+  document.title = top ? `${top.hot ? "● " : ""}${keyName(top.key)} ${share(top.share)} · Keyrail` : "Keyrail";
 }
 
 function showRoutes(routes, route) {
@@ -238,6 +247,7 @@ function notice(name, words) {
 
 const stream = new Stream(take, (state) => {
   mark(document.body, "data-lost", state.kind !== "live");
+  byId("details-lost").hidden = state.kind === "live";
   notice("connection", null);
   if (state.kind === "live") {
     told(view.paused ? "paused" : "live", view.paused ? "paused" : "live");

@@ -2,10 +2,10 @@
 
 import { bar, sparkline } from "./charts.js";
 import { byId, make, mark, put, putLong } from "./dom.js";
-import { byteRate, bytes, clock, count, milliseconds, rate, share, who } from "./format.js";
+import { byteRate, bytes, clock, count, keyName, milliseconds, rate, share, who } from "./format.js";
 import { Table, long, tag, text } from "./table.js";
 
-export const POINTS = 60;
+const MINUTE_MS = 60e3;
 
 const shareColumn = (label = "Share") => ({
   label,
@@ -26,7 +26,7 @@ const readsAndWrites = {
   label: "Read / write",
   hint: "Reads in blue, writes in orange",
   kind: "number",
-  place: "tablet",
+  from: 800,
   sort: (row) => row.reads / (row.reads + row.writes || 1),
   cell: (cell) => {
     const drawn = bar("split");
@@ -44,7 +44,12 @@ const number = (label, name, format, more = {}) => ({
   label, kind: "number", sort: (row) => row[name], cell: text((row) => format(row[name])), ...more,
 });
 
-const hits = number("Hit", "hit_ratio", share, { place: "tablet", hint: "Reads that found something" });
+const hits = number("Hit", "hit_ratio", share, { from: 560, hint: "Reads that found something" });
+
+/** Who uses a key most, and how many others do. */
+function busiest({ clients: [first, ...others] }) {
+  return first ? `${who(first)} ${share(first.share)}${others.length ? ` +${others.length}` : ""}` : "–";
+}
 
 /** `open(row)` shows a key's details, `history(row)` is what it did lately. */
 export function keysTable({ open, history, id }) {
@@ -57,41 +62,37 @@ export function keysTable({ open, history, id }) {
       const hot = make("span", { class: "tag", "data-kind": "hot" }, "hot");
       let shown = null;
       button.addEventListener("click", () => open(shown));
-      cell.append(make("span", { class: "pair" }, button, hot));
+      const behind = make("span", { class: "soft behind" });
+      cell.append(make("span", { class: "pair" }, button, hot), behind);
       return (row) => {
         shown = row;
-        putLong(button, row.key);
+        putLong(button, keyName(row.key));
         hot.hidden = !row.hot;
+        put(behind, busiest(row));
       };
     },
   };
   const trend = {
     label: "Last minute",
     kind: "number",
-    place: "tablet",
+    from: 680,
     cell: (cell) => {
-      const drawn = sparkline(POINTS);
+      const drawn = sparkline(MINUTE_MS);
       cell.append(drawn.element);
       return (row) => drawn.show(history(row));
     },
   };
   const behind = {
     label: "Who",
+    hint: "The busiest client, its share, and how many others there are",
     kind: "text",
-    place: "desktop",
+    from: 560,
     sort: (row) => (row.clients.length ? who(row.clients[0]) : ""),
-    cell: (cell) => {
-      const inner = make("span", { class: "long who" });
-      cell.append(inner);
-      return ({ clients }) => {
-        const [first] = clients;
-        putLong(inner, first ? `${who(first)} ${share(first.share)}${clients.length > 1 ? ` +${clients.length - 1}` : ""}` : "–");
-      };
-    },
+    cell: long(busiest, "long who"),
   };
   const columns = [
     name, shareColumn(), number("Rate", "rate", rate), trend, readsAndWrites, hits,
-    number("Out", "bytes_out", byteRate, { place: "tablet" }), behind,
+    number("Out", "bytes_out", byteRate, { from: 980 }), behind,
   ];
   return new Table(byId("keys-table"), columns, { id, empty: "No key was used in this window", mark: { hot: (row) => row.hot } });
 }
@@ -107,31 +108,31 @@ export const patternsTable = () => new Table(
         const name = make("span", { class: "long key" });
         cell.append(name);
         return (row) => {
-          putLong(name, row.pattern);
+          putLong(name, keyName(row.pattern));
           mark(name, "data-inferred", !row.schema);
         };
       },
     },
-    { label: "App", kind: "text", place: "desktop", sort: (row) => row.app, cell: long((row) => (row.app === "unknown" ? "–" : row.app)) },
+    { label: "App", kind: "text", from: 1180, sort: (row) => row.app, cell: long((row) => (row.app === "unknown" ? "–" : row.app)) },
     number("Rate", "rate", rate),
-    readsAndWrites,
-    { ...hits, place: "" },
-    number("In", "bytes_in", byteRate, { place: "tablet" }),
-    number("Out", "bytes_out", byteRate, { place: "tablet" }),
-    number("With TTL", "ttl_share", share, { place: "desktop" }),
+    { ...readsAndWrites, from: 560 },
+    { ...hits, from: 0 },
+    number("In", "bytes_in", byteRate, { from: 680 }),
+    number("Out", "bytes_out", byteRate, { from: 560 }),
+    number("With TTL", "ttl_share", share, { from: 980 }),
     {
       label: "Largest",
       kind: "number",
-      place: "tablet",
+      from: 680,
       sort: (row) => row.largest,
       cell: (cell) => (row) => {
         put(cell, bytes(row.largest));
         cell.title = row.largest_key;
       },
     },
-    number("p50", "p50_ms", milliseconds, { place: "desktop", hint: "Half of its commands take no longer at Redis" }),
+    number("p50", "p50_ms", milliseconds, { from: 1180, hint: "Half of its commands take no longer at Redis" }),
     number("p99", "p99_ms", milliseconds, { hint: "99 of 100 of its commands take no longer at Redis" }),
-    number("N+1", "runs", (runs) => (runs ? rate(runs) : "–"), { place: "desktop", hint: "Runs of many single GETs by one client" }),
+    number("N+1", "runs", (runs) => (runs ? rate(runs) : "–"), { from: 980, hint: "Runs of many single GETs by one client" }),
   ],
   { id: (row) => row.pattern, empty: "No key was used in this window" },
 );
@@ -142,7 +143,7 @@ export const slotsTable = () => new Table(
   byId("slots-table"),
   [
     { label: "Slot", kind: "text", cell: text((row) => String(row.slot)) },
-    { label: "Busiest key", kind: "text", cell: long((row) => row.keys[0] ?? "–", "long key") },
+    { label: "Busiest key", kind: "text", cell: long((row) => keyName(row.keys[0] ?? "–"), "long key") },
     rateColumn,
     shareColumn(),
   ],
@@ -175,8 +176,8 @@ export const clientsTable = () => new Table(
     },
     rateColumn,
     shareColumn(),
-    number("Out", "bytes_out", byteRate, { place: "tablet" }),
-    number("Refused", "refused", (value) => (value ? rate(value) : "–"), { place: "tablet" }),
+    number("Out", "bytes_out", byteRate, { from: 560 }),
+    number("Refused", "refused", (value) => (value ? rate(value) : "–"), { from: 560 }),
   ],
   { id: (row) => JSON.stringify([row.app, row.user, row.client_name, row.library, row.address]), empty: "No client was looked at in this window" },
 );
@@ -198,10 +199,10 @@ export const slowTable = () => new Table(
         };
       },
     },
-    { label: "Who", kind: "text", place: "tablet", cell: long(who) },
+    { label: "Who", kind: "text", from: 560, cell: long(who) },
     number("At Redis", "at_redis_ms", milliseconds),
-    number("In Keyrail", "in_proxy_ms", milliseconds, { place: "tablet" }),
-    number("Reply", "bytes_out", bytes, { place: "tablet" }),
+    number("In Keyrail", "in_proxy_ms", milliseconds, { from: 560 }),
+    number("Reply", "bytes_out", bytes, { from: 560 }),
     { label: "When", kind: "number", cell: text((row) => clock(row.time)) },
   ],
   { id: (row) => `${row.time} ${row.command} ${row.key} ${row.at_redis_ms}`, empty: "No command was looked at yet" },
@@ -238,7 +239,7 @@ export const violationsTable = () => new Table(
         };
       },
     },
-    { label: "Who", kind: "text", place: "tablet", cell: long((row) => (row.dropped ? "" : who(row))) },
+    { label: "Who", kind: "text", from: 560, cell: long((row) => (row.dropped ? "" : who(row))) },
   ],
   { id: (row) => String(row.number), empty: "Nothing has broken a rule yet" },
 );

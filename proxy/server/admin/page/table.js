@@ -6,7 +6,7 @@ import { make, mark, put, putLong } from "./dom.js";
 /** Columns say what they show. {
  *    label, hint,
  *    kind: "number" or "text",
- *    place: "" (always), "tablet" or "desktop" (only where there is room),
+ *    from: 0 (always), or the width in pixels that the panel must have for it; page.css knows which there are,
  *    sort: row => number or text (the header becomes a button),
  *    cell: (td) => (row) => void (builds the cell once and returns what fills it)
  *  } */
@@ -90,7 +90,7 @@ export class Table {
   }
 }
 
-const classes = ({ kind = "text", place = "" }) => `${kind} ${place}`.trim();
+const classes = ({ kind = "text", from = 0 }) => (from ? `${kind} from-${from}` : kind);
 
 /** Rows with ids that differ: where keys are shown by their shape alone, several look the same. */
 export function identified(rows, id) {
