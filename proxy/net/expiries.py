@@ -1,10 +1,11 @@
-"""Which keys expire: of the keys that are looked at, a few are asked about each second.
+"""Which keys expire, and when: of the keys that are looked at, a few are asked about each second.
 
 The questions go over a connection of Keyrail's own, with Keyrail's own login, so no client waits for them and nothing
 comes between a client's commands. They change nothing: ``PTTL`` does not count as a use of the key. None is asked
 while Redis is away, and none where an answer takes long or the login may not ask.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -13,7 +14,7 @@ from proxy.session.gate import PoolKey, Questions
 from proxy.traffic.looks import Look
 
 Ask: TypeAlias = Callable[[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]], None]
-Tell: TypeAlias = Callable[[str, bool], None]
+Tell: TypeAlias = Callable[[str, bytes, float], None]
 
 MOST_PER_SECOND = 5
 BARRED_SECONDS = 60
@@ -42,7 +43,7 @@ class Expiries:
     def wonder(self, look: Look, key: PoolKey, tell: Tell) -> None:
         """Ask about the first key of a command; `key` is the pool of its client.
 
-        ``tell`` gets the pattern of a key that exists, and whether it has a TTL.
+        ``tell`` gets the pattern of a key that exists, the key, and its TTL in seconds: infinity where it has none.
         """
         if self._left <= 0 or self._barred or not look.keys or len(look.keys[0]) > _LONGEST_KEY:
             return
@@ -53,9 +54,10 @@ class Expiries:
             return
         self._left -= 1
         self._open += 1
-        self._ask(own, [[b"PTTL", look.keys[0]]], partial(self._answered, partial(tell, look.patterns[0])))
+        name = look.keys[0]
+        self._ask(own, [[b"PTTL", name]], partial(self._answered, partial(tell, look.patterns[0], name)))
 
-    def _answered(self, tell: Callable[[bool], None], replies: Sequence[bytes] | None) -> None:
+    def _answered(self, tell: Callable[[float], None], replies: Sequence[bytes] | None) -> None:
         self._open -= 1
         for reply in replies or ():
             if reply.startswith(b"-"):
@@ -66,4 +68,4 @@ class Expiries:
                 continue
             self.off = []
             if reply != b":-2\r\n":
-                tell(reply != b":-1\r\n")
+                tell(math.inf if reply == b":-1\r\n" else int(reply[1:]) / 1000)

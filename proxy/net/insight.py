@@ -74,8 +74,8 @@ class Insight:
         self._digest_observed()
         return self._latencies.figures()
 
-    def _expires(self, pattern: str, expiring: bool) -> None:
-        self._digest.see_expiry(pattern, expiring)
+    def _expires(self, pattern: str, key: bytes, seconds: float) -> None:
+        self._digest.see_expiry(pattern, key, time.time() + seconds)
 
     def follow(self, weight: int) -> int:
         """How many reads this one stands for if its client is followed; 0 if it is not: few are, each second."""

@@ -6,6 +6,7 @@ What is unknown is null.
 
 from collections import Counter
 from collections.abc import Iterable
+from math import isinf
 from typing import Any, TypeAlias
 
 from proxy.commands.slots import SLOTS, slot_of
@@ -59,6 +60,7 @@ def hot_keys(
             {
                 **_counted(entry, counts["total"], redaction),
                 **_carried(figures.get(entry[0]), digest.seconds),
+                "ttl": _ttl(figures.get(entry[0]), now),
                 "rate": round((entry[1] - entry[2]) / seconds, 1),
                 "now": round(lately.get(entry[0], 0.0), 1),
                 "slot": slot_of(named(entry[0])),
@@ -132,6 +134,13 @@ def _carried(figures: KeyFigures | None, seconds: float) -> dict[str, Any]:
         "hit_ratio": _hit_ratio(volume),
         "pattern": None if figures is None else figures.pattern,
     }
+
+
+def _ttl(figures: KeyFigures | None, now: float) -> float | None:
+    """The seconds that are left of a key's life, as they were when it was asked about; -1 for a key without a TTL."""
+    if figures is None or figures.until == 0.0:
+        return None
+    return -1 if isinf(figures.until) else round(max(0.0, figures.until - now), 3)
 
 
 def _story(

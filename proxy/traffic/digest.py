@@ -10,6 +10,7 @@ of which stands for ``weight`` commands: they are estimates, unbiased, and the b
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Generic, Protocol, Self, TypeVar
 
 from proxy.commands.slots import hashed_part, slot_of
@@ -141,6 +142,8 @@ class KeyFigures:
     pattern: str
     clients: Counter[Client]
     other_clients: int = 0
+    until: float = 0.0
+    """When it expires, in seconds since the epoch: infinity where it does not, 0 where nobody knows."""
 
     @property
     def weight(self) -> int:
@@ -154,6 +157,7 @@ class KeyFigures:
         for client, weight in more.clients.items():
             self.clients[client] += weight
         self.other_clients += more.other_clients
+        self.until = max(self.until, more.until)
         if len(self.clients) > 2 * MOST_CLIENTS_OF_KEY:
             ranked = self.clients.most_common()
             self.other_clients += sum(weight for _, weight in ranked[MOST_CLIENTS_OF_KEY:])
@@ -161,7 +165,7 @@ class KeyFigures:
 
     def clone(self) -> "KeyFigures":
         """The same figures, to go on with."""
-        return KeyFigures(self.volume.clone(), self.pattern, Counter(self.clients), self.other_clients)
+        return KeyFigures(self.volume.clone(), self.pattern, Counter(self.clients), self.other_clients, self.until)
 
 
 @dataclass(slots=True)
@@ -297,9 +301,12 @@ class Digest:
         figures.largest_key = key
         self.patterns.put(pattern, figures)
 
-    def see_expiry(self, pattern: str, expiring: bool) -> None:
-        """Add that a key of this pattern was asked about, and whether it has a TTL."""
-        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), asked=1, expiring=int(expiring)))
+    def see_expiry(self, pattern: str, key: bytes, until: float) -> None:
+        """Add that a key of this pattern was asked about, and when it expires: never is infinity."""
+        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), asked=1, expiring=int(isfinite(until))))
+        known = self.keys.found.get(key)
+        if known is not None:
+            known.until = until
 
     def see_run(self, pattern: str, weight: int) -> None:
         """Add that so many reads of this pattern were the first ones of a run."""

@@ -1,7 +1,7 @@
 """An incident in a few lines, the same in the alert, on the page and in a terminal:
 
     product:8841:stock HOT 41k/s = 38 % of 108k/s ±0.4 %, was at most 120/s until 02:47 UTC; Redis p99 0.4 → 14 ms
-    reads 99.7 %, hit 100 %, 9.1 KB → 373 MB/s, slot 7211
+    reads 99.7 %, hit 100 %, 9.1 KB → 373 MB/s, TTL 22 s left, slot 7211
     91 % app checkout, go-redis 9.7, 3 clients, all new since 02:47 UTC
     remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9
 
@@ -11,6 +11,7 @@ A key that is asked for and is not there is MISSING: that is a stampede, and no 
 import shlex
 from collections import Counter
 from dataclasses import dataclass
+from math import isinf
 from typing import assert_never
 
 from proxy.commands.slots import slot_of
@@ -126,7 +127,8 @@ def _hot_key(scene: Scene, hot: Finding, past: Past, name: str) -> tuple[str, li
     if figures is None:
         lines.append(f"{reads}, slot {slot_of(key)}")
         return subject, [*lines, _remedy(scene, key, rate, past, "all", name)]
-    lines.append(f"{reads}, hit {_percent(1 - _missed(figures))}, {_volume(figures, rate)}, slot {slot_of(key)}")
+    life = _life(figures, scene.until)
+    lines.append(f"{reads}, hit {_percent(1 - _missed(figures))}, {_volume(figures, rate)}{life}, slot {slot_of(key)}")
     app, clients = _clients(figures, past)
     return subject, [*lines, clients, _remedy(scene, key, rate, past, app, name)]
 
@@ -164,6 +166,19 @@ def _volume(figures: KeyFigures, rate: float) -> str:
     """Bytes of a command or its reply, and per second."""
     each = max(figures.volume.bytes_in, figures.volume.bytes_out) / max(1, figures.weight)
     return f"{_size(each)} → {_size(each * rate)}/s"
+
+
+def _life(figures: KeyFigures, now: float) -> str:
+    """How long the key still lives, where that is known."""
+    if figures.until == 0.0:
+        return ""
+    left = figures.until - now
+    if isinf(left):
+        return ", no TTL"
+    for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if left >= 2 * seconds:
+            return f", TTL {left / seconds:.0f} {unit} left"
+    return f", TTL {max(0.0, left):.0f} s left"
 
 
 def _clients(figures: KeyFigures, past: Past) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """A few keys are asked about, of those that are there; nobody is asked in vain, or more often than is said."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ class Redis:
         self.spare = True
         self.asked: list[tuple[PoolKey, Questions]] = []
         self.waiting: list[Callable[[Sequence[bytes] | None], None]] = []
-        self.told: list[tuple[str, bool]] = []
+        self.told: list[tuple[str, bytes, float]] = []
         self.expiries = Expiries(self._ask, lambda _: self.spare)
 
     def _ask(self, key: PoolKey, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
@@ -51,7 +52,7 @@ def test_keys_are_asked_about_on_a_connection_of_the_routes_own() -> None:
     redis.wonder(times=4)
     assert redis.asked == [(PoolKey(None, 3, 2), [[b"PTTL", b"user:1"]])] * 4
     redis.answer(b":-1\r\n", b":5000\r\n", b":-2\r\n", b"")
-    assert redis.told == [("user:{int}", False), ("user:{int}", True)]
+    assert redis.told == [("user:{int}", b"user:1", math.inf), ("user:{int}", b"user:1", 5.0)]
 
 
 def test_so_many_in_a_second_and_fewer_while_answers_are_missing() -> None:
@@ -103,7 +104,7 @@ def test_a_login_that_may_not_ask_is_left_alone_for_a_while() -> None:
     assert len(redis.asked) == 2
     assert redis.told == []
     redis.answer(b":5\r\n")
-    assert redis.told == [("user:{int}", True)]
+    assert redis.told == [("user:{int}", b"user:1", 0.005)]
     assert redis.expiries.off == []
 
 

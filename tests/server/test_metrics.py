@@ -63,7 +63,7 @@ def rings(*looks: Look, tallies: tuple[Tally, ...] = USES, total: int = 100, beg
     made = Digest(began, 1.0)
     for look in looks:
         made.see(look, frozenset())
-        made.see_expiry(look.patterns[0], expiring=True)
+        made.see_expiry(look.patterns[0], look.keys[0], NOW + 60)
     made.slices = [Slice(total, 0, tallies)]
     made.close()
     found = Rings()

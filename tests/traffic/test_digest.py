@@ -1,6 +1,7 @@
 """Digests add up and lose nothing but what they say they fold; what is told of them is what was done."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -178,6 +179,19 @@ def test_since_when_a_key_is_busy_is_known_at_every_second_and_who_came_with_it(
     assert {client["app"]: client["new"] for client in key["clients"]} == {"shop": False, "data": True}
 
 
+@pytest.mark.parametrize(("until", "told"), [(0.0, None), (math.inf, -1), (1030.5, 29.5), (999.0, 0.0)])
+def test_how_long_a_key_still_lives(until: float, told: float | None) -> None:
+    rings = Rings()
+    made = digest(1000.0, READ, tallies=(counted(b"user:1", 10),))
+    if until:
+        made.see_expiry("user:{int}", b"user:1", until)
+        made.see_expiry("user:{int}", b"gone", until)
+    rings.add(made)
+    rings.add(digest(1000.5, READ))
+    (key,) = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, OPEN, HOT)["keys"]
+    assert key["ttl"] == told
+
+
 def test_rates_are_of_the_seconds_that_are_known() -> None:
     rings = Rings()
     for second in range(20):
@@ -223,8 +237,8 @@ def test_keys_can_be_ranked_by_what_they_carry() -> None:
 def test_what_was_found_out_about_a_pattern() -> None:
     rings = rings_since(991.0)
     made = digest(1000.0, READ, READ)
-    for expiring in (True, True, True, False):
-        made.see_expiry("user:{int}", expiring)
+    for until in (1060.0, 1060.0, 1060.0, math.inf):
+        made.see_expiry("user:{int}", b"user:1", until)
     made.see_run("user:{int}", 80)
     rings.add(made)
     rings.add(made)

@@ -44,12 +44,14 @@ class Stream:
         self.now = 1_000_000.0
         self.redaction = Redaction(redact)
         self.alerts = alerts
+        self.expires = 1_000_077.0
         self.lookout = Lookout("default", "", itertools.count(9).__next__)
 
     def second(self, uses: dict[bytes, int], total: int, looks: Sequence[Look] = ()) -> list[Incident]:
         digest = Digest(self.now, 1.0)
         for look in looks:
             digest.see(look, frozenset())
+        digest.see_expiry("product:{int}:stock", KEY, self.expires)
         digest.slices = [Slice(total, 0, tuple(Tally(key, used, 0, used, 0) for key, used in uses.items()))]
         self.rings.add(digest)
         self.now += 1.0
@@ -69,7 +71,7 @@ def test_the_whole_story_of_a_hot_key() -> None:
     assert first.startswith(
         "product:8841:stock HOT 41k/s = 38 % of 108k/s ±0 %, was at most 120/s until 13:47 UTC; Redis p99 "
     )
-    assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, slot {slot_of(KEY)}"
+    assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, TTL 22 s left, slot {slot_of(KEY)}"
     assert third == "90 % app checkout, go-redis 9.7, 1 client, all new since 13:47 UTC"
     assert remedy == "remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9"
     assert stream.seconds(59, {KEY: 10}, 108_000) == []

@@ -24,7 +24,8 @@ def describe(answers: Answers, state: State, row: Row) -> list[Line]:
 
 def _story(told: dict[str, Any], row: Row) -> list[Line]:
     """The lines of an alert: how much, what, where."""
-    uncertain = f" (at most {share(row['error'] / row['count'])} less)" if row["error"] else ""
+    sure = row["count"] - row["error"]
+    uncertain = f" (at most {share(row['share'] * row['error'] / sure)} more)" if row["error"] else ""
     much = f"{rate(row['rate'])}/s = {share(row['share'])} of {rate(told['rate'])}/s in {told['window']} s{uncertain}"
     before = [f"was {rate(row['before'])}/s until {clock(row['since'])}"] if row["since"] else []
     what = f"reads {share(reads_share(row))}, hit {share(row['hit_ratio'])}, "

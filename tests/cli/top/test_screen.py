@@ -84,7 +84,7 @@ def test_all_that_is_known_of_a_key() -> None:
     lines = drawn(State(chosen=str(HOT["key"]), detail=True))
     assert lines[4:18] == [
         "product:8841:stock  HOT",
-        "41,000/s = 38.0% of 108,000/s in 60 s (at most 0.4% less)",
+        "41,000/s = 38.0% of 108,000/s in 60 s (at most 0.2% more)",
         "was 120/s until 02:47:10Z",
         "reads 99.7%, hit 100.0%, 9.1K/s in, 373M/s out",
         "slot 7211, pattern product:{int}:stock",

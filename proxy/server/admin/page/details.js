@@ -135,7 +135,7 @@ export class Details {
       return;
     }
     put(byId("details-key"), keyName(key.key));
-    const error = key.error ? ` ±${share(Math.max(0.001, key.share * (key.error / key.count)))}` : "";
+    const error = key.error ? ` ±${share(Math.max(0.001, key.share * (key.error / (key.count - key.error))))}` : "";
     put(byId("details-lead"), `${rate(key.rate)}, ${share(key.share)}${error} of ${rate(keys.rate)}`);
     put(byId("details-change"), story(key));
     this.incidents = incidentsOf(incidents, key.key);
