@@ -12,6 +12,7 @@ behind them. An error proves nothing, and nothing follows it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from proxy.commands.command import Command
 from proxy.commands.creation import TYPES, UNKNOWN_TYPE, Creation, created_keys, creation_of
@@ -25,7 +26,7 @@ from proxy.rules.verdict import PASS, Follow, Pass, Verdict
 
 _MOST_KEYS = 128
 """Keys of one command that are looked after; what creates more at once is counted as skipped, or refused."""
-_KEPT = Creation("string")
+_KEPT = Creation("string", null_is_nothing=False)  # with GET, a null says that there was no key
 _ABOUT = ("EXPIRE for a new key", "EXISTS before it, and EXPIRE for a new key,")
 
 
@@ -64,7 +65,7 @@ class Creations:
             return PASS
         if any(bounds.default is None for _, bounds in keys):
             return self._unproven(command, "the command can't state a TTL")
-        if takes_over and any(word_of(option) == b"DB" for option in argv[3:]):
+        if takes_over and _goes_elsewhere(argv, context.database):
             return self._unproven(command, "the key appears in another database")
         if len(keys) > _MOST_KEYS:
             return self._unproven(command, f"the command writes more than {_MOST_KEYS} keys")
@@ -90,6 +91,12 @@ class Creations:
 
     def _unproven(self, command: Command, why: str) -> Verdict:
         return self._words.refuse_unproven(command) if self._refuses else Pass(skipped=why)
+
+
+def _goes_elsewhere(argv: Sequence[bytes], database: int) -> bool:
+    # The last DB of a COPY counts.
+    named = [number for option, number in pairwise(argv[3:]) if word_of(option) == b"DB"]
+    return bool(named) and named[-1] != b"%d" % database
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,7 @@ class Company:
         self._item = item
         self._before = [argv for each in item.followings for argv in each.follow.before]
         self._after = [argv for each in item.followings for argv in each.follow.after]
+        self._turns = session.turns
         self._said: dict[int, bytes] = {}
         self._early: bytes | None = None
 
@@ -321,6 +322,9 @@ class Company:
                 found = following.follow.conclude(line, [self._said[place] for place in places])
             except Exception as error:  # noqa: BLE001 - a rule's bug must not take the connection down
                 self._report(following, "error", type(error).__name__)
+                continue
+            if found and self._turns != self._session.turns:
+                self._report(following, "skipped", "the connection went to another database")
                 continue
             for argv in found:
                 _follow(self._session, self._ledger, Deferred(argv, following, self._item.command))

@@ -96,9 +96,13 @@ def _send(session: "Session", raw: bytes, answered: ReplyEdit) -> int:
 
 
 def _select(session: "Session", item: Item) -> int:
-    database = _read_number(item.command.argv)
+    database = read_number(item.command.argv)
     if database is None:
         return session.forward(item)
+    if session.pinned is not None and session.owed > 0:
+        # What is to follow the commands before this one is about their database.
+        switching.wait_until_settled(session)
+        return WAIT
     target = session.key._replace(database=database)
     if session.pinned is None and session.gate.has_pool(target):
         return _ask_in_pool(session, target, item.raw, lambda: move(session, target))
@@ -108,8 +112,8 @@ def _select(session: "Session", item: Item) -> int:
     return _ask(session, item.raw, lambda: move(session, target))
 
 
-def _read_number(argv: list[bytes]) -> int | None:
-    # None where it is no number as Redis reads them, so nothing will change.
+def read_number(argv: list[bytes]) -> int | None:
+    """The database that a SELECT asks for; None where it is no number as Redis reads them, so nothing will change."""
     database = int(argv[1]) if len(argv) == 2 and argv[1].isdigit() and len(argv[1]) < 10 else None
     return None if database is None or argv[1] != b"%d" % database else database
 
@@ -174,7 +178,7 @@ def queued(session: "Session", item: Item) -> ReplyEdit | bytes | None:
         said = _read_hello(argv)
         if said is not None and (said.name is None or names.valid(said.name)):
             accepted = _greeting(session, said)
-    elif state is State.SELECT and (database := _read_number(argv)) is not None:
+    elif state is State.SELECT and (database := read_number(argv)) is not None:
         accepted = partial(_select_queued, session, database)
     if logs_in and (accepted is None or session.replies != silence.ON):
         return _UNKNOWABLE

@@ -34,17 +34,18 @@ class Judged(Outlet):
 
     def context(self, no_wait: str = "") -> Context:
         """This client, now; ``no_wait`` says why no procedure may run."""
+        running = self.transaction
         return Context(
             self.key.user or _DEFAULT_USER,
             self.name.decode("utf-8", "replace"),
-            self.key.database,
-            self.transaction is not None,
+            self.key.database if running is None else running.database,
+            running is not None,
             self.gate.now(),
             self.gate.chance,
             self.regime.policy.app,
             slot=self.slot,
             address=self.address.rpartition(":")[0] or self.address,
-            no_wait="it is inside MULTI" if self.transaction is not None else no_wait,
+            no_wait="it is inside MULTI" if running is not None else no_wait,
         )
 
     def judge(self, command: Command, no_wait: str = "") -> Decision:

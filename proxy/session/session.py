@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 
 class Session(Judged):
-    """What one client may do now, and where its commands go."""
+    """What one client may do now, and where its commands go. ``turns`` counts the transactions' SELECTs of another
+    database."""
 
     __slots__ = (
         "blocked",
@@ -61,6 +62,7 @@ class Session(Judged):
         "resolved",
         "sought",
         "subscriptions",
+        "turns",
         "unaccompanied",
         "unpinning",
         "watching",
@@ -75,6 +77,7 @@ class Session(Judged):
         self.covered: bool | None = None
         self.subscriptions: Subscriptions | None = None
         self.watching = False
+        self.turns = 0
         self.deferred: list[Deferred] = []
         self.unaccompanied = ""
         self.sought: frozenset[ScriptKey] = frozenset()

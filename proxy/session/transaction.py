@@ -42,9 +42,10 @@ _PLAIN = frozenset({State.POOL, State.BLOCKING, State.WAIT, State.IDLE, State.UN
 class Transaction:
     """What has been queued: ``first`` is the client's command count at MULTI; the fates of single members of EXEC's
     array, by position, as the ledger takes them. Where one ``moves`` the client (AUTH, SELECT, HELLO), what stands
-    behind EXEC waits for it."""
+    behind EXEC waits for it. ``database`` is the one that what is queued next will run in."""
 
     first: int
+    database: int
     fates: dict[int, tuple[int, Any]] = field(default_factory=dict)
     moves: bool = False
 
@@ -59,7 +60,7 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
     ledger = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if ledger is None:
         return WAIT
-    running = Transaction(session.forwarded + 1)
+    running = Transaction(session.forwarded + 1, session.key.database)
 
     def answered(line: bytes) -> None:
         if line.startswith(b"-") and session.transaction is running:
@@ -143,11 +144,23 @@ def queue(session: "Session", item: Item) -> int:
             item.edit = edit
             assert session.transaction is not None
             session.transaction.moves = True
+        if state is State.SELECT:
+            _turn(session, item.command)
     if item.followings:
         company.send(session, item)
     else:
         queue_bytes(session, item.raw, item.edit)
     return TAKEN
+
+
+def _turn(session: "Session", command: Command) -> None:
+    # From EXEC on, what follows commands before this one would be about a key of another database.
+    running = session.transaction
+    assert running is not None
+    database = handshake.read_number(command.argv)
+    if database is not None and database != running.database:
+        running.database = database
+        session.turns += 1
 
 
 def queue_bytes(session: "Session", raw: bytes, edit: ReplyEdit | None) -> None:

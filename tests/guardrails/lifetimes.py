@@ -35,6 +35,9 @@ CREATED = """
                     | SET g:k v KEEPTTL                     | g:k new
 SET g:k v           | SET g:k v KEEPTTL                     | g:k none
 SET g:k v EX 9999   | SET g:k v KEEPTTL                     | g:k 9999
+                    | SET g:k v GET KEEPTTL                 | g:k new
+SET g:k v           | SET g:k v GET KEEPTTL                 | g:k none
+                    | SET g:k v XX KEEPTTL                  | g:k gone
                     | SETNX g:k v                           | g:k new
 SET g:k v           | SETNX g:k w                           | g:k none
                     | GETSET g:k v                          | g:k new
@@ -111,6 +114,7 @@ SET x v             | BITOP NOT g:k x                       | g:k new
                     | XGROUP CREATE g:k group $             | g:k gone
 SET x v             | COPY x g:k                            | g:k new, x none
 SET x v EX 9999     | COPY x g:k                            | g:k 9999
+SET x v             | COPY x g:k DB 0                       | g:k new, x none
 SET x v; SET g:k w  | COPY x g:k                            | g:k none
 SET x v             | RENAME x g:k                          | g:k new
 SET x v EX 9999     | RENAME x g:k                          | g:k 9999

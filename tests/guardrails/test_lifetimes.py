@@ -17,7 +17,7 @@ from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.guardrails.lifetimes import ALL_CASES, EMPTY, POLICY
 from tests.keyrail_process import DIRECT, Keyrail
-from tests.resp import Wire, decode, pack
+from tests.resp import Wire, commands, decode, pack
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 
@@ -121,6 +121,32 @@ def test_what_the_application_does_next_has_the_last_word(wire: Wire, direct: Wi
     settled(wire)
     assert ttl(direct, "g:k") > 9000
     assert ttl(direct, "g:l") == -2
+
+
+@pytest.mark.parametrize(
+    ("lines", "followed"),
+    [
+        (["INCR g:k", "SELECT 5", "SELECT 0"], True),
+        (["MULTI", "INCR g:k", "SELECT 5", "EXEC", "SELECT 0"], False),
+        (["INCR g:k", "MULTI", "SELECT 5", "EXEC", "SELECT 0"], False),
+        (["MULTI", "SELECT 5", "SELECT 0", "INCR g:k", "EXEC"], True),
+        (["MULTI", "INCR g:k", "SELECT 0", "EXEC"], True),
+        (["SET x v", "MULTI", "SELECT 5", "COPY x g:k DB 0", "EXEC", "SELECT 0"], False),
+    ],
+)
+def test_a_key_of_the_same_name_elsewhere_is_left_alone(
+    wire: Wire, direct: Wire, lines: list[str], followed: bool
+) -> None:
+    """What follows a command is about its database, wherever the connection goes next."""
+    direct.send(commands(["SELECT 5", "SET g:k 1", "SELECT 0", "DEL g:k x"]))
+    direct.frames(4)
+    assert wire.ask("CLIENT", "NO-EVICT", "OFF")[:1] in b"+-"  # on a connection of its own, if there is that command
+    wire.send(commands(lines))
+    wire.frames(len(lines))
+    settled(wire)
+    assert (ttl(direct, "g:k") > 0) == followed
+    direct.ask("SELECT", 5)
+    assert ttl(direct, "g:k") == -1
 
 
 def test_between_watch_and_exec_nothing_follows(wire: Wire, direct: Wire) -> None:
