@@ -1,6 +1,6 @@
 """``{default: 5m, min: 10s, max: 1d, jitter: 10%}``: how long keys live, of a rule about all keys as of one entry's."""
 
-from proxy.policy.fields import Fields, choice, read_duration, read_percent
+from proxy.policy.fields import Fields, choice, read_duration, read_percent, write_duration
 from proxy.schema.bounds import Bounds
 
 _YES = {"true": True, "false": False}
@@ -37,8 +37,11 @@ def _check(bounds: Bounds, fields: Fields) -> None:
             tell(key, f"{key} without a default", "a default that it is for")
     least, most, default = bounds.least or 0, bounds.most, bounds.default
     if most is not None and least > most:
-        tell("min", f"{least}s", f"at most max, which is {most}s")
+        tell("min", write_duration(least), f"at most max, which is {write_duration(most)}")
     elif default is not None:
         shortest, longest = default * (1 - bounds.jitter), default * (1 + bounds.jitter)
         if shortest < least or (most is not None and longest > most):
-            tell("default", f"{shortest:.5g}s to {longest:.5g}s", "a time that is, with its jitter, from min to max")
+            found = write_duration(default)
+            if bounds.jitter:
+                found = f"{write_duration(round(shortest))} to {write_duration(round(longest))}"
+            tell("default", found, "a time that is, with its jitter, from min to max")

@@ -8,8 +8,10 @@
 - prefixes for an application that there is not, or that anyone can claim to be;
 - two lifetimes for all keys, or two by the schema: once the first has given a TTL, the second finds nothing to do (each
   with keys of its own, they may stand side by side);
-- a rule about the schema in a policy that has none.
+- a rule about the schema in a policy that has none, or none that says anything of the kind.
 """
+
+from collections.abc import Callable
 
 from proxy.commands.table import STANDARD
 from proxy.policy.errors import shown
@@ -27,7 +29,7 @@ from proxy.rules.schema_size import SchemaSizeSettings
 from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.transactions import TransactionsSettings
-from proxy.schema.entries import NO_SCHEMA
+from proxy.schema.entries import NO_SCHEMA, KeyEntry
 
 _BEGINNINGS = ("MULTI", "WATCH")
 
@@ -41,22 +43,34 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     _check_walks(rules, refused, problems)
     _check_prefixes(policy, rules, problems)
     _check_lifetimes(rules, problems)
-    if policy.schema is NO_SCHEMA:
-        for rule in rules:
-            key = _asks_about_schema(rule.settings)
-            if key:
-                _note(rule, key, "a rule about the schema", "a schema, which this policy has not", problems)
+    for rule in rules:
+        key, part = _asks_about_schema(rule.settings)
+        if key and policy.schema is NO_SCHEMA:
+            _note(rule, key, "a rule about the schema", "a schema, which this policy has not", problems)
+        elif part and policy.schema.entries and not any(map(_PARTS[part], policy.schema.entries)):
+            _note(rule, key, shown(part), f"some entry of the schema to have a {part}; none has", problems)
 
 
-def _asks_about_schema(settings: Settings) -> str:
-    """The key under which a rule does so, if it does."""
+_PARTS: dict[str, Callable[[KeyEntry], object]] = {
+    "type": lambda entry: entry.type,
+    "size": lambda entry: entry.size,
+    "ttl": lambda entry: entry.lifetime,
+}
+
+
+def _asks_about_schema(settings: Settings) -> tuple[str, str]:
+    """The key under which a rule does so, if it does, and what entries must have for it to say anything."""
     match settings:
-        case SchemaTypeSettings() | SchemaSizeSettings() | SchemaTtlSettings():
-            return "schema"
+        case SchemaTypeSettings():
+            return "schema", "type"
+        case SchemaSizeSettings():
+            return "schema", "size"
+        case SchemaTtlSettings():
+            return "schema", "ttl"
         case NamesSettings(in_schema=True):
-            return "names.in_schema"
+            return "names.in_schema", ""
         case _:
-            return ""
+            return "", ""
 
 
 def _check_lifetimes(rules: list[PolicyRule], problems: Problems) -> None:

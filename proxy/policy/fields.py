@@ -183,6 +183,16 @@ def read_duration(value: Value, problems: Problems) -> int | None:
     return None
 
 
+def write_duration(seconds: int) -> str:
+    """A time as policies write it: ``1h30m``."""
+    parts = []
+    for unit in "dhms":
+        count, seconds = divmod(seconds, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
 def read_size(value: Value, problems: Problems) -> int | None:
     """A number of bytes, written with its unit as Redis reads it: ``512B``, ``10KB`` (10,240 bytes), ``1MB``."""
     match = scan(value, _SIZE, "a size with its unit, such as 512B, 10KB or 1MB", problems)

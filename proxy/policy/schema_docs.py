@@ -1,11 +1,11 @@
 """A policy's schema as Markdown: which keys there are, whose, and what each holds."""
 
 from proxy.policy.apps import App
+from proxy.policy.fields import write_duration
 from proxy.policy.model import Policy
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import KeyEntry, KeySize
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _SIZES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
 _SPECIAL = "\\`*_[]<>|#"
 _HEADER = "| keys | name | type | TTL | size | about |\n|---|---|---|---|---|---|"
@@ -52,13 +52,13 @@ def _lifetime(lifetime: Bounds) -> str:
     if lifetime.default is not None:
         jitter = f" ± {100 * lifetime.jitter:.3g}%" if lifetime.jitter else ""
         renewed = ", renewed by each access" if lifetime.sliding else ""
-        said.append(f"{_duration(lifetime.default)}{jitter}{renewed}")
+        said.append(f"{write_duration(lifetime.default)}{jitter}{renewed}")
     if lifetime.required:
         said.append("required")
     if lifetime.least is not None:
-        said.append(f"at least {_duration(lifetime.least)}")
+        said.append(f"at least {write_duration(lifetime.least)}")
     if lifetime.most is not None:
-        said.append(f"at most {_duration(lifetime.most)}")
+        said.append(f"at most {write_duration(lifetime.most)}")
     if lifetime.jitter_stated:
         said.append(f"stated ones ± {100 * lifetime.jitter_stated:.3g}%")
     return "; ".join(said)
@@ -71,16 +71,6 @@ def _size(size: KeySize) -> str:
     if size.most_members is not None:
         said.append(f"{size.most_members:,} members")
     return ", ".join(said)
-
-
-def _duration(seconds: int) -> str:
-    """As policies write it: ``1h30m``."""
-    parts = []
-    for length, unit in _UNITS:
-        count, seconds = divmod(seconds, length)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts)
 
 
 def _largest_unit(count: int) -> str:

@@ -78,8 +78,9 @@ def _check_rules(
         ]
         for rule in rules
     }
-    for rule in rules:
-        earlier = [each for each in rules if each.name in refusing and _place(each.settings) < _place(rule.settings)]
+    ordered = sorted(rules, key=lambda rule: ORDER.index(type(rule.settings)))
+    for rule in ordered:
+        earlier = [each for each in ordered[: ordered.index(rule)] if each.name in refusing]
         takers: dict[str, PolicyRule] = {}
         commands = touched[rule.name]
         if not commands or rule.app or not any(map(_speaks, voices[rule.name])):
@@ -95,10 +96,6 @@ def _check_rules(
             by = ", ".join(f"{each.name} ({each.where})" for each in takers.values())
             expected = f"some command to be left for it; all that it is about are refused by {by}"
             problems.add(rule.where, f"rules.{rule.name}", "a rule that never acts", expected)
-
-
-def _place(settings: Settings) -> int:
-    return ORDER.index(type(settings))
 
 
 def _refuses_all(rule: Rule, spec: Spec) -> bool:

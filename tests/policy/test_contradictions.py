@@ -66,3 +66,11 @@ def test_two_rules_that_cannot_both_be_meant(first: str, second: str, problem: s
 
 def test_standards_for_names_add_up() -> None:
     assert len(policy("rules: {a: {names: {segments: 2}}, b: {names: {max_length: 9}}}").rules) == 2
+
+
+@pytest.mark.parametrize(("part", "said"), [("type", "type: hash"), ("ttl", "ttl: none"), ("size", "size: 1KB")])
+def test_a_schema_that_says_nothing_of_what_a_rule_is_about(part: str, said: str) -> None:
+    text = 'schema: {a: {key: "a", %s}, b: {key: "b", about: anything}}\nrules: {r: {schema: %s}}'
+    assert len(policy(text % (said, part)).rules) == 1
+    with pytest.raises(PolicyError, match=f"rules.r.schema: found '{part}', expected some entry of the schema to have"):
+        policy(text % ("about: nothing", part))

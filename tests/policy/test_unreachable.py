@@ -35,6 +35,22 @@ def test_a_rule_to_which_nothing_is_left(rule: str, more: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "acts"),
+    [
+        ("refuse: [FLUSHALL]", "refuse: [FLUSHALL ASYNC]", False),
+        ("refuse: [FLUSHALL ASYNC]", "refuse: [FLUSHALL]", True),
+        ("refuse: [FLUSHALL], mode: audit", "refuse: [FLUSHALL ASYNC]", True),
+        ("refuse: [CONFIG]", "refuse: [CONFIG GET maxmemory]", False),
+        ("refuse: [CONFIG], allow: [CONFIG GET]", "refuse: [CONFIG GET maxmemory]", True),
+    ],
+)
+def test_of_two_lists_the_first_may_leave_nothing_to_the_second(first: str, second: str, acts: bool) -> None:
+    found = problems(f"defaults: {{mode: enforce}}\nrules: {{a: {{{first}}}, b: {{{second}}}}}")
+    assert len(found) == (not acts)
+    assert all("rules.b: found a rule that never acts, expected some command" in each for each in found)
+
+
+@pytest.mark.parametrize(
     "rest",
     [
         "rules: {ALLOWED, del: {replace: {DEL: UNLINK}, mode: enforce}}",  # the list is only audited yet

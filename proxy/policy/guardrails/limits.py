@@ -6,7 +6,7 @@ from proxy.policy.fields import SIZE_UNITS, Fields, choice, integer, read_fields
 from proxy.policy.guardrails.commands import read_command
 from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.limits import LimitsSettings, Per
-from proxy.rules.meter import Quota, Rate
+from proxy.rules.meter import Rate
 
 _RATE = re.compile(r"([1-9]\d{0,8})/([smhd])")
 _BYTE_RATE = re.compile(r"([1-9]\d{0,5})(B|KB|MB|GB)/([smhd])")
@@ -42,7 +42,7 @@ def read_limits(value: Value, rule: Fields) -> LimitsSettings | None:
 def _check_limits(settings: LimitsSettings, fields: Fields) -> None:
     """Limits of nothing, and what does not go together."""
     problems = fields.problems
-    if settings.quota == Quota() and settings.connections is None:
+    if not any(key in fields for key in ("rate", "bytes", "concurrency", "connections")):
         problems.add(fields.where, fields.path, "no limit", "at least one of rate, bytes, concurrency, connections")
     if fields.take("burst") is not None and settings.rate is None:
         problems.add(fields.line_of("burst"), fields.path_of("burst"), "a burst", "a rate beside it")

@@ -5,9 +5,13 @@ import re
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.errors import shown
 from proxy.policy.fields import Fields, read_fields, read_line, read_mapping
+from proxy.policy.sections.rollout import DEFAULT
 from proxy.policy.yaml_source import Problems, Scalar, Value
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
+_TAKEN = (UNKNOWN, DEFAULT)
+"""Names that stand for whoever is no app, and in a rollout for all apps."""
+_SHOWN = ("user", "client_name", "listener", "certificate")
 
 
 def read_apps(value: Value, problems: Problems) -> tuple[App, ...] | None:
@@ -18,8 +22,9 @@ def read_apps(value: Value, problems: Problems) -> tuple[App, ...] | None:
     found: list[App] = []
     for name, body in mapping.entries.items():
         path = f"{mapping.path}.{name}"
-        if not _NAME.fullmatch(name) or name == UNKNOWN:
-            expected = f"a name of small letters, digits, hyphens and underscores, at most 64, and not {UNKNOWN}"
+        if not _NAME.fullmatch(name) or name in _TAKEN:
+            expected = "a name of small letters, digits, hyphens and underscores, at most 64, and not "
+            expected += " or ".join(_TAKEN)
             problems.add(mapping.keys[name], path, shown(name), expected)
         fields = read_fields(body, problems)
         if fields is not None:
@@ -47,12 +52,10 @@ def _read_app(name: str, fields: Fields, others: list[App]) -> App:
 
 
 def _read_match(app: App, fields: Fields) -> App:
-    user, client_name, listener, certificate = (
-        fields.read(key, _read_glob, "") for key in ("user", "client_name", "listener", "certificate")
-    )
+    user, client_name, listener, certificate = (fields.read(key, _read_glob, "") for key in _SHOWN)
     listener = listener.rpartition("://")[2]
-    if not (user or client_name or listener or certificate):
-        expected = "at least one of user, client_name, listener, certificate"
+    if not any(key in fields for key in _SHOWN):
+        expected = f"at least one of {', '.join(_SHOWN)}"
         fields.problems.add(fields.where, fields.path, "nothing", expected)
     fields.finish()
     return App(app.name, app.where, app.team, app.contact, user, client_name, listener, certificate)

@@ -6,7 +6,7 @@ from proxy.policy.model import RolloutLine, Stage
 from proxy.policy.sections.modes import read_stage
 from proxy.policy.yaml_source import Mapping, Problems, Value
 
-_DEFAULT = "default"
+DEFAULT = "default"
 
 
 def read_rollout(value: Value, problems: Problems) -> tuple[dict[str, RolloutLine], dict[str, Where]]:
@@ -31,4 +31,4 @@ def _read_line(body: Mapping, problems: Problems) -> RolloutLine:
             stages[app] = stage
     if not body.entries:
         problems.unexpected(body, "modes such as {default: warn, checkout: enforce}")
-    return RolloutLine(stages.pop(_DEFAULT, None), stages)
+    return RolloutLine(stages.pop(DEFAULT, None), stages)

@@ -69,6 +69,9 @@ def _read_entry(name: str, fields: Fields, app: str) -> PlacedEntry | None:
     ttl, size = fields.take("ttl"), fields.take("size")
     lifetime = None if ttl is None else _read_lifetime(ttl, fields.problems)
     most = None if size is None else _read_size(size, fields.problems)
+    if key_type == "string" and most is not None and most.most_members is not None:
+        found = "members of a string"
+        fields.problems.add(fields.line_of("size"), fields.path_of("size.members"), found, "max alone, in bytes")
     about = fields.read("about", read_line, "")
     owner = app or fields.read("app", read_word, "")
     fields.finish()
