@@ -26,6 +26,9 @@ from tests.mixup.swarm import Findings, Swarm
 from tests.resp import Address
 
 ENGINE = "valkey-9.1"
+SECONDS = 1.5
+"""How long a swarm goes on at least, which is many times what the faults below take to be found."""
+
 SHORT = 5.0
 """The patience, in seconds, where a fault is to be found: there it can only be found too soon."""
 
@@ -34,7 +37,7 @@ def hunt(address: Address, upstream: Address, *, kill: bool, seed: int = 1) -> F
     roles = [*CHECKING, *TROUBLE, *([(killer, 1)] if kill else [])]
     shares = {role.__name__: 3 * count for role, count in CHECKING} | ({"killer": 4} if kill else {})
     swarm = Swarm(address, upstream, seed)
-    return clean(swarm, asyncio.run(swarm.run(roles, 3.0, shares)))
+    return clean(swarm, asyncio.run(swarm.run(roles, SECONDS, shares)))
 
 
 def clean(swarm: Swarm, findings: Findings) -> Findings:
@@ -70,7 +73,7 @@ def test_under_a_policy(new_engine: Callable[..., Engine], new_keyrail: Callable
     keyrail = new_keyrail(engine.url, policy=packaged_policy("tour.yaml"))
     swarm = Swarm(keyrail.address, engine.address, seed=6)
     roles = [(denied, 40), (named, 60), (leaver, 15), (vandal, 5), (killer, 1)]
-    clean(swarm, asyncio.run(swarm.run(roles, 3.0, {"denied": 500, "named": 500, "killer": 3})))
+    clean(swarm, asyncio.run(swarm.run(roles, SECONDS, {"denied": 500, "named": 500, "killer": 3})))
     assert keyrail.metric("keyrail_out_of_step_total") == 0
 
 
