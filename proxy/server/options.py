@@ -289,8 +289,8 @@ OPTIONS: tuple[Option, ...] = (
         Scope.GROUP,
         read_file,
         "FILE",
-        "ask for this file's token on the admin port, but for /healthz and /readyz; without it, /hotkeys, /rules, "
-        "/policy and whatever changes something answer only where the port is bound to loopback",
+        "ask for this file's token on the admin port, but for /healthz, /readyz and the empty page; without it, "
+        "/hotkeys, /rules, /policy and whatever changes something answer only where the port is bound to loopback",
     ),
     Option(
         "allow_cluster",

@@ -30,9 +30,14 @@ class Loop:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
+        self.timers: list[tuple[float, Callable[[], None]]] = []
 
     def call_soon(self, _act: Callable[[], object]) -> None:
         """Writing is not what these tests are about."""
+
+    def call_later(self, seconds: float, act: Callable[..., None], *arguments: object) -> Any:
+        self.timers.append((seconds, lambda: act(*arguments)))
+        return SimpleNamespace(cancel=self.timers.clear)
 
     async def create_connection(self, _protocol: object, host: str, port: int, **_options: object) -> None:
         self.asked.append((host, port))
@@ -44,6 +49,7 @@ class Transport:
 
     def __init__(self) -> None:
         self.closed = ""
+        self.reading = True
         self.written: list[bytes] = []
         self.write = self.written.append
 
@@ -52,6 +58,12 @@ class Transport:
 
     def is_closing(self) -> bool:
         return bool(self.closed)
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def close(self) -> None:
         self.closed = "closed"
@@ -69,12 +81,31 @@ class Client(Creditor):
         self.write = self.heard.append
 
 
+class SlowReader(Client, asyncio.Protocol):
+    """A client that takes nothing of what it is sent; so many bytes wait for it."""
+
+    def __init__(self, behind: int) -> None:
+        super().__init__()
+        self.full = True
+        self.behind = behind
+        self.cause = ""
+        self.held: list[UpstreamConnection] = []
+        self.hold_upstream = self.held.append
+
+    def waiting(self) -> int:
+        return self.behind
+
+    def close(self, cause: str) -> None:
+        self.gone, self.cause = True, cause
+
+
 class Shared:
     """One shared connection, and the connections of its route."""
 
     def __init__(self) -> None:
         self.events: Counter[str] = Counter()
-        loop: Any = Loop()
+        self.loop = Loop()
+        loop: Any = self.loop
         route: Any = SimpleNamespace(upstream=UpstreamAddress())
         settings: Any = SimpleNamespace(client_output_limit=LARGE, upstream_connections=0)
         known: Any = SimpleNamespace(refusal=None)
@@ -126,6 +157,30 @@ def test_a_large_reply_takes_the_connection_out_of_the_pool_until_it_has_passed(
     shared.upstream.receive(b"+b\r\n")
     assert shared.takes_work()
     assert (len(b"".join(shared.client.heard)), behind.heard) == (len(b"$1048577\r\n\r\n") + LARGE + 1, [b"+b\r\n"])
+
+
+def test_who_falls_behind_by_the_cap_has_a_second_and_then_holds_nobody_up() -> None:
+    shared, slow = Shared(), SlowReader(LARGE + 1)
+    for client in (slow, slow, shared.client):
+        shared.submit(client)
+    shared.upstream.receive(b"+a\r\n$")
+    assert (shared.transport.reading, shared.takes_work(), slow.cause) == (False, False, "")
+    ((seconds, give_up),) = shared.loop.timers
+    assert seconds == 1.0
+    give_up()
+    assert (shared.transport.reading, slow.cause) == (True, "slow_reader")
+    shared.upstream.receive(b"6\r\n+wrong\r\n+b\r\n")
+    assert (slow.heard, shared.client.heard) == ([b"+a\r\n"], [b"+b\r\n"])
+    assert shared.takes_work()
+
+
+def test_who_is_a_little_behind_holds_nobody_up() -> None:
+    shared, slow = Shared(), SlowReader(LARGE)
+    shared.submit(slow)
+    shared.submit(shared.client)
+    shared.upstream.receive(b"+a\r\n+b\r\n")
+    assert (shared.transport.reading, shared.takes_work(), shared.loop.timers) == (True, True, [])
+    assert shared.client.heard == [b"+b\r\n"]
 
 
 def test_a_connection_to_a_replica_takes_no_more_work_and_closes_when_it_is_paid() -> None:

@@ -17,9 +17,11 @@ from pathlib import Path
 import pytest
 
 from proxy.form import FORM
+from proxy.net.settings import Settings
 from proxy.policy import load_policy
 from proxy.server.config import load_settings
-from proxy.server.options import OPTIONS
+from proxy.server.options import OPTIONS, Scope
+from tests.conftest import Fleet
 from tests.engines import Engine, free_port
 from tests.keyrail_process import Keyrail, environment
 from tests.readme.blocks import README, Block, blocks, blocks_of
@@ -135,6 +137,22 @@ def test_what_is_not_run_here_is_known() -> None:
 def test_the_table_of_options_is_complete() -> None:
     listed = re.findall(r"^\| `--([a-z-]+)", README.read_text(), re.MULTILINE)
     assert sorted(listed) == sorted([option.flag.removeprefix("--") for option in OPTIONS] + ["config"])
+
+
+def test_the_table_of_options_has_the_real_defaults() -> None:
+    shown = dict(re.findall(r"^\| `--([a-z-]+)[^|]*\| `?([^|`]*?)`? *\|", README.read_text(), re.MULTILINE))
+    real = Settings(routes=())
+    for option in OPTIONS:
+        if option.scope is Scope.GROUP:
+            text = shown[option.flag.removeprefix("--")]
+            assert (option.read(text) if text else None) == getattr(real, option.name), option.flag
+
+
+def test_the_paths_of_the_admin_port_are_complete(fleet: Fleet) -> None:
+    answered = fleet.keyrail("valkey-9.1").http("/")[1]
+    row = re.search(r"^\| `--admin .*", README.read_text(), re.MULTILINE)
+    assert row is not None
+    assert re.findall(r"`(/[\w.]+)`", row[0]) == answered.split()[1:]
 
 
 def test_the_table_of_metrics_is_complete(
