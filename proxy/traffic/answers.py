@@ -117,12 +117,12 @@ def _counted(entry: Entry[str], total: int, redaction: Redaction) -> dict[str, A
     key, count, error, reads, writes = entry
     return {
         "key": (told := redaction.of(named(key))),
-        "whole": told == key,
         "count": count,
         "error": error,
         "share": round((count - error) / total, 6),
         "reads": reads,
         "writes": writes,
+        "whole": told == key,
     }
 
 
