@@ -159,7 +159,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         ("routes: []", "expected a list of routes"),
         ("listen: h:1\nroutes: [{name: a, listen: h:2, upstream: h:3}]", "move it there"),
         ("routes: [{name: a, listen: h:1, upstream: h}]", "expected redis://[USER:PASSWORD@]HOST"),
-        ("a: [", "expected YAML"),
+        ("a: [", "bad.yaml:1: found the end of the file, expected a value"),
         ("listen: [h:1, h:1]", "redis://h:1: listened on twice"),
         (
             "routes: [{name: a, listen: h:1, upstream: h:9}, {name: b, listen: 'h:1', upstream: h:9}]",
