@@ -16,7 +16,7 @@ from tests.server.running import Running, serve
 
 POLICY = """
 keyrail: 1
-alerts: {hot_key: {share: 40%, rate: 10/s}}
+alerts: {hot_key: {share: 40%, rate: 50/s}}
 rules:
   walks: {refuse: [KEYS], because: one KEYS stops every client, mode: enforce}
 """
@@ -161,8 +161,7 @@ def test_a_hot_key_is_marked_and_its_incident_opens_it(
     browser: Browser, running: Running, traffic: Callable[[], None]
 ) -> None:
     with browser.tab() as tab:
-        # On average in an hour it is not hot: its incident says that it is.
-        shown(tab, running, traffic, "/#window=3600")
+        shown(tab, running, traffic)
         tab.until("document.querySelector('#incidents-list button')?.offsetWidth", traffic)
         tab.until("document.querySelector('#keys-table tbody tr:first-child').matches('[data-hot]')", traffic)
         tab.click("#incidents-list button")
@@ -250,6 +249,7 @@ def test_a_lost_connection_is_said_and_comes_back_by_itself(browser: Browser, up
             tab.until(LIVE)
             assert first.stop() == 0, "a page that is open does not hold up the end"
         tab.until("document.querySelector('#notice-connection')?.textContent.startsWith('Connection lost at ')")
+        assert faint(tab) == []
         assert tab.text("#state-text") == "connection lost"
         with serve("--upstream", upstream, *ports) as second:
             second.ready()
@@ -296,18 +296,21 @@ def test_a_token_is_asked_for_once_and_routes_can_be_chosen(browser: Browser, gu
 
 def test_from_a_key_to_its_remedy_and_back(browser: Browser, guarded: Running) -> None:
     sessions = int(re.findall(r":(\d+) -> ", guarded.ready_line())[1])
-    with browser.tab() as tab, guarded.wire(sessions) as wire:
-        wire.ask("CLIENT", "SETNAME", "checkout-1")
+    with browser.tab() as tab, guarded.wire(sessions) as first, guarded.wire(sessions) as second:
+        first.ask("CLIENT", "SETNAME", "checkout-1")
+        second.ask("CLIENT", "SETNAME", "checkout-2")
 
         def hammer() -> None:
-            wire.send(pack("GET", HOT) * 30)
-            wire.frames(30)
+            for wire in (first, second):
+                wire.send(pack("GET", HOT) * 15)
+                wire.frames(15)
 
         tab.go(guarded.admin + "/#route=sessions")
         give_token(tab, TOKEN)
         tab.until(f"document.querySelector({json.dumps(TOP)}) !== null", hammer)
+        tab.until("document.querySelector('#keys-table .who').textContent === 'checkout 100 %'", hammer)
         tab.click(TOP)
-        tab.until("document.querySelector('#details-clients').textContent.includes('checkout')", hammer)
+        tab.until("document.querySelector('#details-clients').textContent.includes('checkout-2')", hammer)
         tab.js("document.querySelector('#remedy-app').value = 'checkout'")
         tab.js("document.querySelector('#remedy-rate').value = '1/m'")
         tab.js("document.querySelector('#remedy-because').focus()")

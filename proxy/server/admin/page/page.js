@@ -308,7 +308,7 @@ for (const choice of document.querySelectorAll("#windows input")) {
 
 byId("pause").addEventListener("click", () => {
   view.paused = !view.paused;
-  mark(byId("pause"), "aria-pressed", String(view.paused));
+  mark(byId("pause"), "data-on", view.paused);
   put(byId("pause"), view.paused ? "Go on" : "Pause");
   if (newest && byId("state").dataset.kind !== "lost") told(view.paused ? "paused" : "live", view.paused ? "paused" : "live");
   if (newest && !view.paused) show(newest);

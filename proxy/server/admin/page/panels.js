@@ -46,9 +46,12 @@ const number = (label, name, format, more = {}) => ({
 
 const hits = number("Hit", "hit_ratio", share, { from: 560, hint: "Reads that found something" });
 
-/** Who uses a key most, and how many others do. */
-function busiest({ clients: [first, ...others] }) {
-  return first ? `${who(first)} ${share(first.share)}${others.length ? ` +${others.length}` : ""}` : "–";
+/** Who uses a key most, and how many others do; the clients of one app are one. */
+function busiest({ clients }) {
+  const parts = new Map();
+  for (const client of clients) parts.set(who(client), (parts.get(who(client)) ?? 0) + client.share);
+  const [first, ...others] = [...parts].sort((a, b) => b[1] - a[1]);
+  return first ? `${first[0]} ${share(first[1])}${others.length ? ` +${others.length}` : ""}` : "–";
 }
 
 /** `open(row)` shows a key's details, `history(row)` is what it did lately. */
@@ -87,7 +90,7 @@ export function keysTable({ open, history, id }) {
     hint: "The busiest client, its share, and how many others there are",
     kind: "text",
     from: 560,
-    sort: (row) => (row.clients.length ? who(row.clients[0]) : ""),
+    sort: busiest,
     cell: long(busiest, "long who"),
   };
   const columns = [

@@ -1,7 +1,7 @@
 // A limit on one key: what it would have done first, then in force, and undone again. Only somebody with the token can.
 
 import { byId, make, mark, put } from "./dom.js";
-import { clock, rate } from "./format.js";
+import { clock, count, rate } from "./format.js";
 import { authorization } from "./stream.js";
 
 const ALL = "all";
@@ -23,7 +23,7 @@ export function showStanding(list, remedies, withUndo) {
   }
   remedies.forEach((remedy, i) => {
     const app = remedy.app === ALL ? "all" : remedy.app;
-    const words = `remedy ${remedy.id}: ${remedy.key} at most ${remedy.rate} for ${app}, until ${clock(remedy.until)} (${remedy.because}); refused ${remedy.refused}`;
+    const words = `remedy ${remedy.id}: ${remedy.key} at most ${remedy.rate} for ${app}, until ${clock(remedy.until)} (${remedy.because}); refused ${count(remedy.refused)}`;
     put(list.children[i].firstElementChild, words);
   });
 }
