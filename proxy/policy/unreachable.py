@@ -140,10 +140,14 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
             expected = f"no keys; what {exception.rule} is about has none"
             problems.add(exception.where, f"{path}.keys", exception.keys, expected)
         elif exception.keys and exception.rule in rules:
-            globs = _globs(rules[exception.rule].settings)
+            globs = globs_of(rules[exception.rule].settings)
             if globs and all(_disjoint(glob, exception.keys) for glob in globs):
                 expected = f"some of the keys that {exception.rule} is about: {', '.join(globs)}"
                 problems.add(exception.where, f"{path}.keys", exception.keys, expected)
+        own = rules[exception.rule].app if exception.rule in rules else ""
+        if own and exception.app not in {"", own}:
+            expected = f"{own}, whose own rule {exception.rule} is; it holds for nobody else"
+            problems.add(exception.where, f"{path}.app", exception.app, expected)
         for j, earlier in enumerate(policy.exceptions[:i]):
             if _takes_up(earlier, exception):
                 expected = f"something that exceptions[{j}] ({earlier.where}) does not say already"
@@ -151,7 +155,8 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
                 break
 
 
-def _globs(settings: Settings) -> tuple[str, ...]:
+def globs_of(settings: Settings) -> tuple[str, ...]:
+    """The patterns of keys that a rule is about; none where it is about all keys."""
     match settings:
         case LifetimeSettings(keys=keys):
             return keys

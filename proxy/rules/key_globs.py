@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from proxy.hotpath.automaton import Automaton
 from proxy.rules.lowering import UNLIMITED, NameCheck
-from proxy.rules.name_language import automaton_of
+from proxy.rules.name_language import Machine, automaton_of
 
 _ANY = bytes([1]) * 256
 _LONGEST = 4096
@@ -24,6 +24,8 @@ class KeyGlob:
     def __init__(self, parts: tuple[bytes, ...]) -> None:
         self._pattern = re.compile(b".*".join(map(re.escape, parts)), re.DOTALL)
         self._others = _others(parts)
+        self.machine: Machine = _Like(parts)
+        """Finds those names right that fit."""
 
     @classmethod
     def of(cls, text: str) -> "KeyGlob":
@@ -85,3 +87,11 @@ class _Unlike:
         """Whether a name that ends here does not fit."""
         assert isinstance(state, frozenset)
         return len(self._wanted) not in state
+
+
+class _Like(_Unlike):
+    """The same, of those that do fit."""
+
+    def accepts(self, state: Hashable) -> bool:
+        """Whether a name that ends here fits."""
+        return not super().accepts(state)

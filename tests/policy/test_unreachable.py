@@ -1,10 +1,12 @@
 """What a policy says in vain is an error: rules that others leave nothing to, shares and exceptions that no key can
 fall under, apps that nobody is found to be. What only looks like it passes."""
 
+from pathlib import Path
+
 import pytest
 
 from proxy.policy.errors import PolicyError
-from tests.policy.given import policy
+from tests.policy.given import policy, policy_files
 
 
 def problems(text: str) -> list[str]:
@@ -196,3 +198,37 @@ def test_a_pattern_is_told_whatever_rules_refuse_its_keys_together() -> None:
     assert "schema.mine.key: found 'cart:{id:int}', expected a pattern with a key that short (" in found[0]
     assert ") and tall (" in found[0]
     assert problems(text % "a: audit") == []  # who is not held to it may have such keys
+
+
+def test_keys_of_a_rule_that_no_name_may_be() -> None:
+    text = """
+    rules:
+      names: {names: {characters: word-ascii, segments: 2.., banned_segments: [tmp]}, mode: %s}
+      ttl: {lifetime: {default: 5m, keys: ["cache:*", %s]}}
+      rate: {limits: {rate: 5/s, keys: %s}}
+      other: {limits: {rate: 5/s, keys: "flat"}, mode: off}
+    """
+    found = problems(text % ("enforce", "'cache*home'", '"tmp:*"'))
+    assert len(found) == 1
+    assert "rules.rate: found 'tmp:*', expected a pattern with a key that names (" in found[0]
+    found = problems(text % ("enforce", '"flat"', '"*:tmp*"'))
+    assert len(found) == 1
+    assert "rules.ttl: found 'flat', expected a pattern with a key that names (" in found[0]
+    assert problems(text % ("audit", '"flat"', '"tmp:*"')) == []
+    assert problems(text % ("enforce, applies_to: writes", '"flat"', '"tmp:*"')) == []  # others may be read
+
+
+def test_an_exception_from_the_own_rule_of_another_app(tmp_path: Path) -> None:
+    files = {
+        "redis.yaml": """
+            keyrail: 1
+            include: [a.yaml]
+            apps: {a: {match: {user: a}}, b: {match: {user: b}}}
+            rules: {}
+            exceptions: [{rule: own, app: %s, because: x}]
+        """,
+        "a.yaml": "app: a\nrules: {own: {refuse: [SET]}}",
+    }
+    with pytest.raises(PolicyError, match=r"exceptions\[0\].app: found b, expected a, whose own rule own is"):
+        policy_files(tmp_path, files | {"redis.yaml": files["redis.yaml"] % "b"})
+    assert policy_files(tmp_path, files | {"redis.yaml": files["redis.yaml"] % "a"}).exceptions
