@@ -26,7 +26,8 @@ class Creation:
 
     `type` is UNKNOWN_TYPE where only the key itself can tell. `zero_is_nothing`: so a reply of ``:0`` is to be read.
     `counts_from` is where the pushed elements begin, for the commands whose reply is their length, otherwise 0.
-    `last_key_only`: of the keys that it may write, it creates the last. `null_is_nothing`: so is a null.
+    `last_key_only`: of the keys that it may write, it creates the last. `null_is_nothing`: so is a null. `by_script`:
+    it may also take away the lifetime of a key that is there.
     """
 
     type: str
@@ -35,6 +36,7 @@ class Creation:
     counts_from: int = 0
     last_key_only: bool = False
     null_is_nothing: bool = True
+    by_script: bool = False
 
     def may_have_written(self, reply: bytes) -> bool:
         """Whether something may have been written, by the first line of a reply that is no error."""
@@ -54,7 +56,7 @@ _ZSET = Creation("zset", zero_is_nothing=True)
 _STORED_SET = Creation("set", fresh=True, zero_is_nothing=True)
 _STORED_ZSET = Creation("zset", fresh=True, zero_is_nothing=True)
 _OTHER = Creation("other")
-_SCRIPT = Creation(UNKNOWN_TYPE, null_is_nothing=False)
+_SCRIPT = Creation(UNKNOWN_TYPE, null_is_nothing=False, by_script=True)
 _TAKEN_OVER = Creation(UNKNOWN_TYPE, fresh=True, zero_is_nothing=True, last_key_only=True)
 
 _LISTED: tuple[tuple[str, Creation], ...] = (

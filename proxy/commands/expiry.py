@@ -46,7 +46,8 @@ _OPTIONS = {
 }
 OPTIONS = tuple(_OPTIONS)
 """The options that state a lifetime, in capitals."""
-_UNSTATED = {b"KEEPTTL": Unstated.KEEPS, b"PERSIST": Unstated.PERSISTS}
+_KEEPTTL = {b"KEEPTTL": Unstated.KEEPS}
+_PERSIST = {b"PERSIST": Unstated.PERSISTS}
 _OTHER_OPTIONS = {b"NX": 0, b"XX": 0, b"GET": 0, b"IFEQ": 1, b"IFNE": 1, b"IFDEQ": 1, b"IFDNE": 1}
 """The options of SET and MSETEX that say nothing about the lifetime, and how many arguments each takes."""
 _FIRST_OPTION = {"SET": 3, "GETEX": 2}
@@ -119,23 +120,27 @@ def read_expiry(command: Command) -> Stated | Unstated:
         count = argv[1]
         if not count.isdigit() or len(count) > _DIGITS or 2 + 2 * int(count) > len(argv):
             return Unstated.UNREADABLE
-        return _read_options(argv, 2 + 2 * int(count))
-    return _read_options(argv, _FIRST_OPTION[name])
+        return _read_options(argv, 2 + 2 * int(count), _KEEPTTL)
+    return _read_options(argv, _FIRST_OPTION[name], _KEEPTTL if name == "SET" else _PERSIST)
 
 
-def _read_options(argv: Sequence[bytes], first: int) -> Stated | Unstated:
-    # Redis takes one option about the lifetime: the first one found is what the command says.
+def _read_options(argv: Sequence[bytes], first: int, unstated: dict[bytes, Unstated]) -> Stated | Unstated:
+    # Redis takes one option about the lifetime, but that one again and again: the last one counts.
+    said: Stated | Unstated = Unstated.NOTHING
     i = first
     while i < len(argv):
         option = word_of(argv[i])
         if option in _OPTIONS:
-            return Stated(i + 1, *_OPTIONS[option])
-        if option in _UNSTATED:
-            return _UNSTATED[option]
-        if option not in _OTHER_OPTIONS:
-            return Unstated.UNREADABLE
-        i += 1 + _OTHER_OPTIONS[option]
-    return Unstated.NOTHING
+            said = Stated(i + 1, *_OPTIONS[option])
+            i += 2
+        elif option in unstated:
+            said = unstated[option]
+            i += 1
+        elif option in _OTHER_OPTIONS:
+            i += 1 + _OTHER_OPTIONS[option]
+        else:
+            return said if isinstance(said, Stated) else Unstated.UNREADABLE
+    return said
 
 
 def _read_restore(argv: Sequence[bytes]) -> Stated | Unstated:

@@ -204,7 +204,8 @@ class Lifetime:
         if self._conduct.persist is Persist.REFUSE or longest is None:
             return self._words.refuse_persist(command)
         if command.spec.name == "GETEX":
-            return Rewrite(command.argv[:2], None, command.spec)
+            plain = all(word_of(option) == b"PERSIST" for option in command.argv[2:])
+            return Rewrite(command.argv[:2], None, command.spec) if plain else PASS
         if self._stamps.obstacle:
             return self._words.refuse_persist(command)
         return Rewrite(self._stamps.change(command.argv[1], longest))

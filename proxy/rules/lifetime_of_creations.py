@@ -5,9 +5,11 @@ It needs proof that the key is this command's own. An existing key without a lif
     SUNIONSTORE, RENAME, MSET …   a whole new value, and so a new key: the reply says that it was written
     LPUSH, RPUSH                  a new list is as long as what was pushed
     INCR, HSET, SADD, XADD …      EXISTS runs right before, as one with the command
+    EVAL, FCALL                   TTL runs right before: there was none, or it had a lifetime
 
 Of RENAME, COPY and scripts only the key itself can tell what type it is: where not all types are meant, TYPE runs right
-behind them. An error proves nothing, and nothing follows it.
+behind them. A script may also take away the lifetime that a key had, and the key then counts as new. An error proves
+nothing, and nothing follows it.
 """
 
 from collections.abc import Sequence
@@ -28,6 +30,8 @@ _MOST_KEYS = 128
 """Keys of one command that are looked after; what creates more at once is counted as skipped, or refused."""
 _KEPT = Creation("string", null_is_nothing=False)  # with GET, a null says that there was no key
 _ABOUT = ("EXPIRE for a new key", "EXISTS before it, and EXPIRE for a new key,")
+_ABOUT_SCRIPT = "TTL before it, and EXPIRE for a key without one that is new or had one,"
+_FOR_EVER = b":-1\r\n"
 
 
 class Creations:
@@ -81,10 +85,11 @@ class Creations:
         counted = len(command.argv) - creation.counts_from
         new_list = b":%d\r\n" % counted if creation.counts_from and not self._stamps_existing else b""
         conclude = _Conclusion(creation, keys, looks, self._types if asks_type else frozenset(), new_list, self._stamps)
+        look = b"TTL" if creation.by_script else b"EXISTS"
         return Follow(
             conclude,
-            _ABOUT[looks],
-            before=[(b"EXISTS", key.name) for key in keys] if looks else (),
+            _ABOUT_SCRIPT if creation.by_script else _ABOUT[looks],
+            before=[(look, key.name) for key in keys] if looks else (),
             after=[(b"TYPE", key.name) for key in keys] if asks_type else (),
             otherwise=self._words.refuse_unproven(command) if self._refuses else None,
         )
@@ -112,8 +117,8 @@ class _Stamped:
 class _Conclusion:
     """What the replies prove, and the commands that follow from it.
 
-    `looked` says that the lines begin with EXISTS's. `types`, unless empty, are those that are meant, and TYPE's lines
-    come last. `new_list` is the reply that only a new list gets.
+    `looked` says that the lines begin with those of EXISTS, or of TTL. `types`, unless empty, are those that are meant,
+    and TYPE's lines come last. `new_list` is the reply that only a new list gets.
     """
 
     creation: Creation
@@ -136,7 +141,7 @@ class _Conclusion:
 
     def _created(self, reply: bytes, existed: bytes) -> bool:
         if self.looked:
-            return existed == b":0\r\n"
+            return existed != _FOR_EVER if self.creation.by_script else existed == b":0\r\n"
         return not self.new_list or reply == self.new_list
 
     def _meant(self, lines: Sequence[bytes], place: int) -> bool:

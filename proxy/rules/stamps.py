@@ -9,7 +9,7 @@ Redis before 7.0 has none of these options; a script of one line says and answer
 
 from proxy.rules.rule import Binding
 
-NEEDS = frozenset({"EVAL", "EXEC", "EXISTS", "EXPIRE", "TYPE"})
+NEEDS = frozenset({"EVAL", "EXEC", "EXISTS", "EXPIRE", "TTL", "TYPE"})
 """What the hidden commands are. EXPIRE stands for EXPIRE with its options."""
 
 _GIVE = b"if redis.call('TTL',KEYS[1])==-1 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
@@ -30,7 +30,7 @@ class Stamps:
     def __init__(self, binding: Binding) -> None:
         self._has_options = binding.can_send("EXPIRE")
         self.obstacle = "" if self._has_options or binding.can_send("EVAL") else _unknown("EXPIRE with NX")
-        missing = [name for name in ("EXEC", "EXISTS", "TYPE") if not binding.can_send(name)]
+        missing = [name for name in ("EXEC", "EXISTS", "TTL", "TYPE") if not binding.can_send(name)]
         self.proof_obstacle = _unknown(missing[0]) if missing else self.obstacle
 
     def give(self, key: bytes, seconds: int) -> list[bytes]:

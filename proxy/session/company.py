@@ -310,6 +310,8 @@ class Company:
     def _conclude(self) -> None:
         line = self._said[len(self._before)]
         if line.startswith(b"-"):
+            for following in self._item.followings:
+                self._report(following, "skipped", "an error proves nothing")
             return
         first, second = 0, len(self._before) + 1
         for following in self._item.followings:

@@ -126,6 +126,8 @@ SET x v             | RENAMENX x g:k                        | g:k new
 SET g:k v           | EVAL "return redis.call('INCR',KEYS[2])" 2 g:k g:l  | g:k none, g:l new
                     | EVAL "redis.call('SET',KEYS[1],1) return redis.call('INCR',KEYS[1],2)" 1 g:k | g:k none
                     | EVALSHA nosuch 1 g:k                  | g:k gone
+SET g:k v EX 9999   | EVAL "return redis.call('SET',KEYS[1],1)" 1 g:k                 | g:k new
+SET g:k v EX 9999   | EVAL "return redis.call('GET',KEYS[1])" 1 g:k                   | g:k 9999
                     | MSET u:k 1 g:k 2                      | u:k new, g:k new
                     | LPUSH u:k a                           | u:k none
                     | XADD u:k 1-1 f v                      | u:k none
@@ -162,6 +164,14 @@ SET b:k v           | EXPIRE b:k x                          | b:k none
                     | SETEX b:k 05 v                        | b:k gone
                     | PSETEX b:k 5 v                        | b:k 10
 SET b:k v           | GETEX b:k EX 99999                    | b:k 3600
+                    | SET b:k v EX 60 EX 99999              | b:k 3600
+                    | SET b:k v PX 99999999 px 60000        | b:k 60
+SET b:k v           | GETEX b:k EX 60 EX 99999              | b:k 3600
+SET b:k v           | GETEX b:k PERSIST EX 5                | b:k none
+SET b:k v           | SET b:k w PERSIST                     | b:k none
+SET b:k v EX 60     | SET b:k w PERSIST                     | b:k 60
+SET b:k v EX 60     | GETEX b:k KEEPTTL                     | b:k 60
+SET b:k v EX 60     | GETEX b:k PERSIST PERSIST             | b:k 60
 SET b:k v EX 60     | GETEX b:k PERSIST                     | b:k 60
 SET b:k v           | GETEX b:k PERSIST                     | b:k none
 SET b:k v           | PERSIST b:k                           | b:k none

@@ -206,9 +206,10 @@ def test_of_some_keys_only_the_key_tells_its_type() -> None:
     assert followed_by("RENAME a k", b"+OK\r\n", b"+MBbloom--\r\n") == ["EXPIRE k 300 NX"]
     assert followed_by("RENAMENX a k", b":0\r\n", b"+hash\r\n") == []
     assert followed_by("COPY a k", b":1\r\n", rule=lifetime(types=ALL)) == ["EXPIRE k 300 NX"]
-    keys = b":0\r\n", b":1\r\n", b"+set\r\n", b"+set\r\n"
-    assert followed_by("EVAL return(1) 2 a b x", b"$-1\r\n", *keys) == ["EXPIRE a 300 NX"]
-    assert followed_by("EVAL return(1) 2 a b x", b":0\r\n", *keys[1:2], *keys[:1], b"+x\r\n", b"+none\r\n") == []
+    ttls, types = (b":-2\r\n", b":-1\r\n", b":60\r\n"), (b"+set\r\n",) * 3
+    stamped = ["EXPIRE a 300 NX", "EXPIRE c 300 NX"]
+    assert followed_by("EVAL return(1) 3 a b c x", b"$-1\r\n", *ttls, *types) == stamped
+    assert followed_by("EVAL return(1) 2 a b x", b":0\r\n", *ttls[1::-1], b"+x\r\n", b"+none\r\n") == []
     assert judged("RENAME k k") == PASS
     assert skipped(judged("COPY a k DB 1"))
 
@@ -228,14 +229,14 @@ def test_several_keys_at_once() -> None:
 
 
 def test_without_the_options_of_expire_a_script_says_the_same() -> None:
-    rule = lifetime(available=frozenset({"SET", "EVAL", "EXEC", "EXISTS", "TYPE"}))
+    rule = lifetime(available=frozenset({"SET", "EVAL", "EXEC", "EXISTS", "TTL", "TYPE"}))
     (follows,) = followed_by("INCR k", b":1\r\n", b":0\r\n", rule=rule)
     assert follows.startswith("EVAL if redis.call('TTL',KEYS[1])==-1 ")
     assert follows.endswith(" 1 k 300")
 
 
 def test_what_is_sent_along_must_be_allowed() -> None:
-    hidden = {"EVAL", "EXEC", "EXISTS", "EXPIRE", "TYPE"}
+    hidden = {"EVAL", "EXEC", "EXISTS", "EXPIRE", "TTL", "TYPE"}
     assert lifetime().needs == {"SET", "MSETEX", "SETNX", "GETSET", "MSET", "MSETNX"} | hidden
     for text in ("SETNX k v", "GETSET k v", "MSET k v", "MSETNX k v"):
         own = lifetime(available=frozenset({"SET", "MSETEX"} | hidden))
