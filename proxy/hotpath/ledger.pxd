@@ -4,7 +4,7 @@ from proxy.wire.reply cimport ReplyScanner
 
 cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _MEASURE
 cdef int _MESSAGE, _CONFIRMATION, _REPLY
-cdef int _MINUS, _STAR, _PUSH
+cdef int _MINUS, _STAR, _PUSH, _SHORT
 
 
 cdef class Creditor:
@@ -14,6 +14,8 @@ cdef class Creditor:
     cdef public bint attentive
     cdef public bint stalled
     cdef public Py_ssize_t low_water
+    cdef public bytes run
+    cdef public Py_ssize_t commands
     cdef public list out
     cdef public object write
 
@@ -75,10 +77,12 @@ cdef class Ledger:
     cdef Py_ssize_t _continue(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(entry=Entry)
     cdef _settle_head(self)
-    @cython.locals(scanner=ReplyScanner, i=cython.Py_ssize_t, n=cython.Py_ssize_t, done=cython.Py_ssize_t,
-                   due=cython.Py_ssize_t, creditor=Creditor)
+    @cython.locals(scanner=ReplyScanner, i=cython.Py_ssize_t, n=cython.Py_ssize_t, begun=cython.Py_ssize_t,
+                   done=cython.Py_ssize_t, due=cython.Py_ssize_t, creditor=Creditor)
     cdef Py_ssize_t _forward(self, Entry entry, bytes data, const unsigned char *p, Py_ssize_t start,
                              Py_ssize_t size) except -3
+    @cython.locals(place=cython.Py_ssize_t)
+    cdef _weigh(self, Creditor creditor, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size)
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _stream(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size,
                             Creditor creditor, bint counts) except -3

@@ -59,6 +59,9 @@ NOTE = _NOTE
 UNWRAP = _UNWRAP
 MEASURE = _MEASURE
 
+_SHORT = 4096
+"""Bytes; a run that is longer is not kept, so that what is owed costs little memory."""
+
 _MINUS = 45
 _STAR = 42
 _PUSH = 62
@@ -73,7 +76,10 @@ REPLY = _REPLY
 
 
 class Creditor:
-    """One to whom replies are owed: a client. ``write`` takes bytes for it."""
+    """One to whom replies are owed: a client. ``write`` takes bytes for it.
+
+    While replies are owed, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long.
+    """
 
     def __init__(self) -> None:
         self.owed = 0
@@ -82,6 +88,8 @@ class Creditor:
         self.attentive = False
         self.stalled = False
         self.low_water = 0
+        self.run: bytes | None = None
+        self.commands = 0
         self.out: list[bytes] = []
         self.write: Callable[[bytes], object] | None = None
 
@@ -93,6 +101,9 @@ class Creditor:
             out.clear()
             if not self.gone and self.write is not None:
                 self.write(data)
+
+    def weighed(self, run: bytes, index: int, size: int) -> None:
+        """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large."""
 
     def settled(self) -> None:
         """Nothing is owed any more; called only while ``attentive``."""
@@ -167,6 +178,8 @@ class Ledger:
         self.send(chunk)
         self.commands += count
         creditor.owed += count
+        creditor.run = chunk if len(chunk) <= _SHORT else None
+        creditor.commands = count
         tail = self.tail
         if tail is not None and tail.creditor is creditor and tail.fate == _FORWARD:
             tail.due += count
@@ -184,6 +197,7 @@ class Ledger:
             creditor.flush()
             return
         creditor.owed += due if due > 0 else 1
+        creditor.run = None
         self._push_entry(Entry(creditor, due, fate, payload))
 
     def send(self, chunk: bytes) -> None:
@@ -273,6 +287,7 @@ class Ledger:
     def _forward(self, entry: Entry, data: bytes, p: bytes, start: int, size: int) -> int:
         scanner = self.scanner
         i = start
+        begun = start
         done = 0
         due = entry.due
         while True:
@@ -283,6 +298,7 @@ class Ledger:
                 return -1
             if n == i:
                 break
+            begun = i
             i = n
             if scanner.elements > 0:
                 break
@@ -297,10 +313,17 @@ class Ledger:
             self.destination = creditor
             self.counts = True
             if scanner.bulk > self.large:
+                self._weigh(creditor, due, done, i - begun + scanner.bulk)
                 self.heavy(creditor)
         if done > 0:
             self._settle(entry, done)
         return i
+
+    def _weigh(self, creditor: Creditor, due: int, done: int, size: int) -> None:
+        # Whose reply it is can be told where the creditor's last run is all that it is still owed.
+        place = creditor.commands - (due - done)
+        if creditor.owed == due and creditor.run is not None and place >= 0:
+            creditor.weighed(creditor.run, place, size)
 
     def _stream(self, data: bytes, p: bytes, i: int, size: int, creditor: Creditor | None, counts: bool) -> int:
         # One frame to a creditor, or to nobody, in as many pieces as it comes.
@@ -529,6 +552,7 @@ class Ledger:
     def _paid(self, creditor: Creditor, done: int) -> None:
         creditor.owed -= done
         if creditor.owed == 0:
+            creditor.run = None
             if creditor.attentive or creditor.stalled:
                 self.calls.append(creditor)
         elif creditor.stalled and creditor.owed <= creditor.low_water:

@@ -134,6 +134,7 @@ class Gateway:
         self.clock = self._insight.clock
         self.departs = self._insight.departs
         self.observe = self._insight.observe
+        self.observe_large = self._insight.observe_large
         self.follow = self._insight.follow
         self.found_run = self._insight.found_run
 

@@ -12,6 +12,7 @@ from proxy.net.client import ClientConnection
 from proxy.net.expiries import Expiries
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.who import who_is
+from proxy.session.gate import Seeker
 from proxy.session.measuring import Measurement
 from proxy.traffic.digest import Digest
 from proxy.traffic.latency import Latencies
@@ -57,6 +58,14 @@ class Insight:
         self._observed.append((time.time(), measurement))
         if len(self._observed) >= _TOGETHER:
             self._digest_observed()
+
+    def observe_large(self, seeker: Seeker, key: bytes, size: int) -> None:
+        """Take that a reply is large; it is known of those that nobody looks at too."""
+        if self._sampler.looks > 0 and isinstance(seeker, ClientConnection):
+            policy = seeker.regime.policy
+            owner = policy.policy.schema.owner_of(key)
+            pattern = shape(key) if owner is None else owner.name
+            self._digest.see_large(pattern, key, size, policy.app, schema=owner is not None)
 
     def _digest_observed(self) -> None:
         observed, self._observed = self._observed, []

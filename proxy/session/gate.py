@@ -178,6 +178,9 @@ class Gate(Protocol):
     def follow(self, weight: int) -> int:
         """How many reads a look of this weight stands for if its client is followed from there; 0 if it is not."""
 
+    def observe_large(self, seeker: "Seeker", key: bytes, size: int) -> None:
+        """Take that a command of this client about this key has a large reply, of at least so many bytes."""
+
     def found_run(self, pattern: str, weight: int) -> None:
         """So many reads of keys of this pattern each began a run of single reads."""
 

@@ -32,7 +32,7 @@ from proxy.session.item import Item
 from proxy.session.judged import Judged
 from proxy.session.measuring import Measurement
 from proxy.wire.encode import encode_command
-from proxy.wire.request import Limits, Request
+from proxy.wire.request import COMPLETE, Limits, Request
 
 _DEFAULT_USER = "default"
 
@@ -142,6 +142,16 @@ class Session(Judged):
     def handle_large(self, data: bytes, request: Request) -> int:
         """Stream a request that is too large to collect."""
         return streaming.begin(self, data, request)
+
+    def weighed(self, run: bytes, index: int, size: int) -> None:
+        """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
+        request = Request()
+        for _ in range(index + 1):
+            if request.scan(run, request.end, self.limits) != COMPLETE:
+                return
+        command = Command(self.regime.table, request.arguments())
+        if len(command.keys) == 1:
+            self.gate.observe_large(self, command.keys[0].name, size)
 
     def malformed(self, request: Request) -> None:
         """Answer in the engine's own words, behind what is owed, and close."""

@@ -308,6 +308,12 @@ class Digest:
         if known is not None:
             known.until = until
 
+    def see_large(self, pattern: str, key: bytes, size: int, app: str, *, schema: bool) -> None:
+        """Add that a reply about this key was large, whether or not anybody looked at its command."""
+        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), app, largest=size, largest_key=key))
+        if schema:
+            self.schema.add(pattern)
+
     def see_run(self, pattern: str, weight: int) -> None:
         """Add that so many reads of this pattern were the first ones of a run."""
         self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), read_in_runs=weight))

@@ -72,6 +72,9 @@ class Bench:
                 self.attentive = False
                 bench.events.append(("settled", self))
 
+            def weighed(self, run: bytes, index: int, size: int) -> None:
+                bench.events.append(("weighed", run, index, size))
+
             def relieved(self) -> None:
                 self.stalled = False
                 bench.events.append(("relieved", self))

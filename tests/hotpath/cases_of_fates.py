@@ -178,10 +178,42 @@ def a_large_reply_is_told_when_it_begins(module: ModuleType) -> None:
     bench.ledger.receive(b"lo\r\n")
     assert bench.events == []
     bench.ledger.receive(BULK[:6])
-    assert bench.events == [("heavy", client)]
+    told = [("weighed", b"x", 1, len(BULK)), ("heavy", client)]
+    assert bench.events == told
     bench.ledger.receive(BULK[6:])
-    assert bench.events == [("heavy", client)]
+    assert bench.events == told
     assert heard(client) == b"$5\r\nhello\r\n" + BULK
+
+
+def whose_large_reply_it_is_is_never_guessed(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.ledger.large = 10
+    client = bench.client()
+
+    def begun(*runs: tuple[bytes, int]) -> list[object]:
+        bench.events.clear()
+        for run, count in runs:
+            bench.ledger.submit(client, run, count)
+        bench.ledger.receive(BULK[:6])
+        return [event for event in bench.events if event[0] == "weighed"]
+
+    assert begun((b"abc", 3)) == [("weighed", b"abc", 0, len(BULK))]
+    bench.ledger.receive(BULK[6:] + OK + BULK[:6])
+    assert bench.events[-2:] == [("weighed", b"abc", 2, len(BULK)), ("heavy", client)]
+    bench.ledger.receive(BULK[6:])
+    assert (client.owed, client.run) == (0, None)
+    assert begun((b"a", 1), (b"b", 1)) == [], "it is that of an earlier run"
+    bench.ledger.receive(BULK[6:] + OK)
+    assert begun((b"a" * 5000, 1)) == [], "long runs are not kept"
+    bench.ledger.receive(BULK[6:])
+    bench.ledger.submit(client, b"a", 1)
+    bench.ledger.submit(bench.client(), b"b", 1)
+    assert begun((b"c", 1)) == [], "it is that of an earlier entry"
+    bench.ledger.receive(BULK[6:] + OK * 2)
+    bench.ledger.submit(client, b"a", 1)
+    bench.ledger.owe(client, 1, module.FORWARD, None)
+    bench.ledger.receive(OK)
+    assert begun() == [], "of a command that came by itself nothing is known"
 
 
 def a_client_that_does_not_take_what_it_has_is_told_of(module: ModuleType) -> None:

@@ -28,6 +28,9 @@ BREAKS: dict[str, tuple[str, str]] = {
     "a measured reply never ends": ("entry.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
     "what comes later is not measured": ("self.head.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
     "a measured reply is not heavy": ("                self.heavy(entry.creditor)", "                pass"),
+    "a large reply is that of any command": ("creditor.owed == due and creditor.run", "creditor.run"),
+    "a run is kept for what comes by itself": ("creditor.run = None\n        self._push_entry", "self._push_entry"),
+    "a run is kept when all is paid": ("creditor.run = None\n            if creditor.att", "if creditor.att"),
     "runs of different clients join": ("tail.creditor is creditor and tail.fate == _FORWARD", "tail.fate == _FORWARD"),
     "a run joins an entry of another fate": (
         "tail.creditor is creditor and tail.fate == _FORWARD",

@@ -126,6 +126,7 @@ class Route(Gate):
         self.probes: dict[bytes, list[Seeker]] = {}
         self.known_users: set[str | None] = {None}
         self.observed: list[Measurement] = []
+        self.large: list[tuple[bytes, int]] = []
         self.follows = False
         self.runs: list[tuple[str, int]] = []
         self.sampler = Sampler(looks)
@@ -302,6 +303,9 @@ class Route(Gate):
 
     def follow(self, weight: int) -> int:
         return weight if self.follows else 0
+
+    def observe_large(self, seeker: Seeker, key: bytes, size: int) -> None:
+        self.large.append((key, size))
 
     def found_run(self, pattern: str, weight: int) -> None:
         self.runs.append((pattern, weight))

@@ -63,3 +63,17 @@ def test_a_client_that_leaves_takes_its_measurement_along() -> None:
     client.depart()
     client.route.upstream().answer(b"+x\r\n")
     assert client.route.upstream().complaints == []
+
+
+def test_a_large_reply_is_told_of_although_nobody_looks_at_its_command() -> None:
+    client = Client(route_with(RULES))
+    upstream = client.route.upstream()
+    upstream.large = 100
+    client.send(call("GET", "small") + call("HGET", "large", "f") + call("GET", "c"))
+    upstream.taken()
+    upstream.receive(b"$1\r\nx\r\n$500\r\n" + b"v" * 50)
+    assert client.route.large == [(b"large", 508)]
+    upstream.receive(b"v" * 450 + b"\r\n+OK\r\n")
+    client.send(call("MGET", "a", "b"))
+    upstream.receive(b"*2\r\n$500\r\n" + b"v" * 50)
+    assert len(client.route.large) == 1, "of which of its keys nobody knows"

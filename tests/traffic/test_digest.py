@@ -246,6 +246,17 @@ def test_what_was_found_out_about_a_pattern() -> None:
     assert (told["rate"], told["ttl_share"], told["runs"]) == (4.0, 0.75, 2.0)
 
 
+def test_a_large_reply_that_nobody_looked_at_is_the_largest_and_changes_nothing_else() -> None:
+    rings = Rings()
+    made = digest(1000.0, READ)
+    made.see_large("user:{int}", b"user:9", 5_000_000, "shop", schema=False)
+    made.see_large("blob", b"blob:1", 9_000_000, "data", schema=True)
+    rings.add(made)
+    user, blob = answers.patterns(rings, 10, 5, 1001.0, OPEN)["patterns"]
+    assert (user["rate"], user["largest"], user["largest_key"]) == (10.0, 5_000_000, "user:9")
+    assert (blob["rate"], blob["largest"], blob["app"], blob["schema"]) == (0.0, 9_000_000, "data", True)
+
+
 def test_slots_tags_and_commands_over_several_slots() -> None:
     rings = rings_since(991.0)
     both = replace(READ, command="MGET", keys=(b"{a}:1", b"b"), writes=(False, False), patterns=("x", "y"))
