@@ -15,7 +15,7 @@ from typing import assert_never
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
-from proxy.policy.explain import shown_command
+from proxy.policy.explain import refused_alone, shown_command
 from proxy.policy.model import Expectation, Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.breaker import BreakerSettings
@@ -100,6 +100,9 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
             by = decision.hits[-1].rule
             return "" if test.refused_by == by else f"refused by {by}"
         case Pass():
+            _, alone = refused_alone(Command(STANDARD, test.send), decision)
+            if alone:
+                return "" if test.refused_by == alone else f"refused by {alone}"
             return "" if test.unchanged else "it unchanged"
         case Rewrite(argv=argv):
             return "" if test.becomes == tuple(argv) else shown_command(argv)

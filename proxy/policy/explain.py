@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from proxy.commands.command import Command
-from proxy.policy.compile import CompiledPolicy, Step
+from proxy.commands.spec import State
+from proxy.policy.compile import CompiledPolicy, Decision, Step
 from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.rules.context import Context
@@ -66,6 +67,7 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
     said: dict[str, tuple[str, str]] = {}
 
     def witness(step: Step, current: Command, mode: Mode, verdict: Verdict | Exception) -> None:
+        verdict = _alone(current, verdict)
         text = describe(verdict, mode is Mode.ENFORCE)
         stage = "" if _silent(verdict) else _stage(step, current, context, mode)
         said[step.rule.name] = text, stage
@@ -80,7 +82,24 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
         else:
             lines.append(Line(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
     owned = _owners(compiled.policy.schema, command)
-    return Explanation(shown_command(argv), compiled.app, (*owned, *lines), _outcome(decision.verdict, argv))
+    verdict = refused_alone(command, decision)[0] or decision.verdict
+    return Explanation(shown_command(argv), compiled.app, (*owned, *lines), _outcome(verdict, argv))
+
+
+def refused_alone(command: Command, decision: Decision) -> tuple[Refuse | None, str]:
+    """What refuses a command that may block, for no hidden command runs as one with it, and the name of the rule."""
+    for each in decision.followings:
+        verdict = _alone(command, each.follow)
+        if isinstance(verdict, Refuse):
+            return verdict, each.rule
+    return None, ""
+
+
+def _alone(command: Command, verdict: Verdict | Exception) -> Verdict | Exception:
+    """What is left of a verdict where no hidden command runs as one with a command, for it may block."""
+    if isinstance(verdict, Follow) and (verdict.before or verdict.after) and command.spec.state is State.BLOCKING:
+        return verdict.otherwise or Pass(skipped="the command may block, and nothing runs as one with it")
+    return verdict
 
 
 def _without_chance() -> float:

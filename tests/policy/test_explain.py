@@ -186,3 +186,20 @@ def test_a_policy_that_was_handed_on_is_explained_as_before() -> None:
         )
         assert again == told
         assert ("is a key of cart" in again) is bool(schema)
+
+
+@pytest.mark.parametrize(
+    ("more", "said", "outcome"),
+    [
+        ("", "leaves it: the command may block, and nothing runs as one with it", "to Redis: *6"),
+        (", without_proof: refuse", "refuses it: -DENIED keyrail/ttl: ", "to the client: -DENIED keyrail/ttl: "),
+    ],
+)
+def test_nothing_goes_with_what_may_block(more: str, said: str, outcome: str) -> None:
+    rules = f"rules: {{ttl: {{lifetime: {{default: 5m, types: all{more}}}, mode: enforce}}}}"
+    told = str(explain(compile_policy(policy(rules), STANDARD), b"BLMOVE a b LEFT LEFT 0".split(), context()))
+    assert said in told
+    assert f"\n{outcome}" in told
+    expected = "refused_by: ttl" if more else "unchanged: true"
+    tested = policy(f"{rules}\ntests: [{{send: BLMOVE a b LEFT LEFT 0, {expected}}}]")
+    assert [outcome.got for outcome in run_tests(tested, 0.0).outcomes] == [""]
