@@ -21,7 +21,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         description="While the switch is on, a running Keyrail enforces only locked rules: all others are judged and "
         "counted as in audit. It ends by itself.",
     )
-    parser.add_argument("switch", choices=("on", "off", "status"))
+    parser.add_argument("switch", choices=("on", "off", "status"), metavar="on|off|status")
     add_options(parser)
     parser.add_argument("--for", dest="how_long", metavar="TIME", help="at most 24h (default 30m)")
     parser.add_argument("--because", metavar="TEXT", help="the reason, for whoever wonders")

@@ -6,7 +6,14 @@ from typing import NoReturn
 
 
 class LineParser(argparse.ArgumentParser):
-    """argparse, but an error prints one line, without the usage."""
+    """argparse, but an error prints one line, without the usage; it names the verb whose help would have told."""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]  # it has overloads
+        """Parse, and take what is not known for the mistake of this verb."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""

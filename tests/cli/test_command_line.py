@@ -30,12 +30,25 @@ def test_version_says_the_form() -> None:
     assert re.fullmatch(rf"keyrail \d+\.\d+\.\d+ \({FORM}\)\n", answer.stdout)
 
 
-@pytest.mark.parametrize("arguments", [(), ("dance",), ("serve", "--poling", "on"), ("serve", "--work", "2")])
-def test_what_argparse_refuses_is_one_line(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "verb"),
+    [
+        ([], "keyrail"),
+        (["dance"], "keyrail"),
+        (["--poling", "serve"], "keyrail"),
+        (["serve", "--poling", "on"], "keyrail serve"),
+        (["serve", "--work", "2"], "keyrail serve"),
+        (["policy", "schema", "x"], "keyrail policy schema"),
+        (["kill-switch"], "keyrail kill-switch"),
+    ],
+)
+def test_what_argparse_refuses_is_one_line(
+    arguments: list[str], verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert re.fullmatch(r"keyrail: .* \(see keyrail.* --help\)\n", capsys.readouterr().err)
+    assert re.fullmatch(rf"keyrail: .* \(see {verb} --help\)\n", capsys.readouterr().err)
 
 
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
