@@ -138,7 +138,7 @@ export class Details {
     const error = key.error ? ` ±${share(Math.max(0.001, key.share * (key.error / (key.count - key.error))))}` : "";
     put(byId("details-lead"), `${rate(key.rate)}, ${share(key.share)}${error} of ${rate(keys.rate)}`);
     put(byId("details-change"), story(key));
-    this.incidents = incidentsOf(incidents, key.key);
+    this.incidents = incidentsOf(incidents, key);
     fill(byId("details-incidents"), this.incidents);
     showStanding(byId("remedy-standing"), remedies.filter((each) => each.key === key.key), orders);
     chart.show(history);

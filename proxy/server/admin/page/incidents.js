@@ -15,9 +15,10 @@ function recent(incidents, now) {
     .sort((a, b) => rank(a) - rank(b));
 }
 
-/** The incidents about a key that are not over. */
-export const incidentsOf = (incidents, key) =>
-  incidents.filter(({ ended, kind, subject }) => ended === null && kind === "hot-key" && subject === key);
+/** The incidents about a key that are not over. Where keys are not shown as they are, the slot tells them apart. */
+export const incidentsOf = (incidents, { key, slot }) =>
+  incidents.filter(({ ended, kind, subject, lines }) =>
+    ended === null && kind === "hot-key" && subject === key && lines.some((line) => line.endsWith(`, slot ${slot}`)));
 
 /** `openKey(key)` shows the details of a key: each incident about one that is known here has a button for it. */
 export function showIncidents(overview, openKey) {
@@ -27,7 +28,7 @@ export function showIncidents(overview, openKey) {
   put(byId("incidents-note"), open ? `${open} not over` : "of the last hour");
   const keys = overview.hotkeys.keys;
   fill(byId("incidents-list"), shown, (incident) => {
-    const key = incident.kind === "hot-key" && keys.find((each) => each.key === incident.subject);
+    const key = keys.find((each) => incidentsOf([incident], each).length > 0);
     return key && (() => openKey(key));
   });
 }

@@ -133,7 +133,7 @@ function addPasts(overview) {
   const time = Date.parse(overview.at);
   for (const [id, key] of identified(overview.hotkeys.keys, keyId)) {
     key.id = id;
-    key.hot ||= incidentsOf(overview.incidents, key.key).length > 0;
+    key.hot ||= incidentsOf(overview.incidents, key).length > 0;
     const past = [...pastOf(id), { time, rate: key.now }].slice(-MOST_SECONDS);
     pasts.delete(id);
     pasts.set(id, past);
