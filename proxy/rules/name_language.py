@@ -1,7 +1,7 @@
 """Machines over the bytes of a name, run side by side: made one automaton for the plan, or searched for names."""
 
 from array import array
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -72,7 +72,9 @@ def endings(
     """Where names of `least` to `most` bytes end that every machine finds right: the state of each, shortest names
     first. Nothing comes where no name is right. Raises TooIntricateError behind `most_states` states.
     """
+    machines = machines or [Counted(bytes([1]) * 256, None, 1, None, True)]
     told = {tuple(machine.tells(byte) for machine in machines): byte for byte in range(256)}
+    ways = [_Ways(machine, told.values()) for machine in machines]
     level = [tuple(machine.start for machine in machines)]
     seen: set[tuple[Hashable, ...]] = set()
     looked_at = 0
@@ -83,10 +85,24 @@ def endings(
         looked_at += len(level)
         if looked_at > most_states:
             raise TooIntricateError
-        targets = dict.fromkeys(_step(machines, state, byte) for state in level for byte in told.values())
-        level = [target for target in targets if target is not None and target not in seen]
+        targets: dict[tuple[Hashable, ...], None] = {}
+        for state in level:
+            targets |= dict.fromkeys(zip(*(way[each] for way, each in zip(ways, state, strict=True)), strict=True))
+        level = [target for target in targets if None not in target and target not in seen]
         if not level:
             return
+
+
+class _Ways(dict[Hashable, tuple[Hashable, ...]]):
+    """The states behind each state of a machine: one for each byte that has to be told apart, None where none is."""
+
+    def __init__(self, machine: Machine, told: Iterable[int]) -> None:
+        self._machine = machine
+        self._told = tuple(told)
+
+    def __missing__(self, state: Hashable) -> tuple[Hashable, ...]:
+        self[state] = behind = tuple(self._machine.step(state, byte) for byte in self._told)
+        return behind
 
 
 def _right(machines: Sequence[Machine], state: tuple[Hashable, ...]) -> bool:
