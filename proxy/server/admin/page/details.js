@@ -2,7 +2,7 @@
 
 import { bar, Chart } from "./charts.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
-import { byteRate, clock, keyName, rate, share, who } from "./format.js";
+import { byteRate, clock, keyName, rate, share, span, who } from "./format.js";
 import { fill, incidentsOf } from "./incidents.js";
 import { RemedyForm, showStanding } from "./remedies.js";
 import { Table } from "./table.js";
@@ -149,6 +149,7 @@ export class Details {
       ["Reads that hit", share(key.hit_ratio)],
       ["In", byteRate(key.bytes_in)],
       ["Out", byteRate(key.bytes_out)],
+      ["TTL left", key.ttl === -1 ? "none" : span(key.ttl)],
       ["Slot", String(key.slot)],
       ["Pattern", key.pattern ?? "–"],
     ]);

@@ -47,6 +47,7 @@ export const clock = (moment) =>
   moment ? new Date(moment).toLocaleTimeString([], { hour12: false }) : NONE;
 
 export function span(seconds) {
+  if (seconds === null) return NONE;
   if (seconds < 90) return `${Math.round(seconds)} s`;
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
 }
