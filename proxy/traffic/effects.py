@@ -9,7 +9,9 @@ _MINUTE = 60
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Uses of a key per second in the last minute, and how many of them a limit would have refused; both at most."""
+    """Uses of a key per second in the last minute, as far as it is known, and how many of them a limit would have
+    refused; both at most.
+    """
 
     used: float
     refused: float
@@ -19,13 +21,14 @@ def effect_of(rings: Rings, key: bytes, app: str, rate: float, now: float) -> Ef
     """Of a limit of so many uses per second, for an app's clients, or for all with an empty `app`."""
     part = _part_of(rings, key, app, now) if app else 1.0
     used = refused = 0.0
-    for second in rings.seconds():
-        if second.began >= now - _MINUTE:
-            counts = second.counts()
-            its = part * next((each.count for each in counts.tallies if each.key == key), 0)
-            used += its
-            refused += max(0.0, its - rate)
-    return Effect(used / _MINUTE, refused / _MINUTE)
+    seconds = [second for second in rings.seconds() if second.began >= now - _MINUTE]
+    for second in seconds:
+        counts = second.counts()
+        its = part * next((each.count for each in counts.tallies if each.key == key), 0)
+        used += its
+        refused += max(0.0, its - rate)
+    known = max(1, len(seconds))
+    return Effect(used / known, refused / known)
 
 
 def _part_of(rings: Rings, key: bytes, app: str, now: float) -> float:

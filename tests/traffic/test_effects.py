@@ -29,6 +29,15 @@ def test_of_the_last_minute() -> None:
     assert effect_of(rings, b"nothing", "", 1.0, now) == Effect(0.0, 0.0)
 
 
+def test_soon_after_the_start_it_is_of_the_seconds_that_are_known() -> None:
+    rings = Rings()
+    for second in range(5):
+        digest = Digest(6000.0 + second, 1.0)
+        digest.slices = [Slice(900, 0, (Tally(b"k", 900, 0, 900, 0),))]
+        rings.add(digest)
+    assert effect_of(rings, b"k", "", 100.0, 6005.0) == Effect(900.0, 800.0)
+
+
 @pytest.mark.parametrize("key", [b"a", b"\xff\x00", b"a\\x41", "é".encode(), b"a b\n", b"\\"])
 def test_a_key_that_is_shown_can_be_named(key: bytes) -> None:
     assert named(shown(key)) == key
