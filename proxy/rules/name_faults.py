@@ -199,6 +199,14 @@ class Prefixes:
             return "" if name.startswith(self._required) else "begins with no prefix of this application"
         return "begins with another application's prefix" if name.startswith(self._foreign) else ""
 
+    def fault_of_pattern(self, beginning: bytes) -> str:
+        """What is wrong with a pattern for names that all begin so, and of which nothing else is known."""
+        if self._required:
+            own = beginning.startswith(self._required)
+            return "" if own else "may lead to keys without a prefix of this application"
+        foreign = beginning.startswith(self._foreign) or any(each.startswith(beginning) for each in self._foreign)
+        return "may lead to keys with another application's prefix" if foreign else ""
+
     # The machine: the beginning, while a prefix begins like that; "known" behind one; else None's stand-in.
 
     def tells(self, byte: int) -> Hashable:

@@ -5,7 +5,8 @@ keys is known from the command table, never guessed. An error says which argumen
 never repeats the key: it came from outside, and may be personal data.
 
 Prefixes belong to applications. One that is listed keeps to its own; whoever is not keeps to the default's, or, where
-there is no default, out of all that are listed.
+there is no default, out of all that are listed. SORT looks up keys by patterns: a pattern that may lead to keys of
+others is refused, whatever the list holds.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from proxy.commands.command import Command, Key
+from proxy.commands.sort_patterns import SORTS, beginnings_of
 from proxy.commands.table import Spec
 from proxy.hotpath.automaton import Automaton
 from proxy.rules.context import Context
@@ -126,6 +128,7 @@ class Naming:
             settings.banned_hash_tags,
             *settings.prefixes_of(binding.app),
         )
+        self._prefixes = next((part for part in self._parts if isinstance(part, Prefixes)), None)
         self._instead = wording.instead or _describe(settings, binding.app)
         self.check = NameCheck(
             allowed=bytes(byte in self._allowed for byte in range(256)),
@@ -158,8 +161,17 @@ class Naming:
             else:
                 fault = self._fault(key) or ("" if membership is None else membership.fault(owners[place]))
             if fault:
-                return self._refuse(key, fault)
+                return self._refuse("key", key.index, fault)
+        for index, beginning in beginnings_of(command) if settings.reads else ():
+            fault = self._fault_of_pattern(beginning)
+            if fault:
+                return self._refuse("pattern", index, fault)
         return PASS
+
+    def _fault_of_pattern(self, beginning: bytes) -> str:
+        if self._settings.owned:
+            return "may lead to keys that are not the client's own"
+        return "" if self._prefixes is None else self._prefixes.fault_of_pattern(beginning)
 
     def _fault(self, key: Key) -> str:
         name = key.name
@@ -185,13 +197,16 @@ class Naming:
             return f"has an empty segment between its '{settings.separator}'"
         return ""
 
-    def _refuse(self, key: Key, fault: str) -> Verdict:
+    def _refuse(self, what: str, index: int, fault: str) -> Verdict:
         because = f", and {self._wording.because}" if self._wording.because else ""
-        return refusal(self.name, f"the key in argument {key.index} {fault}{because}", self._instead)
+        return refusal(self.name, f"the {what} in argument {index} {fault}{because}", self._instead)
 
-    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Checks of the bytes and of the owner, in every mode: what fails is judged, to be refused or counted."""
         settings = self._settings
+        if spec.name in SORTS and (settings.owned or self._prefixes is not None):
+            lowering.judge()
+            return
         if self._schema_check is not None:
             lowering.check_entries(self._schema_check)
         if settings.only_in_schema:

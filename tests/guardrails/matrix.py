@@ -72,6 +72,13 @@ CASES = [
     ),
     Case("one-slot", {"one_slot": "true"}, "MGET k:1 k:2", ("SET k:1 v",), "DEL {a}:1 {a}:2 {b}:3"),
     Case("names", {"names": {"segments": "2.."}}, "SET bad v", (), "MSET k:1 v bad v"),
+    Case(
+        "names-by-pattern",
+        {"names": {"prefixes": ["k:", "w:"]}},
+        "SORT k:1 BY nosort GET l:*",
+        ("RPUSH k:1 a", "SET l:a v"),
+        "SORT_RO k:1 BY *:w GET #",
+    ),
     Case("in-schema", {"names": {"in_schema": "true"}, "applies_to": "writes"}, "SET no v", (), "MSET page:a v no v"),
     Case("schema-type", {"schema": "type"}, "LPUSH cart:1 x", ("HSET cart:1 a 1",), "LPUSH cart:2 x"),
     Case("schema-size", {"schema": "size"}, "SET page:a longer", (), "MSET page:a x page:b longer"),

@@ -127,3 +127,29 @@ def test_segments_are_described_as_they_are() -> None:
     assert NamesSettings(min_segments=2).segments == "2 or more"
     assert "is 0 bytes long" in said(NamesSettings(), "GET", b"")
     assert said(NamesSettings(min_length=2), "GET a").startswith("the key in argument 1 is 1 byte long")
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [
+        ("SORT a:l GET report:*", 3),
+        ("SORT_RO a:l LIMIT 0 9 by nosort get # GET rep*", 10),
+        ("sort a:l by * alpha", 3),
+        ("SORT a:l GET a:* STORE a:x BY report:h->*", 7),
+        ("SORT a:l GET a:* GET #", 0),
+        ("SORT a:l BY report GET get", 0),
+    ],
+)
+def test_what_sort_looks_up_may_not_be_of_others(text: str, argument: int) -> None:
+    foreign = NamesSettings(prefixes=(("reports", ("report:",)),))
+    refused = said(foreign, text).startswith(f"the pattern in argument {argument} may lead to keys with another")
+    assert refused == bool(argument)
+
+
+def test_what_sort_looks_up_begins_with_an_own_prefix() -> None:
+    own = NamesSettings(prefixes=(("default", ("a:", "b:")),))
+    assert said(own, "SORT a:l GET b:*->f") == ""
+    assert said(own, "SORT a:l GET a*").startswith("the pattern in argument 3 may lead to keys without a prefix")
+    assert said(NamesSettings(writes=True, reads=False, prefixes=own.prefixes), "SORT a:l GET c:*") == ""
+    large = streamed([b"SORT", b"a:l", b"GET", b""], 3, 1 << 21)
+    assert isinstance(Naming("names", own, NO_WORDS, BINDING).judge(large, context()), Refuse)

@@ -1,0 +1,26 @@
+"""The keys that SORT looks up beside its own: ``SORT k BY weight:* GET page:*->title``.
+
+Which they are, the elements of the list say: each takes the place of the pattern's first ``*``. Without one, nothing is
+looked up. So all that a command tells is how the names of those keys begin.
+"""
+
+from proxy.commands.command import Command
+from proxy.commands.words import word_of
+
+SORTS = frozenset({"SORT", "SORT_RO"})
+_STEPS = {b"LIMIT": 3, b"STORE": 2, b"BY": 2, b"GET": 2}
+
+
+def beginnings_of(command: Command) -> list[tuple[int, bytes]]:
+    """The arguments that are such patterns, and how the names begin that each leads to."""
+    if command.spec.name not in SORTS:
+        return []
+    argv, found, i = command.argv, [], 2
+    while i < len(argv):
+        word = word_of(argv[i])
+        pattern = argv[i + 1] if word in (b"BY", b"GET") and i + 1 < len(argv) else b""
+        streamed = i + 1 < len(argv) and command.length(i + 1) != len(argv[i + 1])
+        if b"*" in pattern or (streamed and word in (b"BY", b"GET")):
+            found.append((i + 1, pattern.partition(b"*")[0]))
+        i += _STEPS.get(word, 1)
+    return found
