@@ -8,6 +8,7 @@
 - prefixes for an application that there is not, or that anyone can claim to be;
 - two lifetimes for all keys, or two by the schema: once the first has given a TTL, the second finds nothing to do (each
   with keys of its own, they may stand side by side);
+- a rule that says the same as another;
 - a rule about the schema in a policy that has none, or none that says anything of the kind.
 """
 
@@ -43,6 +44,7 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     _check_walks(rules, refused, problems)
     _check_prefixes(policy, rules, problems)
     _check_lifetimes(rules, problems)
+    _check_repeated(rules, problems)
     for rule in rules:
         key, part = _asks_about_schema(rule.settings)
         if key and policy.schema is NO_SCHEMA:
@@ -80,6 +82,17 @@ def _check_lifetimes(rules: list[PolicyRule], problems: Problems) -> None:
         for rule in found[1:]:
             expected = f"one; {_placed(found[0])} is about the same keys"
             _note(rule, key, "a second lifetime", expected, problems)
+
+
+def _check_repeated(rules: list[PolicyRule], problems: Problems) -> None:
+    """The same said twice is two counts of one thing, and the second is never the one that acts."""
+    said: dict[tuple[str, Settings], PolicyRule] = {}
+    faulty = problems.faulty_rules()
+    for rule in rules:
+        first = said.setdefault((rule.app, rule.settings), rule)
+        if first is not rule and rule.name not in faulty:
+            expected = f"something that {_placed(first)} does not say; its mode for single apps stands in the rollout"
+            problems.add(rule.where, f"rules.{rule.name}", f"the same as {first.name}", expected)
 
 
 def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, PolicyRule]:

@@ -54,6 +54,12 @@ from tests.policy.given import policy
             "lifetime: {default: 6m}",
             "rules.b.lifetime: found a second lifetime, expected one; a",
         ),
+        ("read_only: true", "read_only: true", "rules.b: found the same as a, expected something that a (line 3) does"),
+        (
+            "names: {max_length: 9}",
+            "names: {max_length: 9}, because: it is long",
+            "rules.b: found the same as a, expected something",
+        ),
     ],
 )
 def test_two_rules_that_cannot_both_be_meant(first: str, second: str, problem: str) -> None:
