@@ -334,6 +334,10 @@ def _start_over(session: "Session") -> None:
 
 def _quit(session: "Session", item: Item) -> int:
     if session.pinned is not None and not session.pinned.relay:
+        if session.owed > 0:
+            # What is to follow the commands before this one comes first.
+            switching.wait_until_settled(session)
+            return WAIT
         # Its state ends with Redis's own answer.
         session.submit(item.raw)
     else:

@@ -237,6 +237,10 @@ def _watch(session: "Session", item: Item) -> int:
         return _within(session, item)
     if switching.to_private(session) is None:
         return WAIT
+    if session.owed > 0:
+        # What is to follow the commands before this one may not do so while keys are watched.
+        switching.wait_until_settled(session)
+        return WAIT
     session.watching = True
     session.submit(item.raw)
     return TAKEN

@@ -17,7 +17,7 @@ from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.guardrails.lifetimes import ALL_CASES, EMPTY, POLICY
 from tests.keyrail_process import DIRECT, Keyrail
-from tests.resp import Wire, commands, decode, pack
+from tests.resp import Wire, commands, decode, eventually, pack
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 
@@ -147,6 +147,17 @@ def test_a_key_of_the_same_name_elsewhere_is_left_alone(
     assert (ttl(direct, "g:k") > 0) == followed
     direct.ask("SELECT", 5)
     assert ttl(direct, "g:k") == -1
+
+
+@pytest.mark.parametrize("last", ["QUIT", "WATCH g:l"])
+def test_who_leaves_at_once_leaves_no_key_for_ever(keyrail: Keyrail, direct: Wire, last: str) -> None:
+    direct.send(EMPTY)
+    direct.frame()
+    with keyrail.wire() as wire:
+        wire.ask("CLIENT", "NO-EVICT", "OFF")
+        wire.send(commands(["INCR g:k", last]))
+        assert wire.frames(2) == [b":1\r\n", b"+OK\r\n"]
+    eventually(lambda: ttl(direct, "g:k") > 0)
 
 
 def test_between_watch_and_exec_nothing_follows(wire: Wire, direct: Wire) -> None:
