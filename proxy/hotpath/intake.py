@@ -253,6 +253,7 @@ class Intake(Creditor):
         start = position
         count = 0
         splice = terms.splice
+        splice.clear()
         while True:
             code = request.scan_in(data, p, size, position, limits)
             if code != COMPLETE:

@@ -14,6 +14,7 @@ cdef class Splice:
 
     @cython.locals(space=bytearray)
     cdef int _make(self, Py_ssize_t capacity) except -1
+    cpdef clear(self)
     @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t, i=cython.Py_ssize_t, target="unsigned char *")
     cpdef int put(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(taken=bytes)

@@ -28,6 +28,10 @@ class Splice:
         self._target = self._space
         self._capacity = capacity
 
+    def clear(self) -> None:
+        """Forget what was put: a run that broke off is no part of the next one, which may be another client's."""
+        self.size = 0
+
     def put(self, p: bytes, start: int, end: int) -> None:
         """Add these bytes."""
         size = end - start

@@ -6,10 +6,11 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
+from proxy.hotpath.appending import Appending
 from proxy.hotpath.intake import ENDED, WAIT
 from proxy.hotpath.plan import Plan
 from proxy.wire import request as wire
-from tests.hotpath.gathering import Client, command_id, cuts, joined, outcome, pack
+from tests.hotpath.gathering import ANY_TTL, LETTERS, Client, command_id, cuts, joined, outcome, pack
 
 
 def test_commands_that_need_nobody_are_one_run_of_the_clients_own_bytes() -> None:
@@ -188,3 +189,17 @@ def test_what_a_purse_affords_is_paid_for_and_the_rest_is_somebody_elses_to_deci
         assert (two.commands.left, four.commands.left, four.volume.left, four.places.left) == (0, 7, len(get) * 2, 1)
     unknown = Client(plan)
     assert outcome(unknown, [get])[0] == ("special", get)
+
+
+def test_nothing_of_a_run_that_broke_off_is_sent_with_another_clients_run() -> None:
+    plan = Plan(len(STANDARD.specs))
+    plan.append(command_id("SET"), Appending(3, 2, [ANY_TTL], []))
+    plan.check_names(command_id("GET"), plan.add_names(LETTERS, 1, 100, -1, 0, 0, 3, True))
+    plan.programs[command_id("GET")] = None
+    client, other = Client(plan), Client(plan)
+    other.terms = client.terms
+    with pytest.raises(AssertionError):
+        client.receive(pack("SET", "a", "1") + pack("GET", "a"))
+    assert client.log == []
+    other.receive(pack("SET", "b", "2"))
+    assert other.log == [("run", b"*5\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n2\r\n" + ANY_TTL, 1)]

@@ -26,6 +26,14 @@ def test_it_grows_with_what_is_put_and_gives_back_what_is_too_much() -> None:
         assert splice.take() == b"".join(pieces)
 
 
+def test_what_was_put_for_a_run_that_broke_off_is_forgotten() -> None:
+    splice = Splice()
+    splice.put(b"first", 0, 5)
+    splice.clear()
+    splice.put(b"other", 0, 5)
+    assert splice.take() == b"other"
+
+
 def test_what_was_taken_does_not_change_with_what_comes_next() -> None:
     splice = Splice()
     splice.put(b"first", 0, 5)
