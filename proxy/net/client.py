@@ -8,6 +8,7 @@ leaving would not be seen, and something would be popped for nobody.
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 from proxy.hotpath.intake import Intake
@@ -131,6 +132,10 @@ class ClientConnection(Session, asyncio.Protocol):
         """What the session waited for may be there."""
         self._guarded(super().arrived)
         self._close_if_done()
+
+    def weighed(self, run: bytes, index: int, size: int) -> None:
+        """A large reply has begun."""
+        self._guarded(partial(super().weighed, run, index, size))
 
     def _guarded(self, step: Callable[[], None]) -> None:
         # A fault in one client's session must not reach the upstream or the client that set it off.

@@ -3,6 +3,7 @@
 Each second's figures are a digest, which the supervisor adds to those of the other workers.
 """
 
+import logging
 import time
 
 from proxy.hotpath.ledger import Ledger
@@ -18,6 +19,8 @@ from proxy.traffic.digest import Digest
 from proxy.traffic.latency import Latencies
 from proxy.traffic.looks import Look
 from proxy.traffic.shapes import shape
+
+_log = logging.getLogger("keyrail.insight")
 
 _MOST_WAITING = 10
 """Digests that wait for a supervisor which does not take them."""
@@ -70,13 +73,19 @@ class Insight:
     def _digest_observed(self) -> None:
         observed, self._observed = self._observed, []
         for at, measurement in observed:
-            client = measurement.seeker
-            if not isinstance(client, ClientConnection):
-                raise AssertionError("only clients' commands are measured")
-            look, schema = _look(at, measurement, client)
-            self._latencies.add(look)
-            self._digest.see(look, schema)
-            self._expiries.wonder(look, client.key, self._expires)
+            try:
+                self._digest_one(at, measurement)
+            except Exception:  # noqa: BLE001 - replies are on their way: no fault of figures may reach an upstream
+                _log.exception("a command that was looked at is missing in the figures")
+
+    def _digest_one(self, at: float, measurement: Measurement) -> None:
+        client = measurement.seeker
+        if not isinstance(client, ClientConnection):
+            raise AssertionError("only clients' commands are measured")
+        look, schema = _look(at, measurement, client)
+        self._latencies.add(look)
+        self._digest.see(look, schema)
+        self._expiries.wonder(look, client.key, self._expires)
 
     def latencies(self) -> dict[str, dict[str, float]]:
         """How long commands took, since the start: numbers that workers' figures can be added up by."""

@@ -1,0 +1,83 @@
+"""A fault in what only one client, or only figures, are concerned with reaches no upstream that others share."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from proxy.hotpath.sampler import Sampler
+from proxy.net.client import ClientConnection
+from proxy.net.expiries import Expiries
+from proxy.net.insight import Insight
+from proxy.session.gate import Seeker
+from proxy.session.measuring import Measurement
+from tests.session.given import HOME, Client, Route, call
+
+
+class Door(Route):
+    """A route whose figures of large replies fail."""
+
+    query_limit = 1 << 30
+
+    def connected(self, client: ClientConnection) -> None:
+        """Nobody asks."""
+
+    def departed(self, client: ClientConnection, cause: str) -> None:
+        """Nobody asks."""
+
+    def observe_large(self, seeker: Seeker, key: bytes, size: int) -> None:
+        raise ValueError("figures")
+
+
+class Wire(asyncio.Transport):
+    """What would be sent is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+        self.closed = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Nothing waits."""
+
+    def write(self, data: Any) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def test_a_fault_over_a_large_reply_ends_its_client_alone(caplog: pytest.LogCaptureFixture) -> None:
+    door = Door()
+    upstream = door.upstream()
+    upstream.large = 100
+    clients = [ClientConnection(door, HOME, door.limits(authenticated=True), "") for _ in range(2)]
+    wires = [Wire(), Wire()]
+    for client, wire in zip(clients, wires, strict=True):
+        client.connection_made(wire)
+        client.data_received(call("GET", "k"))
+    upstream.taken()
+    upstream.receive(b"$500\r\n" + b"v" * 50)
+    upstream.receive(b"v" * 450 + b"\r\n$1\r\nx\r\n")
+    assert (wires[0].closed, clients[0].cause) == (True, "internal_error")
+    assert (wires[1].sent, wires[1].closed, upstream.complaints) == (b"$1\r\nx\r\n", False, [])
+    assert "the client is closed" in caplog.text
+
+
+def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFixture) -> None:
+    route = Route(looks=10)
+    client = Client(route)
+    client.say("GET", "k")
+    upstream = route.upstream()
+    upstream.taken()
+    upstream.answer(b"$-1\r\n")
+    (measurement,) = route.observed
+    assert isinstance(measurement, Measurement)
+    insight = Insight(Sampler(1), Expiries(route.ask, lambda _: False))
+    for _ in range(16):
+        insight.observe(measurement)
+    assert caplog.text.count("missing in the figures") == 16
+    assert insight.latencies()["looks"]["taken"] == 0
