@@ -5,19 +5,15 @@ looked at, and no admin port. Both hold commands against bench.yaml.
 """
 
 import contextlib
-import tempfile
+import http.client
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
-import redis as redis_py
 import yaml
 
-from loadtest import targets, workloads
+from loadtest import targets
 from loadtest.processes import free_port
-from loadtest.quick import Sample, Workload, measure
+from loadtest.quick import Sample, Workload, measure, told
 from loadtest.targets import Redis, Target
 
 ON = "insight on"
@@ -27,7 +23,7 @@ WORKLOADS = [Workload("GET", 1, 60_000), Workload("GET", 16, 400_000), Workload(
 
 def uncounted(text: str) -> str:
     """The policy, counting no keys."""
-    policy: dict[str, Any] = yaml.load(text, yaml.BaseLoader)  # noqa: S506  it makes text of every scalar
+    policy = targets.as_written(text)
     policy.setdefault("traffic", {})["count_keys"] = "off"
     return yaml.safe_dump(policy, sort_keys=False)
 
@@ -36,26 +32,27 @@ def uncounted(text: str) -> str:
 def both(redis_program: str, keyrail_program: list[str]) -> Iterator[tuple[Redis, list[Target]]]:
     """A Redis and both ways to it, started and preloaded, ended with the block."""
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
-        redis = stack.enter_context(targets.redis_server(folder, redis_program))
-        with redis_py.Redis(port=redis.port, protocol=2) as connection:
-            workloads.preload(connection)
+        folder, redis = stack.enter_context(targets.preloaded(redis_program))
         blind = folder / "uncounted.yaml"
         blind.write_text(uncounted(targets.BENCH_POLICY.read_text(encoding="utf-8")), encoding="utf-8")
-        admin = f"127.0.0.1:{free_port()}"
+        port = free_port()
+        admin = f"127.0.0.1:{port}"
         start = targets.keyrail
         off = stack.enter_context(start(OFF, keyrail_program, redis, str(blind), "--looks", "0"))
         on = stack.enter_context(start(ON, keyrail_program, redis, str(targets.BENCH_POLICY), "--admin", admin))
-        stack.enter_context(_follower(f"http://{admin}/events"))
+        stack.enter_context(_follower(port))
         yield redis, [off, on]
 
 
 @contextlib.contextmanager
-def _follower(url: str) -> Iterator[None]:
+def _follower(port: int) -> Iterator[None]:
     ended = threading.Event()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
 
     def follow() -> None:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as stream:  # noqa: S310  our own
+        with contextlib.suppress(OSError), contextlib.closing(connection):
+            connection.request("GET", "/events")
+            stream = connection.getresponse()
             while not ended.is_set() and stream.readline():
                 pass
 
@@ -76,8 +73,5 @@ def rounds(
         for workload in WORKLOADS:
             for target in ways if number % 2 else ways[::-1]:
                 sample = measure(redis, target, workload, number, scale)
-                say(
-                    f"round {number + 1}/{count}  {workload.name} P={workload.pipeline}  {target.name}: "
-                    f"{sample.rate:,.0f}/s, {sample.proxy_cpu:.2f} + {sample.redis_cpu:.2f} µs"
-                )
+                say(told(sample, count))
                 yield sample

@@ -2,10 +2,8 @@
 
 import contextlib
 import random
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import redis as redis_py
 
@@ -66,10 +64,7 @@ class Sample:
 def all_targets(redis_program: str, keyrail_program: list[str]) -> Iterator[tuple[Redis, list[Target]]]:
     """A Redis and every way to it, started and preloaded, ended with the block."""
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
-        redis = stack.enter_context(targets.redis_server(folder, redis_program))
-        with redis_py.Redis(port=redis.port, protocol=2) as connection:
-            workloads.preload(connection)
+        folder, redis = stack.enter_context(targets.preloaded(redis_program))
         found = [targets.direct(redis), stack.enter_context(targets.nutcracker(folder, redis))]
         for name, policy in ((KEYRAIL_NONE, "none"), (KEYRAIL_BENCH, str(targets.BENCH_POLICY))):
             found.append(stack.enter_context(targets.keyrail(name, keyrail_program, redis, policy)))
@@ -88,13 +83,18 @@ def rounds(
             turn = number % len(suited)
             for target in suited[turn:] + suited[:turn]:
                 sample = measure(redis, target, workload, number, scale)
-                say(
-                    f"round {number + 1}/{count}  {workload.name} P={workload.pipeline}  {target.name}: "
-                    f"{sample.rate:,.0f}/s, {sample.proxy_cpu:.2f} + {sample.redis_cpu:.2f} µs"
-                )
+                say(told(sample, count))
                 yield sample
     for target in ways:
         check(redis, target)
+
+
+def told(sample: Sample, count: int) -> str:
+    """A line about a run of ``count`` rounds, while it goes on."""
+    return (
+        f"round {sample.round + 1}/{count}  {sample.workload} P={sample.pipeline}  {sample.target}: "
+        f"{sample.rate:,.0f}/s, {sample.proxy_cpu:.2f} + {sample.redis_cpu:.2f} µs"
+    )
 
 
 def check(redis: Redis, target: Target) -> None:

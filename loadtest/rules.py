@@ -5,7 +5,6 @@ Redis does the same work for all of them. No policy at all is measured with them
 """
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import redis as redis_py
 import yaml
 
 from loadtest import targets, workloads
-from loadtest.quick import Sample, Workload, measure
+from loadtest.quick import Sample, Workload, measure, told
 from loadtest.targets import Redis, Target
 
 NO_RULE = "no rule"
@@ -30,7 +29,7 @@ def variants(text: str) -> dict[str, str]:
 
     All together, those stay off that the policy has off: they were never meant to stand beside the others.
     """
-    policy: dict[str, Any] = yaml.load(text, yaml.BaseLoader)  # noqa: S506  it makes text of every scalar
+    policy = targets.as_written(text)
     rules: dict[str, Any] = policy["rules"]
     rest = {key: value for key, value in policy.items() if key not in {"rules", *_OF_RULES}}
     rest["defaults"] = {**rest.get("defaults", {}), "mode": "enforce"}
@@ -45,10 +44,7 @@ def variants(text: str) -> dict[str, str]:
 def all_variants(redis_program: str, keyrail_program: list[str], policy: Path) -> Iterator[tuple[Redis, list[Target]]]:
     """A Redis and a Keyrail in front of it for each variant, started and preloaded, ended with the block."""
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
-        redis = stack.enter_context(targets.redis_server(folder, redis_program))
-        with redis_py.Redis(port=redis.port, protocol=2) as connection:
-            workloads.preload(connection)
+        folder, redis = stack.enter_context(targets.preloaded(redis_program))
         found = [stack.enter_context(targets.keyrail(targets.KEYRAIL_NONE, keyrail_program, redis, "none"))]
         for number, (name, text) in enumerate(variants(policy.read_text(encoding="utf-8")).items()):
             file = folder / f"{number}.yaml"
@@ -75,8 +71,5 @@ def rounds(
             turn = number % len(ways)
             for target in (*ways[turn:], *ways[:turn]):
                 sample = measure(redis, target, workload, number, scale)
-                say(
-                    f"round {number + 1}/{count}  {workload.name} P={workload.pipeline}  {target.name}: "
-                    f"{sample.rate:,.0f}/s, {sample.proxy_cpu:.2f} + {sample.redis_cpu:.2f} µs"
-                )
+                say(told(sample, count))
                 yield sample

@@ -4,10 +4,16 @@ import contextlib
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import redis as redis_py
+import yaml
+
+from loadtest import workloads
 from loadtest.processes import StartError, free_port, running
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -50,6 +56,23 @@ def redis_server(folder: Path, program: str) -> Iterator[Redis]:
         server.wait_for_port(port)
         said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
         yield Redis(port, server.pid, " ".join(said.split()[:3]))
+
+
+@contextlib.contextmanager
+def preloaded(program: str) -> Iterator[tuple[Path, Redis]]:
+    """A Redis that has the keys of GET and SET, and a folder that is gone after the block."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
+        redis = stack.enter_context(redis_server(folder, program))
+        with redis_py.Redis(port=redis.port, protocol=2) as connection:
+            workloads.preload(connection)
+        yield folder, redis
+
+
+def as_written(text: str) -> dict[str, Any]:
+    """A policy with every scalar as text, so that ``off`` stays a word."""
+    policy: dict[str, Any] = yaml.BaseLoader(text).get_single_data()
+    return policy
 
 
 def direct(redis: Redis) -> Target:

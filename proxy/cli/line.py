@@ -2,13 +2,14 @@
 
 import argparse
 import sys
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 
 class LineParser(argparse.ArgumentParser):
     """argparse, but an error prints one line, without the usage; it names the verb whose help would have told."""
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]  # it has overloads
+    def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """Parse, and take what is not known for the mistake of this verb."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:

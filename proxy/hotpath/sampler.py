@@ -2,10 +2,9 @@
 """Which commands are looked at closely: one of ``interval``, at random, and never more than a worker can afford.
 
 What is looked at leaves the run: it is judged, its client and reply are looked at, and it is timed. That costs tens of
-microseconds, so there is a number of looks for each second.
-While there are few commands, it is every one, so their figures are exact. Each second the interval is set anew to what
-the last one would have wanted, but it shrinks by steps, and slowly while nothing comes: what was busy a moment ago will
-hardly come back as one command.
+microseconds, so there is a number of looks for each second. While there are few commands, it is every one, so their
+figures are exact. Each second the interval is set anew to what the last one would have wanted, but it shrinks by steps,
+and slowly while nothing comes: what was busy a moment ago will hardly come back as one command.
 
 Traffic that begins, or becomes more, must not be looked at as often as the little that was there before. So when the
 looks that a second begins with are taken (all of them where the second before was busy too, else a quarter), the

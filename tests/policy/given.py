@@ -7,7 +7,7 @@ from textwrap import dedent
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, Step, compile_policy
-from proxy.policy.errors import Where
+from proxy.policy.errors import PolicyError, Where
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.policy.precedence import voice
@@ -21,6 +21,15 @@ def policy(text: str) -> Policy:
         file = Path(folder, "policy.yaml")
         file.write_text("keyrail: 1\n" + dedent(text), encoding="utf-8")
         return load_policy(file)
+
+
+def problems(text: str) -> list[str]:
+    """What is wrong with such a file, without its name; nothing if it loads."""
+    try:
+        policy(text)
+    except PolicyError as error:
+        return [str(problem).partition("policy.yaml:")[2] for problem in error.problems]
+    return []
 
 
 def compiled(text: str, available: frozenset[str] | None = None, seed: int = 7) -> CompiledPolicy:

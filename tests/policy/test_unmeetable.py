@@ -7,21 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.policy.errors import PolicyError
 from proxy.policy.unmeetable import _some_key
 from proxy.rules.names import NamesSettings
 from proxy.rules.verdict import PASS
-from tests.policy.given import policy
+from tests.policy.given import problems
 from tests.rules.given import BINDING, NO_WORDS, command, context
-
-
-def problems(text: str) -> list[str]:
-    """Without the file's name."""
-    try:
-        policy(text)
-    except PolicyError as error:
-        return [str(problem).partition("policy.yaml:")[2] for problem in error.problems]
-    return []
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,7 @@ from pathlib import Path
 import pytest
 
 from proxy.policy.errors import PolicyError
-from tests.policy.given import policy, policy_files
-
-
-def problems(text: str) -> list[str]:
-    """Without the file's name."""
-    try:
-        policy(text)
-    except PolicyError as error:
-        return [str(problem).partition("policy.yaml:")[2] for problem in error.problems]
-    return []
-
+from tests.policy.given import policy_files, problems
 
 ALLOWED = "allow: {allow_only: [GET, SET]}"
 
