@@ -141,7 +141,9 @@ class _Conclusion:
 
     def _created(self, reply: bytes, existed: bytes) -> bool:
         if self.looked:
-            return existed != _FOR_EVER if self.creation.by_script else existed == b":0\r\n"
+            # An error proves nothing: only a number does.
+            ended = existed.startswith(b":") and existed != _FOR_EVER
+            return ended if self.creation.by_script else existed == b":0\r\n"
         return not self.new_list or reply == self.new_list
 
     def _meant(self, lines: Sequence[bytes], place: int) -> bool:

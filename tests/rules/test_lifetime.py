@@ -210,6 +210,7 @@ def test_of_some_keys_only_the_key_tells_its_type() -> None:
     stamped = ["EXPIRE a 300 NX", "EXPIRE c 300 NX"]
     assert followed_by("EVAL return(1) 3 a b c x", b"$-1\r\n", *ttls, *types) == stamped
     assert followed_by("EVAL return(1) 2 a b x", b":0\r\n", *ttls[1::-1], b"+x\r\n", b"+none\r\n") == []
+    assert followed_by("EVAL return(1) 1 a", b":0\r\n", b"-NOPERM no\r\n", b"+string\r\n") == []
     assert judged("RENAME k k") == PASS
     assert skipped(judged("COPY a k DB 1"))
 
