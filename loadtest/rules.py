@@ -13,6 +13,7 @@ import redis as redis_py
 import yaml
 
 from loadtest import targets, workloads
+from loadtest.benchmark import RunError
 from loadtest.quick import Sample, Workload, measure, told
 from loadtest.targets import Redis, Target
 
@@ -58,7 +59,10 @@ def _as_it_is(redis: Redis, target: Target) -> Target:
     """The target, with what it does to a bare SET."""
     key = f"{workloads.SET_PREFIX}check"
     with redis_py.Redis(port=redis.port, protocol=2) as straight, redis_py.Redis(port=target.port, protocol=2) as way:
-        way.set(key, workloads.VALUE)
+        try:
+            way.set(key, workloads.VALUE)
+        except redis_py.RedisError as error:
+            raise RunError(f"{target.name}: a SET cannot be measured under this rule: {error}") from None
         return Target(target.name, target.port, target.pid, target.about, int(str(straight.ttl(key))) > 0)
 
 
