@@ -2,10 +2,12 @@
 """What may still be spent under a limit.
 
 The hot path only spends: a command that a purse affords is paid for and goes on, any other is judged. Whoever judges
-(``rules.meter``) knows the time, and grants more.
+(``rules.meter``) knows the time, and grants more. A run asks its purses once what they afford, and pays when it ends.
 """
 
-UNLIMITED = 1 << 62
+# Under two names: a C integer in here, Python's for everybody else.
+_UNLIMITED = 1 << 62
+UNLIMITED = _UNLIMITED
 """More than can ever be spent."""
 
 
@@ -24,12 +26,69 @@ class Purse:
         self.volume = volume
         self.places = places
 
-    def affords(self, size: int) -> bool:
-        """Whether a command of ``size`` bytes can be paid for."""
-        return self.commands.left > 0 and self.places.left > 0 and self.volume.left >= size
+    def spend(self, commands: int, volume: int) -> None:
+        """Pay for so many commands of ``volume`` bytes together."""
+        self.commands.left -= commands
+        self.places.left -= commands
+        self.volume.left -= volume
 
-    def spend(self, size: int) -> None:
-        """Pay for a command of ``size`` bytes."""
-        self.commands.left -= 1
-        self.places.left -= 1
-        self.volume.left -= size
+
+class Spending:
+    """What a run spends from the purses of one client: it asks them once, and pays when it ends.
+
+    ``numbers`` says which of the purses, as the plan has it; None while there are none. Nobody else may look at them
+    before ``settle``.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: bytes | None = None
+        self._purses: list[Purse] | None = None
+        self._commands = 0
+        self._volume = 0
+        self._commands_left = 0
+        self._volume_left = 0
+
+    def forget(self) -> None:
+        """A run that broke off has sent nothing, so it pays for nothing."""
+        self.numbers = None
+
+    def open(self, purses: list[Purse] | None, numbers: bytes) -> None:
+        """Pay, and go on with these purses. Until somebody has said which are the client's, they afford nothing."""
+        self.settle()
+        commands = _UNLIMITED
+        volume = _UNLIMITED
+        i = 0
+        while i < len(numbers):
+            if purses is None:
+                commands = 0
+                break
+            purse = purses[numbers[i]]
+            commands = min(commands, purse.commands.left, purse.places.left)
+            volume = min(volume, purse.volume.left)
+            i += 1
+        self.numbers = numbers
+        self._purses = purses
+        self._commands = self._commands_left = commands
+        self._volume = self._volume_left = volume
+
+    def affords(self, size: int) -> bool:
+        """Whether all of the purses can pay for one more command of ``size`` bytes."""
+        return self._commands_left > 0 and self._volume_left >= size
+
+    def take(self, size: int) -> None:
+        """Such a command goes on."""
+        self._commands_left -= 1
+        self._volume_left -= size
+
+    def settle(self) -> None:
+        """Pay for what was taken."""
+        numbers = self.numbers
+        purses = self._purses
+        self.numbers = None
+        if numbers is None or purses is None:
+            return
+        i = 0
+        while i < len(numbers):
+            purse = purses[numbers[i]]
+            purse.spend(self._commands - self._commands_left, self._volume - self._volume_left)
+            i += 1

@@ -1,7 +1,7 @@
 cimport cython
 
 
-cdef int _NOBODY
+cdef int _NOBODY, _MISNAMED
 
 
 @cython.final
@@ -11,8 +11,12 @@ cdef class Automaton:
     cdef readonly int width
     cdef readonly int start
 
-    cpdef int owner(self, bytes key) except -2
-    cpdef int find(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -2
-    @cython.locals(row=cython.int, i=cython.Py_ssize_t)
+    cpdef int owner(self, bytes key) except -3
+    cpdef int find(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -3
+    cpdef int find_named(self, Automaton names, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -3
+    @cython.locals(row=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cdef int _walk(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
-                   const unsigned char *classes) except -2
+                   const unsigned char *classes) except -3
+    @cython.locals(row=cython.Py_ssize_t, name_row=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    cdef int _walk_with(self, Automaton names, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
+                        const unsigned char *classes, const unsigned char *name_classes) except -3

@@ -6,13 +6,19 @@ All patterns are one deterministic automaton (``proxy.schema.automaton`` makes i
 matter: each byte of the key is one look-up. The bytes fall into classes that no pattern tells apart. A state is a row
 of ``width`` numbers: for each class where the row of the next state begins, and last the owner of a key that ends
 there. Row 0 is the state that no key leaves again; its owner is nobody.
+
+What names must be like is an automaton too. Both are walked side by side: neither waits for the other's look-ups, so
+two cost little more than one.
 """
 
 from array import array
 from collections.abc import Sequence
 
+# Under two names each: C integers in here, Python's for everybody else.
 _NOBODY = -1
+_MISNAMED = -2
 NOBODY = _NOBODY
+MISNAMED = _MISNAMED
 
 
 class Automaton:
@@ -48,6 +54,10 @@ class Automaton:
         """The owner of the key between the offsets."""
         return self._walk(p, start, end, self.classes)
 
+    def find_named(self, names: "Automaton", p: bytes, start: int, end: int) -> int:
+        """The owner of the key between the offsets; MISNAMED if ``names`` has none for it."""
+        return self._walk_with(names, p, start, end, self.classes, names.classes)
+
     def _walk(self, p: bytes, start: int, end: int, classes: bytes) -> int:
         row = self.start
         i = start
@@ -56,4 +66,18 @@ class Automaton:
             if row == 0:
                 return _NOBODY
             i += 1
+        return self.rows[row + self.width - 1]
+
+    def _walk_with(
+        self, names: "Automaton", p: bytes, start: int, end: int, classes: bytes, name_classes: bytes
+    ) -> int:
+        row = self.start
+        name_row = names.start
+        i = start
+        while i < end:
+            row = self.rows[row + classes[p[i]]]
+            name_row = names.rows[name_row + name_classes[p[i]]]
+            i += 1
+        if names.rows[name_row + names.width - 1] == _NOBODY:
+            return _MISNAMED
         return self.rows[row + self.width - 1]

@@ -6,13 +6,15 @@ For each entry there is a number of bytes, for reads and for writes apart: a req
 judged, so 0 stands for what is always judged and a very large number for what always passes. A value is never larger
 than the request that brings it, which makes this the check of sizes too; so does a number of arguments that of members.
 Place 0 is for keys that no entry owns, place n + 1 for entry n.
+
+Where there are standards for names too, both are found in the same pass over a key: ``names`` owns all that are right.
 """
 
 from array import array
 from collections.abc import Sequence
 
 from proxy.commands.keys import KeyFinder
-from proxy.hotpath.automaton import NOBODY, Automaton
+from proxy.hotpath.automaton import MISNAMED, NOBODY, Automaton
 from proxy.wire.request import Request
 
 _WRITE = 2
@@ -20,10 +22,17 @@ _WRITE = 2
 
 class EntryProgram:
     """The bytes that a request may have where it only reads a key and where it may write it, and the arguments of one
-    that may write it. ``owner`` is whose the last key was."""
+    that may write it; and, with ``names``, how long keys may be. ``owner`` is whose the last key was."""
 
     def __init__(
-        self, automaton: Automaton, reads: Sequence[int], writes: Sequence[int], arguments: Sequence[int]
+        self,
+        automaton: Automaton,
+        reads: Sequence[int],
+        writes: Sequence[int],
+        arguments: Sequence[int],
+        names: Automaton | None = None,
+        min_length: int = 0,
+        max_length: int = 0,
     ) -> None:
         if not len(reads) == len(writes) == len(arguments):
             raise ValueError("each entry has its place in all three")
@@ -31,6 +40,9 @@ class EntryProgram:
         self.reads = array("q", reads)
         self.writes = array("q", writes)
         self.arguments = array("q", arguments)
+        self.names = names
+        self.min_length = min_length
+        self.max_length = max_length
         self.owner = NOBODY
 
     def passes(self, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
@@ -39,7 +51,8 @@ class EntryProgram:
         i = 0
         while i < found:
             index = keys.indexes[i]
-            self.owner = self.automaton.find(data, request.starts[index], request.ends[index])
+            if not self._find(data, request.starts[index], request.ends[index]):
+                return False
             place = self.owner + 1
             if keys.access[i] == _WRITE:
                 if size > self.writes[place] or request.argc > self.arguments[place]:
@@ -48,3 +61,12 @@ class EntryProgram:
                 return False
             i += 1
         return True
+
+    def _find(self, data: bytes, start: int, end: int) -> bool:
+        if self.names is None:
+            self.owner = self.automaton.find(data, start, end)
+            return True
+        if end - start < self.min_length or end - start > self.max_length:
+            return False
+        self.owner = self.automaton.find_named(self.names, data, start, end)
+        return self.owner != MISNAMED

@@ -2,7 +2,7 @@ cimport cython
 
 from proxy.commands.keys cimport KeyFinder
 from proxy.commands.lookup cimport Lookup
-from proxy.hotpath.allowance cimport Purse
+from proxy.hotpath.allowance cimport Spending
 from proxy.hotpath.counters cimport Counters
 from proxy.hotpath.ledger cimport Creditor, Ledger
 from proxy.hotpath.plan cimport Plan
@@ -26,6 +26,7 @@ cdef class Terms:
     cdef public Py_ssize_t window
     cdef public Sampler sampler
     cdef public Splice splice
+    cdef public Spending spending
 
 
 cdef class Intake(Creditor):
@@ -63,12 +64,8 @@ cdef class Intake(Creditor):
     cdef _advance(self, bytes data)
     @cython.locals(terms=Terms, request=Request, plan=Plan, ledger=Ledger, limits=Limits,
                    size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t,
-                   splice=Splice, chunk=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
+                   splice=Splice, spending=Spending, chunk=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
-    @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)
-    cdef bint _affords(self, bytes numbers, long long size) except -1
-    @cython.locals(purses=list, purse=Purse, i=cython.Py_ssize_t)
-    cdef int _spend(self, bytes numbers, long long size) except -1
     cdef int _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, Splice splice) except -1
     @cython.locals(words=list)
     cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

@@ -28,7 +28,7 @@ from typing import Any
 
 from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
-from proxy.hotpath.allowance import Purse
+from proxy.hotpath.allowance import Purse, Spending
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.ledger import Creditor, Ledger
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
@@ -82,6 +82,7 @@ class Terms:
         self.window = window
         self.sampler = Sampler(0) if sampler is None else sampler
         self.splice = Splice()
+        self.spending = Spending()
 
 
 class Intake(Creditor):
@@ -254,6 +255,8 @@ class Intake(Creditor):
         count = 0
         splice = terms.splice
         splice.clear()
+        spending = terms.spending
+        spending.forget()
         while True:
             code = request.scan_in(data, p, size, position, limits)
             if code != COMPLETE:
@@ -270,9 +273,12 @@ class Intake(Creditor):
             if count >= budget:
                 code = _STALLED
                 break
-            if plan.spends and not self._affords(plan.purses[command_id], request.end - request.start):
-                code = _SPECIAL
-                break
+            if plan.spends:
+                if plan.purses[command_id] is not spending.numbers:
+                    spending.open(self.purses, plan.purses[command_id])
+                if not spending.affords(request.end - request.start):
+                    code = _SPECIAL
+                    break
             decision = plan.decide(command_id, request, p, terms.keys, terms.counters)
             if decision == JUDGE:
                 code = _SPECIAL
@@ -281,13 +287,14 @@ class Intake(Creditor):
                 code = _REFUSED
                 break
             if plan.spends:
-                self._spend(plan.purses[command_id], request.end - request.start)
+                spending.take(request.end - request.start)
             count += 1
             position = request.end
             if decision != PASS:
                 splice.put(p, start, request.start)
                 self._rewrite(p, request, plan, decision, splice)
                 start = position
+        spending.settle()
         if count > 0 and ledger is not None:
             if splice.size == 0:
                 chunk = data if start == 0 and position == size else p[start:position]
@@ -297,27 +304,6 @@ class Intake(Creditor):
             self.forwarded += count
             ledger.submit(self, chunk, count)
         return code
-
-    def _affords(self, numbers: bytes, size: int) -> bool:
-        # Until the session has said which purses are this client's, whatever is to be paid for is judged.
-        purses = self.purses
-        i = 0
-        while i < len(numbers):
-            if purses is None:
-                return False
-            purse = purses[numbers[i]]
-            if not purse.affords(size):
-                return False
-            i += 1
-        return True
-
-    def _spend(self, numbers: bytes, size: int) -> None:
-        purses = self.purses
-        i = 0
-        while purses is not None and i < len(numbers):
-            purse = purses[numbers[i]]
-            purse.spend(size)
-            i += 1
 
     def _rewrite(self, p: bytes, request: Request, plan: Plan, decision: int, splice: Splice) -> None:
         if decision == APPEND:

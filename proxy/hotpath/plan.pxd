@@ -23,6 +23,7 @@ cdef class NameProgram:
     cdef public int max_segments
     cdef public int access
     cdef public Automaton language
+    cdef public bint counts
 
     cpdef bint passes(self, const unsigned char *p, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(segments=cython.int, segment_start=cython.Py_ssize_t, i=cython.Py_ssize_t, kind=cython.int)
@@ -49,6 +50,7 @@ cdef class Plan:
     cdef public long long[::1] changed
     cdef public bint spends
     cdef public list purses
+    cdef public dict known_purses
 
     @cython.locals(error=bytes)
     cpdef bint refuses(self, int command_id) except -1

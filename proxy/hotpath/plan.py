@@ -12,10 +12,10 @@ costs one look-up. ``decide`` answers for one scanned request:
 - JUDGE: only a rule's own ``judge`` can tell. Everything else that a rule would refuse, warn of or count ends here, so
   this file holds no decision that ``judge`` does not confirm: it only recognises what is surely so.
 
-Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments)
-that joins all naming rules for the command. Where the policy has a schema, one more pass finds the entry that owns the
-key, for all rules about the schema (``proxy.hotpath.entries``); what is appended (``proxy.hotpath.appending``) may
-depend on that entry. Keys are counted here too, once the request is known to go on.
+Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments, or
+an automaton for all that) that joins all naming rules for the command. Where the policy has a schema, the pass also
+finds the entry that owns the key, for all rules about the schema (``proxy.hotpath.entries``); what is appended
+(``proxy.hotpath.appending``) may depend on that entry. Keys are counted here too, once the request is known to go on.
 
 Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
 """
@@ -86,12 +86,13 @@ class NameProgram:
         self.max_segments = max_segments
         self.access = access
         self.language = language
+        self.counts = separator >= 0 or any(self.kinds)
 
     def passes(self, p: bytes, start: int, end: int) -> bool:
         """Whether the key between the offsets passes; False says only that ``judge`` must look at it."""
         if end - start < self.min_length or end - start > self.max_length:
             return False
-        if not self._walk(p, start, end, self.kinds):
+        if self.counts and not self._walk(p, start, end, self.kinds):
             return False
         return self.language is None or self.language.find(p, start, end) >= 0
 
@@ -141,6 +142,7 @@ class Plan:
         self.changed = array("q", bytes(8 * commands))
         self.spends = False
         self.purses = [b""] * commands
+        self.known_purses: dict[bytes, bytes] = {}
 
     def judge_always(self, command_id: int) -> None:
         """No request of this command passes without ``judge``."""
@@ -183,11 +185,9 @@ class Plan:
         self.most_bytes[command_id] = size
         self.most_arguments[command_id] = arguments
 
-    def add_entries(
-        self, automaton: Automaton, reads: Sequence[int], writes: Sequence[int], arguments: Sequence[int]
-    ) -> int:
-        """A program for ``check_entries``; the numbers are those of an ``EntryProgram``."""
-        self.known_entry_programs.append(EntryProgram(automaton, reads, writes, arguments))
+    def add_entries(self, program: EntryProgram) -> int:
+        """The number of a program for ``check_entries``."""
+        self.known_entry_programs.append(program)
         return len(self.known_entry_programs) - 1
 
     def check_entries(self, command_id: int, program: int) -> None:
@@ -225,9 +225,12 @@ class Plan:
         return len(error) > 0
 
     def spend(self, command_id: int, purses: bytes) -> None:
-        """Each request of the command is paid for from the client's purses of these numbers, or judged."""
+        """Each request of the command is paid for from the client's purses of these numbers, or judged.
+
+        Equal numbers are the same object, by which a run knows that it goes on with the same purses.
+        """
         self.spends = True
-        self.purses[command_id] = purses
+        self.purses[command_id] = self.known_purses.setdefault(purses, purses)
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
         """What to do; ``header`` and ``suffix``, ``name``, or ``error`` say how."""

@@ -7,18 +7,21 @@ enforced; in any other mode the command is judged, to be counted.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from proxy.commands.table import Spec
 from proxy.hotpath.appending import Appending, StatedNumber
 from proxy.hotpath.automaton import Automaton
+from proxy.hotpath.entries import EntryProgram
 from proxy.hotpath.plan import Plan
-from proxy.rules.name_language import Counted, Machine, Walked, joined
+from proxy.rules.name_language import Counted, Machine, Walked, automaton_of, joined
 from proxy.schema.entries import Owner, Schema
 
 UNLIMITED = 2**31 - 1
 """A length or a number that nothing reaches (Redis takes at most 512 MB in an argument, and arguments of 1 GB)."""
+_ANY_BYTES = bytes([1]) * 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,10 @@ class NameCheck:
 
     def add_to(self, plan: Plan) -> int:
         """Add it to the plan, and return the number that it has there."""
+        whole = None if self.language is None else _language_of(self)
+        access = int(self.reads) | int(self.writes) << 1
+        if whole is not None:  # which leaves nothing to look for but the length
+            return plan.add_names(_ANY_BYTES, self.min_length, self.max_length, -1, 1, UNLIMITED, access, True, whole)
         return plan.add_names(
             self.allowed,
             self.min_length,
@@ -80,10 +87,16 @@ class NameCheck:
             -1 if self.separator is None else self.separator,
             self.min_segments,
             self.max_segments,
-            int(self.reads) | int(self.writes) << 1,
+            access,
             self.empty_segments,
             self.language,
         )
+
+
+@lru_cache(maxsize=64)  # a plan is made for each application and user, and mostly of the same checks
+def _language_of(check: NameCheck) -> Automaton | None:
+    """The automaton of a check, all but the lengths; None if it would be too large."""
+    return automaton_of(check.machines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +105,17 @@ class EntryCheck:
 
     0 bytes stands for nothing, UNLIMITED for everything. Place 0 is for keys that no entry owns, place n + 1 for entry
     n. A request that may write the key is also judged if it has more than so many `arguments`, its name included.
+
+    With `names`, which only `named` sets, a key that they do not own is judged too, or one that is shorter or longer.
     """
 
     automaton: Automaton
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     arguments: tuple[int, ...]
+    names: Automaton | None = None
+    min_length: int = 0
+    max_length: int = 0
     _combinations: dict["EntryCheck", "EntryCheck"] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -124,9 +142,19 @@ class EntryCheck:
             )
         return self._combinations[other]
 
+    def named(self, names: NameCheck) -> "EntryCheck | None":
+        """A check that passes what both pass, in the same pass over a key; None where one pass cannot tell."""
+        right = _language_of(names) if names.reads and names.writes else None
+        if right is None:
+            return None
+        return replace(self, names=right, min_length=names.min_length, max_length=names.max_length)
+
     def add_to(self, plan: Plan) -> int:
         """Add it to the plan, and return the number that it has there."""
-        return plan.add_entries(self.automaton, self.reads, self.writes, self.arguments)
+        program = EntryProgram(
+            self.automaton, self.reads, self.writes, self.arguments, self.names, self.min_length, self.max_length
+        )
+        return plan.add_entries(program)
 
 
 Programs: TypeAlias = dict[NameCheck | EntryCheck, int]
@@ -309,15 +337,19 @@ class Lowering:
         if self._error:
             plan.refuse(command_id, self._error)
             return
-        for check in (self._names, self._entries):
+        names, entries = self._names, self._entries
+        together = None if names is None or entries is None else entries.named(names)
+        if together is not None:
+            names, entries = None, together
+        for check in (names, entries):
             if check is not None and check not in programs:
                 programs[check] = check.add_to(plan)
-        if self._names is not None:
-            plan.check_names(command_id, programs[self._names])
+        if names is not None:
+            plan.check_names(command_id, programs[names])
         if self._size < UNLIMITED or self._arguments < UNLIMITED:
             plan.limit(command_id, self._size, self._arguments)
-        if self._entries is not None:
-            plan.check_entries(command_id, programs[self._entries])
+        if entries is not None:
+            plan.check_entries(command_id, programs[entries])
         if any(self._appends):
             plan.append_by_entry(command_id, [None if each is None else _appending(each) for each in self._appends])
         if self._purses:

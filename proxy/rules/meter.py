@@ -210,7 +210,7 @@ class Account:
         if shortage is None and self._places is not None and not self._places.free(self.members, now):
             return Shortage("places", _PLACE_WAIT)
         if shortage is None:
-            self.purse.spend(size)
+            self.purse.spend(1, size)
         else:
             for bucket, _, cost in self._costs(size):
                 bucket.miss(cost)

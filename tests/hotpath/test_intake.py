@@ -191,6 +191,37 @@ def test_what_a_purse_affords_is_paid_for_and_the_rest_is_somebody_elses_to_deci
     assert outcome(unknown, [get])[0] == ("special", get)
 
 
+def test_each_command_of_a_run_is_paid_from_its_own_purses() -> None:
+    plan = Plan(len(STANDARD.specs))
+    plan.spend(command_id("GET"), b"\0\1")
+    plan.spend(command_id("SET"), b"\1\0")  # other bytes, and the same purses
+    plan.spend(command_id("DEL"), b"\2")
+    get, put, drop, free = pack("GET", "a"), pack("SET", "a", "1"), pack("DEL", "a"), pack("INCR", "a")
+    data = (get + drop + put + free + get) * 2
+    purses = [Purse(Allowance(100), Allowance(1000), Allowance(100)) for _ in range(3)]
+    client = Client(plan)
+    client.purses = list(purses)
+    assert outcome(client, [data]) == [("run", data, 10)]
+    assert [100 - purse.commands.left for purse in purses] == [6, 6, 2]
+    assert [1000 - purse.volume.left for purse in purses] == [len(get * 4 + put * 2)] * 2 + [len(drop * 2)]
+    assert [100 - purse.places.left for purse in purses] == [6, 6, 2]
+
+
+def test_what_is_refused_or_judged_behind_a_run_is_not_paid_for_by_it() -> None:
+    plan = Plan(len(STANDARD.specs))
+    for name in ("GET", "SET", "DEL"):
+        plan.spend(command_id(name), b"\0")
+    plan.judge_always(command_id("SET"))
+    plan.refuse(command_id("DEL"), b"-NO\r\n")
+    for behind in (pack("SET", "a", "1"), pack("DEL", "a")):
+        client = Client(plan)
+        purse = Purse(Allowance(9), Allowance(1000), Allowance(9))
+        client.purses = [purse]
+        client.receive(pack("GET", "a") * 2 + behind)
+        assert (purse.commands.left, purse.places.left) == (7, 7)
+        assert purse.volume.left == 1000 - len(pack("GET", "a") * 2)
+
+
 def test_nothing_of_a_run_that_broke_off_is_sent_with_another_clients_run() -> None:
     plan = Plan(len(STANDARD.specs))
     plan.append(command_id("SET"), Appending(3, 2, [ANY_TTL], []))

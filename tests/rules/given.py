@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Spec
+from proxy.hotpath.allowance import Purse, Spending
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding, Wording
 
@@ -31,3 +32,14 @@ def spec(name: str) -> Spec:
     found = STANDARD.find(name)
     assert found is not None, name
     return found
+
+
+def spend(purse: Purse, size: int) -> bool:
+    """Let a run have one command of `size` bytes, and say whether it could pay."""
+    run = Spending()
+    run.open([purse], b"\0")
+    affords = run.affords(size)
+    if affords:
+        run.take(size)
+    run.settle()
+    return affords

@@ -15,7 +15,7 @@ from proxy.rules.memory import Memory
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse
 from tests.policy.given import policy
-from tests.rules.given import NO_WORDS, command, context, spec
+from tests.rules.given import NO_WORDS, command, context, spec, spend
 
 SETTINGS = BreakerSettings(failing_for=2.0, slower_than=0.25, window=5.0, cool_down=10.0)
 
@@ -70,7 +70,7 @@ def test_it_cools_down_then_tries_then_closes() -> None:
     observe(circuit, 17.0, 0.3, lambda _: 0.01)
     assert circuit.state.value == "closed"
     assert circuit.lets_through()
-    assert circuit.purse.affords(1000)
+    assert spend(circuit.purse, 1000)
 
 
 @pytest.mark.parametrize("took", [None, 0.3])
@@ -126,9 +126,9 @@ def test_the_plan_passes_what_the_purse_affords() -> None:
     lowering.apply(spec("GET").id, plan, {})
     assert plan.purses[spec("GET").id] == b"\0"
     purse = rule.enter(context()).purse
-    assert purse.affords(1)
+    assert spend(purse, 1)
     observe(memory.each(Circuit)["ill"], 0.0, 2.1, lambda _: None)
-    assert not purse.affords(1)
+    assert not spend(purse, 1)
 
 
 def test_its_yaml() -> None:

@@ -20,7 +20,7 @@ from proxy.rules.memory import Memory
 from proxy.rules.meter import Lease, Meter, Rate
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
-from tests.rules.given import NO_WORDS, command, context, spec
+from tests.rules.given import NO_WORDS, command, context, spec, spend
 
 TWO_A_SECOND = LimitsSettings(rate=Rate(2, 1, 2))
 
@@ -196,11 +196,10 @@ def test_one_key_whatever_its_bytes() -> None:
 def test_the_plan_and_the_rule_spend_the_same_tokens() -> None:
     rule = limits(replace(TWO_A_SECOND, bytes=Rate(100, 1, 100)))
     purse = rule.enter(caller()).purse
-    assert purse.affords(60)
-    purse.spend(60)
-    assert not purse.affords(60)
+    assert spend(purse, 60)
+    assert not spend(purse, 60)
     assert rule.judge(command("GET a"), caller()) == PASS
-    assert not purse.affords(1)
+    assert not spend(purse, 1)
     assert isinstance(rule.judge(command("GET a"), caller()), Refuse)
 
 

@@ -7,10 +7,13 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.hotpath.appending import StatedNumber
+from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.entries import EntryProgram
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, SWAP, Plan
-from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering, Stated
+from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering, NameCheck, Stated
+from proxy.rules.name_faults import Banned
+from proxy.rules.name_language import automaton_of
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request
@@ -64,6 +67,52 @@ def test_two_checks_pass_what_both_pass() -> None:
     get = Lowered("GET", lower)
     assert [get.decide(f"GET {key}") for key in ("a:1", "b:1", "c:1")] == [JUDGE, PASS, JUDGE]
     assert Lowered("SET", lower).decide("SET b:1 v") == JUDGE
+
+
+def names(*, reads: bool, language: Automaton | None) -> NameCheck:
+    allowed = bytes(byte in b"abcxyz:0123456789" for byte in range(256))
+    return NameCheck(allowed, 3, 6, ord(":"), 2, 2, empty_segments=False, reads=reads, writes=True, language=language)
+
+
+def program_of(name: str, check: NameCheck) -> Lowered:
+    def lower(lowering: Lowering) -> None:
+        lowering.check_names(check)
+        lowering.append_by_entry(CHECK, (append(b"other"), append(b"first"), None))
+
+    return Lowered(name, lower)
+
+
+@pytest.mark.parametrize("language", [None, automaton_of([Banned(("xyz",), ":")])])
+def test_names_and_owners_are_found_in_one_pass_over_a_key(language: Automaton | None) -> None:
+    bare = program_of("SET", names(reads=True, language=language))
+    assert bare.plan.known_programs == []  # the schema's takes them along
+    for key, outcome, suffix in (
+        ("a:1", APPEND, b"first"),
+        ("b:1234", PASS, b""),
+        ("c:1", APPEND, b"other"),
+        ("b:12345", JUDGE, b""),  # too long
+        ("b:", JUDGE, b""),
+        ("a:1:2", JUDGE, b""),
+        ("b1234", JUDGE, b""),
+        ("b:d", JUDGE, b""),
+        ("a:xyz", APPEND if language is None else JUDGE, b"first" if language is None else b""),
+    ):
+        bare.plan.suffix = b""
+        assert (bare.decide(f"SET {key} v"), bare.plan.suffix) == (outcome, suffix), key
+
+
+def test_a_key_that_may_be_read_under_any_name_is_walked_twice_where_it_is_written() -> None:
+    apart = program_of("SET", names(reads=False, language=None))
+    assert len(apart.plan.known_programs) == 1
+    assert [apart.decide(f"SET {key} v") for key in ("a:1", "b:d")] == [APPEND, JUDGE]
+
+    def lower(lowering: Lowering) -> None:
+        lowering.check_names(names(reads=False, language=None))
+        lowering.check_entries(CHECK)
+
+    assert Lowered("GET", lower).decide("GET b:d") == PASS
+    assert Lowered("COPY", lower).decide("COPY b:d a:1") == PASS
+    assert Lowered("COPY", lower).decide("COPY a:1 b:d") == JUDGE
 
 
 def test_what_is_appended_depends_on_the_owner() -> None:
