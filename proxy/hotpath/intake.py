@@ -256,7 +256,8 @@ class Intake(Creditor):
         splice = terms.splice
         splice.clear()
         spending = terms.spending
-        spending.forget()
+        if plan.spends:
+            spending.forget()
         while True:
             code = request.scan_in(data, p, size, position, limits)
             if code != COMPLETE:
@@ -294,7 +295,8 @@ class Intake(Creditor):
                 splice.put(p, start, request.start)
                 self._rewrite(p, request, plan, decision, splice)
                 start = position
-        spending.settle()
+        if plan.spends:
+            spending.settle()
         if count > 0 and ledger is not None:
             if splice.size == 0:
                 chunk = data if start == 0 and position == size else p[start:position]
