@@ -73,4 +73,3 @@ def _app(policy: Policy, parsed: argparse.Namespace) -> App | None:
             return app
     known = ", ".join(app.name for app in policy.apps) or "it has none"
     raise _UnknownAppError(f"--app {parsed.app}: expected an app of {policy.source}: {known}")
-

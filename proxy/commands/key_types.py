@@ -47,6 +47,7 @@ _BY_NAME = {
 }
 _NAMED = {name: key_type for key_type, names in _BY_NAME.items() for name in names.split()}
 
+
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 

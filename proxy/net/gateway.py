@@ -77,9 +77,7 @@ class Gateway:
         self._windows = Windows(self._counters, time.monotonic())
         self._consultation = Consultation(loop, ask)
         logs = settings.violations is not None
-        self._verdicts = Verdicts(
-            route.name, settings.redaction, tells=logs or settings.admin is not None, logs=logs
-        )
+        self._verdicts = Verdicts(route.name, settings.redaction, tells=logs or settings.admin is not None, logs=logs)
         self._verdicts.keep(policy.rule_names, policy.redact)
         self._exposure = Exposure(policy.rule_names)
         self._asked: Counter[str] = Counter()

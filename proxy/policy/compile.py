@@ -189,9 +189,7 @@ class CompiledPolicy:
 
     def resume(self, pause: Pause, ended: End | Exception, context: Context) -> Decision:
         """What is to become of a command, now that the procedure that it waited for has ended, or has failed."""
-        return self._walk(
-            pause.command, pause.current, pause.edit, pause.followings, pause.steps, context, None, ended
-        )
+        return self._walk(pause.command, pause.current, pause.edit, pause.followings, pause.steps, context, None, ended)
 
     def said(self, rule: str, mode: Mode, ended: End | Follow | Exception) -> tuple[Hit, ...]:
         """What is counted of a rule that said this."""

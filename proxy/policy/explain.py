@@ -1,13 +1,13 @@
 """What a policy does with one command, rule by rule, and why: the same judgement as everywhere, watched.
 
-    SET user:1 x, of app checkout
+SET user:1 x, of app checkout
 
-    argument 1        checkout.yaml:3   is a key of checkout/user, user:{id:int}
-    no-flush          platform.yaml:8   not about SET
-    printable-names   platform.yaml:15  passes it
-    lifetimes         platform.yaml:18  rewrites it to SET user:1 x EX 300  [enforce: rollout, platform.yaml:23]
+argument 1        checkout.yaml:3   is a key of checkout/user, user:{id:int}
+no-flush          platform.yaml:8   not about SET
+printable-names   platform.yaml:15  passes it
+lifetimes         platform.yaml:18  rewrites it to SET user:1 x EX 300  [enforce: rollout, platform.yaml:23]
 
-    to Redis: *5\\r\\n$3\\r\\nSET\\r\\n$6\\r\\nuser:1\\r\\n$1\\r\\nx\\r\\n$2\\r\\nEX\\r\\n$3\\r\\n300\\r\\n
+to Redis: *5\\r\\n$3\\r\\nSET\\r\\n$6\\r\\nuser:1\\r\\n$1\\r\\nx\\r\\n$2\\r\\nEX\\r\\n$3\\r\\n300\\r\\n
 """
 
 from collections.abc import Sequence

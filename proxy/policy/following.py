@@ -61,8 +61,6 @@ def unknown_to(policy: "CompiledPolicy", command: Command, client: Callable[[], 
 def hides(policy: "CompiledPolicy", command: Command, context: Context, key: ScriptKey) -> bool:
     """Whether an EVALSHA of this script would be answered NOSCRIPT, whatever Redis knows."""
     return any(
-        scripts.wants_texts
-        and scripts.memory.recall(key) is None
-        and mode_of(step, command, context) is Mode.ENFORCE
+        scripts.wants_texts and scripts.memory.recall(key) is None and mode_of(step, command, context) is Mode.ENFORCE
         for step, scripts in policy.scripts
     )

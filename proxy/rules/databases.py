@@ -42,9 +42,7 @@ class Databases:
         self._allowed = frozenset(b"%d" % number for number in settings.allowed)
         self._shown = ", ".join(map(str, sorted(settings.allowed)))
         self._named = {
-            spec.id: read
-            for command, read in _NAMED_BY.items()
-            if (spec := binding.table.find(command)) is not None
+            spec.id: read for command, read in _NAMED_BY.items() if (spec := binding.table.find(command)) is not None
         }
 
     def touches(self, spec: Spec) -> bool:

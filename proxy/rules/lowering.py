@@ -119,9 +119,7 @@ class EntryCheck:
     _combinations: dict["EntryCheck", "EntryCheck"] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def judging(
-        cls, schema: Schema, read: Callable[[Owner], bool], written: Callable[[Owner], bool]
-    ) -> "EntryCheck":
+    def judging(cls, schema: Schema, read: Callable[[Owner], bool], written: Callable[[Owner], bool]) -> "EntryCheck":
         """A check that has a read, or a write, judged where this is so of the key's owner; the rest passes."""
         owners: tuple[Owner, ...] = (None, *schema.entries)
         return cls(

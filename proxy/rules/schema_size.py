@@ -48,9 +48,7 @@ class SchemaSize:
             self._schema.automaton,
             (UNLIMITED,) * len(sizes),
             tuple(_bound(0 if at_offsets and size.most_bytes is not None else size.most_bytes) for size in sizes),
-            tuple(
-                UNLIMITED if size.most_members is None else size.most_members + _BEFORE_MEMBERS for size in sizes
-            ),
+            tuple(UNLIMITED if size.most_members is None else size.most_members + _BEFORE_MEMBERS for size in sizes),
         )
 
     def touches(self, spec: Spec) -> bool:

@@ -168,9 +168,7 @@ def _byte_classes(sets: set[ByteSet]) -> bytes:
     """For each byte its class: bytes are in one class if every set holds either both or neither."""
     ordered = sorted(sets)
     numbers: dict[tuple[int, ...], int] = {}
-    return bytes(
-        numbers.setdefault(tuple(each >> byte & 1 for each in ordered), len(numbers)) for byte in range(256)
-    )
+    return bytes(numbers.setdefault(tuple(each >> byte & 1 for each in ordered), len(numbers)) for byte in range(256))
 
 
 def _unpleasantness(byte: int) -> tuple[int, bool]:

@@ -84,9 +84,7 @@ class Incidents:
                 owner = owner_of(key)
                 return shape(key) if owner is None else str(owner.name)
 
-            found = lookout.look(
-                self._crew.rings[index], now, policy.alerts, self._crew.redaction(index), pattern_of
-            )
+            found = lookout.look(self._crew.rings[index], now, policy.alerts, self._crew.redaction(index), pattern_of)
             for incident in found:
                 self._tell(incident, now)
 

@@ -60,9 +60,7 @@ class Remedy:
         per = Per.APP if self.app else Per.ALL
         words = f"an operator has capped this key until {moment(self.until)} ({self.because})"
         settings = LimitsSettings(per, self.rate, key=self.key)
-        return PolicyRule(
-            self.name, settings, Stage(Mode.ENFORCE, where), Wording(because=words), where, app=self.app
-        )
+        return PolicyRule(self.name, settings, Stage(Mode.ENFORCE, where), Wording(because=words), where, app=self.app)
 
 
 class Remedies:

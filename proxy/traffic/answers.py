@@ -271,10 +271,7 @@ def slots(rings: Rings, window: int, count: int, now: float, redaction: Redactio
             {**_part(weight, total, digest.seconds), "slot": slot, "keys": keys.get(slot, [])[:_KEYS_OF_SLOT]}
             for slot, weight in Counter(digest.slots).most_common(count)
         ],
-        "tags": [
-            {**_part(each.weight, total, digest.seconds), "tag": redaction.of(tag)}
-            for tag, each in tagged
-        ],
+        "tags": [{**_part(each.weight, total, digest.seconds), "tag": redaction.of(tag)} for tag, each in tagged],
         "crossslot": round(digest.crossslot / digest.seconds, 2),
     }
 

@@ -113,9 +113,7 @@ class Volume:
 
     def clone(self) -> "Volume":
         """The same figures, to go on with."""
-        return Volume(
-            self.reads, self.writes, self.bytes_in, self.bytes_out, self.measured, self.missed, self.refused
-        )
+        return Volume(self.reads, self.writes, self.bytes_in, self.bytes_out, self.measured, self.missed, self.refused)
 
     @classmethod
     def of(cls, look: Look, write: bool, share: int = 1) -> "Volume":

@@ -148,9 +148,7 @@ def present(record: Record) -> dict[str, Any]:
         "looked_at": record.looked_at,
         "shapes": [{"shape": name, "count": count} for name, count in record.shapes.ranked()],
         "other_shapes": record.shapes.other,
-        "clients": [
-            {**dict(zip(WHO, who, strict=True)), "count": count} for who, count in record.clients.ranked()
-        ],
+        "clients": [{**dict(zip(WHO, who, strict=True)), "count": count} for who, count in record.clients.ranked()],
         "other_clients": record.clients.other,
         "sample": record.sample,
     }

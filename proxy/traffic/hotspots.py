@@ -90,9 +90,7 @@ def find(seen: Lately, alerts: Alerts, pattern_of: Callable[[bytes], str]) -> It
             yield Finding(Kind.BIG_VALUE, pattern, key, size)
 
 
-def _hot_slots(
-    seen: Lately, alerts: Alerts, sure: dict[bytes, int], warm: dict[bytes, int]
-) -> Iterator[Finding]:
+def _hot_slots(seen: Lately, alerts: Alerts, sure: dict[bytes, int], warm: dict[bytes, int]) -> Iterator[Finding]:
     total = sum(seen.slots.values())
     told: Counter[int] = Counter()
     for key, used in warm.items():

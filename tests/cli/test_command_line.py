@@ -42,9 +42,7 @@ def test_version_says_the_form() -> None:
         (["kill-switch"], "keyrail kill-switch"),
     ],
 )
-def test_what_argparse_refuses_is_one_line(
-    arguments: list[str], verb: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_argparse_refuses_is_one_line(arguments: list[str], verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

@@ -305,10 +305,7 @@ def test_a_strict_rule(wire: Wire, direct: Wire) -> None:
 
 def test_a_user_without_the_hidden_commands(engine: Engine, keyrail: Keyrail, direct: Wire) -> None:
     """The command goes alone and is answered as ever; a rule that wants proof refuses it."""
-    direct.send(
-        EMPTY
-        + pack("ACL", "SETUSER", "writer", "reset", "on", ">secret", "~g:*", "~r:*", "+@all", "-exists")
-    )
+    direct.send(EMPTY + pack("ACL", "SETUSER", "writer", "reset", "on", ">secret", "~g:*", "~r:*", "+@all", "-exists"))
     assert direct.frames(2)[1] == b"+OK\r\n"
     with keyrail.wire() as wire:
         assert wire.ask("AUTH", "writer", "secret") == b"+OK\r\n"

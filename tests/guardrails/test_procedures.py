@@ -142,9 +142,7 @@ def test_a_collection_grows_up_to_its_cap(pooled: Keyrail, engine: Engine) -> No
         eventually(lambda: wire.ask("XADD", "stream", "*", "f", "v").startswith(b"$"))
 
 
-def test_it_asks_as_the_user_that_the_client_has_logged_in_as(
-    keyrail: Keyrail, engine: Engine, pooling: bool
-) -> None:
+def test_it_asks_as_the_user_that_the_client_has_logged_in_as(keyrail: Keyrail, engine: Engine, pooling: bool) -> None:
     engine.do("SET", "a:1", "v")
     engine.do("SADD", "b:1", "m")
     engine.do("ACL", "SETUSER", "ada", "reset", "on", ">pw", "~a:*", "+@all", "-scan")

@@ -39,9 +39,7 @@ def test_texts_run_as_they_are_read(fleet: Fleet, engine_name: str) -> None:
 
 
 @pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
-def test_all_workers_give_one_answer(
-    fleet: Fleet, tmp_path: Path, new_keyrail: Callable[..., Keyrail]
-) -> None:
+def test_all_workers_give_one_answer(fleet: Fleet, tmp_path: Path, new_keyrail: Callable[..., Keyrail]) -> None:
     engine = fleet.engine("valkey-9.1")
     engine.do("FUNCTION", "FLUSH")
     file = tmp_path / "policy.yaml"

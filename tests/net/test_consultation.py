@@ -11,6 +11,7 @@ from proxy.session.topic import Topic
 
 RULES, INFO = Topic("rules"), Topic("info")
 
+
 class Loop:
     """A clock that a test moves."""
 

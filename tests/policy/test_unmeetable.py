@@ -37,7 +37,6 @@ def test_two_standards_that_no_key_can_meet(first: str, second: str, said: str) 
     assert problems(text % (first, "mode: enforce", second)) == []  # an old standard and a new one
 
 
-
 def test_standards_are_for_somebodys_reads_or_writes() -> None:
     text = """
     apps: {a: {match: {user: a}}, b: {match: {user: b}}}

@@ -31,8 +31,10 @@ def tables(name: str) -> dict[str, Rows]:
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A table as README has it."""
     lines = [head, *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines).replace("|  |", "| |").replace(
-        "\n", "\n|" + "---|" * len(head) + "\n", 1
+    return (
+        "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        .replace("|  |", "| |")
+        .replace("\n", "\n|" + "---|" * len(head) + "\n", 1)
     )
 
 

@@ -85,9 +85,7 @@ def consoles() -> list[pytest.param]:  # type: ignore[valid-type]  # pytest.para
 
 
 @pytest.mark.parametrize("block", consoles())
-def test_what_is_typed_shows_what_readme_says(
-    block: Block, terminal: Terminal, here: Callable[[str], str]
-) -> None:
+def test_what_is_typed_shows_what_readme_says(block: Block, terminal: Terminal, here: Callable[[str], str]) -> None:
     for tool in ("redis-cli", "curl"):
         if f"{tool} " in block.text and shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed here")

@@ -166,9 +166,7 @@ def test_a_pattern_goes_to_redis_as_it_is(pattern: bytes) -> None:
 def test_past_a_budget_it_is_refused(settings: KeysByScanSettings, why: bytes) -> None:
     verdict = keys(settings).judge(command("KEYS *"), context())
     end, _ = run(verdict, scan([[b"a", b"b"], [b"c"], [b"d"]]))
-    assert end == Refuse(
-        b"-DENIED keyrail/keys: KEYS is not answered: " + why + b"; use SCAN with MATCH and COUNT\r\n"
-    )
+    assert end == Refuse(b"-DENIED keyrail/keys: KEYS is not answered: " + why + b"; use SCAN with MATCH and COUNT\r\n")
 
 
 def test_an_error_is_redis_own() -> None:

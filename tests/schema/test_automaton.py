@@ -188,9 +188,9 @@ def patterns(draw: st.DrawFn) -> str:
 
 UUID = "0b9d7e3a-57e0-4bd1-8f6c-0d6d51f1c0aF"
 PIECES = ("a", "b", "a1", "1", "b1", "-", "{", "}", "F", ".", " ", "20260115", "2026-01-15", "é", UUID)
-KEYS = st.lists(
-    st.lists(st.sampled_from(PIECES), max_size=3).map("".join), min_size=1, max_size=5
-).map(lambda segments: ":".join(segments).encode())
+KEYS = st.lists(st.lists(st.sampled_from(PIECES), max_size=3).map("".join), min_size=1, max_size=5).map(
+    lambda segments: ":".join(segments).encode()
+)
 
 
 @settings(max_examples=80, deadline=None)

@@ -9,9 +9,11 @@ from proxy.schema.expressions import Chain, Either, Expression, OneOf, Positions
 
 EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(
     st.sampled_from((b"a", b"b", b"ab")).map(lambda members: OneOf(byte_set(members))),
-    lambda inner: st.builds(Chain, st.lists(inner, max_size=3).map(tuple))
-    | st.builds(Either, st.lists(inner, min_size=1, max_size=3).map(tuple))
-    | st.builds(Repeated, inner, st.booleans()),
+    lambda inner: (
+        st.builds(Chain, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Either, st.lists(inner, min_size=1, max_size=3).map(tuple))
+        | st.builds(Repeated, inner, st.booleans())
+    ),
     max_leaves=6,
 )
 

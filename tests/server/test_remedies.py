@@ -163,6 +163,7 @@ def test_an_order_that_makes_no_sense(running: Running, wrong: dict[str, object]
     assert status == 400
     assert error in told["error"]
 
+
 def test_it_survives_a_restart_and_ends_by_itself(running: Running, arguments: list[str]) -> None:
     number = order(running, app="all", rate="1/h")[1]["id"]
     assert running.stop() == 0

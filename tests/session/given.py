@@ -100,9 +100,7 @@ class Upstream(PrivateLedger):
 class Route(Gate):
     """One route, with as many upstreams as a test gives it: none where `starving`."""
 
-    def __init__(
-        self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024, looks: int = 0
-    ) -> None:
+    def __init__(self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024, looks: int = 0) -> None:
         self.pooling = pooling
         self.window = window
         self.request = Request()

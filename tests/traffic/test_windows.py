@@ -18,9 +18,7 @@ def use(counters: Counters, key: bytes, times: int = 1, *, write: bool = False) 
         counters.add(key, 0, len(key), write)
 
 
-def answer(
-    total: int, keys: list[Entry[str]], *, age: float = 0.0, seconds: float = 60.0, floor: int = 0
-) -> Answer:
+def answer(total: int, keys: list[Entry[str]], *, age: float = 0.0, seconds: float = 60.0, floor: int = 0) -> Answer:
     return Answer(window=60, seconds=seconds, age=age, total=total, floor=floor, keys=keys)
 
 

@@ -1,11 +1,11 @@
 """The screen as lines of tinted text, for a terminal of any size: no terminal is needed to make them.
 
-    keyrail 0.3.0  route default -> valkey 9.1.0, ready              what and whether
-    policy tour, generation 1; kill switch off; 50 clients
-    108,204/s  Redis p50 0.21 p99 1.40 ms  …                         the last whole second
-    1 Keys  2 Patterns  …                        1m, by all
-    the view's table, or all of one row, or the help
-    what may be pressed, or what is wrong
+keyrail 0.3.0  route default -> valkey 9.1.0, ready              what and whether
+policy tour, generation 1; kill switch off; 50 clients
+108,204/s  Redis p50 0.21 p99 1.40 ms  …                         the last whole second
+1 Keys  2 Patterns  …                        1m, by all
+the view's table, or all of one row, or the help
+what may be pressed, or what is wrong
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -289,4 +289,3 @@ def page(answers: Answers, state: State, paper: Paper, now: float) -> list[str]:
     body = _body(answers, state, paper, paper.height)
     whole = [*head(answers, paper, now), tabs(state, paper), *body]
     return plain(_clipped(line, paper) for line in whole)
-

@@ -145,7 +145,6 @@ KEYS = View(
 )
 
 
-
 def _misses(row: Row) -> float:
     ratio = row["hit_ratio"]
     return 0.0 if ratio is None else float(row["rate"] * (1 - ratio))
@@ -312,7 +311,6 @@ VIOLATIONS = (
     Column("CLIENT", who, least=100),
 )
 """The columns of the newest violations, below the rules."""
-
 
 
 # Incidents

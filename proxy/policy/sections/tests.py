@@ -14,9 +14,7 @@ def read_tests(value: Value, app: str, problems: Problems) -> tuple[Expectation,
     if not isinstance(value, Sequence):
         problems.unexpected(value, 'a list such as [{send: "KEYS *", refused_by: no-keyspace-walks}]')
         return None
-    return tuple(
-        _read_test(fields, app) for item in value.items if (fields := read_fields(item, problems)) is not None
-    )
+    return tuple(_read_test(fields, app) for item in value.items if (fields := read_fields(item, problems)) is not None)
 
 
 def _read_test(fields: Fields, app: str) -> Expectation:

@@ -66,9 +66,7 @@ async def add_remedy(request: web.Request) -> web.Response:
     if order.dry_run:
         return web.json_response({"effect": _effect(effect)})
     try:
-        remedy = await state.remedies.add(
-            order.route, order.key, order.app, order.rate, order.seconds, order.because
-        )
+        remedy = await state.remedies.add(order.route, order.key, order.app, order.rate, order.seconds, order.because)
     except RemedyError as error:
         return web.json_response({"error": str(error)}, status=409)
     except OSError as error:
