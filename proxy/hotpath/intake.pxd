@@ -4,7 +4,8 @@ from proxy.commands.keys cimport KeyFinder
 from proxy.commands.lookup cimport Lookup
 from proxy.hotpath.allowance cimport Spending
 from proxy.hotpath.counters cimport Counters
-from proxy.hotpath.ledger cimport Creditor, Ledger
+from proxy.hotpath.debts cimport Creditor
+from proxy.hotpath.ledger cimport Ledger
 from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.sampler cimport Sampler
 from proxy.hotpath.splice cimport Splice

@@ -30,7 +30,8 @@ from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
 from proxy.hotpath.allowance import Purse, Spending
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.ledger import Creditor, Ledger
+from proxy.hotpath.debts import Creditor
+from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.splice import Splice

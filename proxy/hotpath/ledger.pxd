@@ -1,43 +1,14 @@
 cimport cython
 
+from proxy.hotpath.debts cimport Creditor, Debts, Entry
 from proxy.wire.reply cimport ReplyScanner
 
-cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _MEASURE
+cdef int FORWARD, HIDE, LOCAL, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, MEASURE
 cdef int _MESSAGE, _CONFIRMATION, _REPLY
 cdef int _MINUS, _STAR, _PUSH, _SHORT
 
 
-cdef class Creditor:
-    cdef public Py_ssize_t owed
-    cdef public bint gone
-    cdef public bint full
-    cdef public bint attentive
-    cdef public bint stalled
-    cdef public Py_ssize_t low_water
-    cdef public bytes run
-    cdef public Py_ssize_t commands
-    cdef public list out
-    cdef public object write
-
-    @cython.locals(out=list)
-    cpdef flush(self)
-
-
-cdef class Entry:
-    cdef public Creditor creditor
-    cdef public Py_ssize_t due
-    cdef public int fate
-    cdef public object payload
-    cdef public Entry next
-
-
-@cython.locals(entry=Entry)
-cdef Entry _forwarding(Creditor creditor, Py_ssize_t due)
-
-
-cdef class Ledger:
-    cdef public Entry head
-    cdef public Entry tail
+cdef class Ledger(Debts):
     cdef public ReplyScanner scanner
     cdef public bytes rest
     cdef public Creditor destination
@@ -59,16 +30,12 @@ cdef class Ledger:
     cdef public long long hidden_errors
     cdef public long long strays
     cdef public long long large
-    cdef public list dirty
-    cdef public list calls
 
-    @cython.locals(tail=Entry)
     cpdef submit(self, Creditor creditor, bytes chunk, Py_ssize_t count)
     cpdef owe(self, Creditor creditor, Py_ssize_t due, int fate, payload)
     cpdef send(self, bytes chunk)
     @cython.locals(outgoing=list)
     cpdef flush(self)
-    cdef _push_entry(self, Entry entry)
     @cython.locals(position=cython.Py_ssize_t, buffer=bytes)
     cpdef receive(self, data)
     @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t)
@@ -110,11 +77,6 @@ cdef class Ledger:
     cdef Py_ssize_t _uninvited(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     cdef _read_error(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
     cdef bytes _cut(self, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
-    cdef _deliver(self, Creditor creditor, bytes chunk)
-    @cython.locals(local=Entry)
-    cdef _settle(self, Entry entry, Py_ssize_t done, bint whole=*)
-    cdef _paid(self, Creditor creditor, Py_ssize_t done)
-    @cython.locals(dirty=list, calls=list, creditor=Creditor)
-    cdef _end_round(self)
-    @cython.locals(entry=Entry, following=Entry, losers=list)
+    cdef _end(self)
+    @cython.locals(losers=list)
     cpdef list abandon(self)

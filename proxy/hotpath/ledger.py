@@ -1,25 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What is owed: the queue that gives each reply of an upstream to the client that asked for it.
-
-Redis answers in order, so one queue of entries is all there is to reply handling. An entry names its creditor, how
-many frames are due, and their fate:
-
-    FORWARD   to the creditor, as they are; neighbouring entries of one creditor are one entry with a larger count
-    HIDE      dropped: the reply to a command that the proxy added
-    LOCAL     no frame at all: ``payload`` leaves in this place. Never at the head between calls: it is flushed when
-              it is queued and after every entry that ends, hidden ones too
-    REPLACE   the frame is dropped and ``payload`` leaves in its place (a refusal inside MULTI)
-    EDIT      the whole frame is handed to ``payload(frame)``, and what that returns is sent
-    PEEK      the first line is shown to ``payload(line)``; then as FORWARD
-    MEMBERS   EXEC's array: ``payload`` maps positions to entries for these members; the rest is forwarded
-    CONFIRM   SUBSCRIBE and its kin: ``payload`` is (verb, count); count() gives the number of confirmations where the
-              command did not name it
-    NOTE      the whole frame is handed to ``payload(frame)``, and nothing is sent: a hidden reply that tells something
-    UNWRAP    EXEC's reply where the proxy itself has put MULTI and EXEC around a client's command: ``payload`` is
-              (members, instead). Of the array each member has an entry, and its head is dropped; any other reply is
-              handed whole to instead(frame), and what that returns is sent
-    MEASURE   as FORWARD, one frame; ``payload.begins(line)`` is told its first line, ``payload.comes(size, whole)``
-              each piece of it
+"""The replies of one upstream, each to the client that asked for it, as the queue of debts says.
 
     head        reply frame                         error frame            push frame (``>``)          end of stream
     (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
@@ -33,31 +13,23 @@ Out of step means closing both sides. A reply is never guessed at.
 from collections.abc import Callable
 from typing import Any
 
+from proxy.hotpath.debts import (
+    CONFIRM,
+    EDIT,
+    FORWARD,
+    HIDE,
+    LOCAL,
+    MEASURE,
+    MEMBERS,
+    NOTE,
+    PEEK,
+    REPLACE,
+    UNWRAP,
+    Creditor,
+    Debts,
+    Entry,
+)
 from proxy.wire.reply import ReplyScanner
-
-# Under two names each: C integers in here, Python's for everybody else.
-_FORWARD = 0
-_HIDE = 1
-_LOCAL = 2
-_REPLACE = 3
-_EDIT = 4
-_PEEK = 5
-_MEMBERS = 6
-_CONFIRM = 7
-_NOTE = 8
-_UNWRAP = 9
-_MEASURE = 10
-FORWARD = _FORWARD
-HIDE = _HIDE
-LOCAL = _LOCAL
-REPLACE = _REPLACE
-EDIT = _EDIT
-PEEK = _PEEK
-MEMBERS = _MEMBERS
-CONFIRM = _CONFIRM
-NOTE = _NOTE
-UNWRAP = _UNWRAP
-MEASURE = _MEASURE
 
 _SHORT = 4096
 """Bytes; a run that is longer is not kept, so that what is owed costs little memory."""
@@ -75,66 +47,7 @@ CONFIRMATION = _CONFIRMATION
 REPLY = _REPLY
 
 
-class Creditor:
-    """One to whom replies are owed: a client. ``write`` takes bytes for it.
-
-    While replies are owed, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long.
-    """
-
-    def __init__(self) -> None:
-        self.owed = 0
-        self.gone = False
-        self.full = False
-        self.attentive = False
-        self.stalled = False
-        self.low_water = 0
-        self.run: bytes | None = None
-        self.commands = 0
-        self.out: list[bytes] = []
-        self.write: Callable[[bytes], object] | None = None
-
-    def flush(self) -> None:
-        """Send what this round has brought, in one write."""
-        out = self.out
-        if out:
-            data = out[0] if len(out) == 1 else b"".join(out)
-            out.clear()
-            if not self.gone and self.write is not None:
-                self.write(data)
-
-    def weighed(self, run: bytes, index: int, size: int) -> None:
-        """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large."""
-
-    def settled(self) -> None:
-        """Nothing is owed any more; called only while ``attentive``."""
-
-    def relieved(self) -> None:
-        """At most ``low_water`` replies are owed; called only while ``stalled``."""
-
-
-class Entry:
-    """So many frames for one creditor, and their fate."""
-
-    def __init__(self, creditor: Creditor, due: int, fate: int, payload: Any) -> None:
-        self.creditor = creditor
-        self.due = due
-        self.fate = fate
-        self.payload = payload
-        self.next: Entry | None = None
-
-
-def _forwarding(creditor: Creditor, due: int) -> Entry:
-    # The one that almost every command needs: made without a call of __init__, which takes twice as long, compiled.
-    entry = Entry.__new__(Entry)
-    entry.creditor = creditor
-    entry.due = due
-    entry.fate = _FORWARD
-    entry.payload = None
-    entry.next = None
-    return entry
-
-
-class Ledger:
+class Ledger(Debts):
     """One upstream connection: what was sent, and what is owed for it.
 
     ``owner`` is the only client of a private upstream, and None for a shared one. ``usable`` says that clients may
@@ -144,8 +57,7 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self.head: Entry | None = None
-        self.tail: Entry | None = None
+        super().__init__()
         self.scanner = ReplyScanner()
         self.rest = b""
         self.destination: Creditor | None = None
@@ -167,8 +79,6 @@ class Ledger:
         self.hidden_errors = 0
         self.strays = 0
         self.large = 1 << 20
-        self.dirty: list[Creditor] = []
-        self.calls: list[Creditor] = []
 
     # Towards Redis
 
@@ -180,25 +90,21 @@ class Ledger:
         creditor.owed += count
         creditor.run = chunk if len(chunk) <= _SHORT else None
         creditor.commands = count
-        tail = self.tail
-        if tail is not None and tail.creditor is creditor and tail.fate == _FORWARD:
-            tail.due += count
-            return
-        self._push_entry(_forwarding(creditor, count))
+        self.forward(creditor, count)
 
     def owe(self, creditor: Creditor, due: int, fate: int, payload: Any) -> None:
         """Queue an entry for a command that was sent by ``send``, or for a LOCAL answer.
 
         A private upstream serves its owner alone, and the proxy itself, which has no ``write``.
         """
-        assert fate == _LOCAL or self.owner is None or self.owner is creditor or creditor.write is None, "not its owner"
-        if fate == _LOCAL and self.head is None:
+        assert fate == LOCAL or self.owner is None or self.owner is creditor or creditor.write is None, "not its owner"
+        if fate == LOCAL and self.head is None:
             creditor.out.append(payload)
             creditor.flush()
             return
         creditor.owed += due if due > 0 else 1
         creditor.run = None
-        self._push_entry(Entry(creditor, due, fate, payload))
+        self.add(Entry(creditor, due, fate, payload))
 
     def send(self, chunk: bytes) -> None:
         """Put bytes behind what leaves at the next ``flush``."""
@@ -219,13 +125,6 @@ class Ledger:
         if self.watched:
             self.left()
 
-    def _push_entry(self, entry: Entry) -> None:
-        if self.tail is None:
-            self.head = entry
-        else:
-            self.tail.next = entry
-        self.tail = entry
-
     # From Redis
 
     def receive(self, data: bytes) -> None:
@@ -238,7 +137,7 @@ class Ledger:
         position = self._distribute(data, data, len(data))
         if position >= 0 and position < len(data) and not self.closed:
             self.rest = data[position:]
-        self._end_round()
+        self._end()
         if position < 0 and not self.closed:
             self.out_of_step()
 
@@ -254,7 +153,7 @@ class Ledger:
                 n = self._push(data, p, i, size)
             elif self.head is None:
                 n = self._uninvited(data, p, i, size)
-            elif self.head.fate == _FORWARD:
+            elif self.head.fate == FORWARD:
                 n = self._forward(self.head, data, p, i, size)
             else:
                 n = self._special(self.head, data, p, i, size)
@@ -272,8 +171,8 @@ class Ledger:
         if n == i:
             return -2
         if self.destination is not None:
-            self._deliver(self.destination, self._cut(data, p, i, n))
-        if self.counts and self.head is not None and self.head.fate == _MEASURE:
+            self.deliver(self.destination, self._cut(data, p, i, n))
+        if self.counts and self.head is not None and self.head.fate == MEASURE:
             self.head.payload.comes(n - i, self.scanner.elements == 0)
         if self.scanner.elements == 0 and self.counts:
             self._settle_head()
@@ -282,7 +181,7 @@ class Ledger:
     def _settle_head(self) -> None:
         entry = self.head
         assert entry is not None, "a frame that counts was begun for the head"
-        self._settle(entry, 1)
+        self.settle(entry, 1)
 
     def _forward(self, entry: Entry, data: bytes, p: bytes, start: int, size: int) -> int:
         scanner = self.scanner
@@ -308,7 +207,7 @@ class Ledger:
         if i == start:
             return -2
         creditor = entry.creditor
-        self._deliver(creditor, self._cut(data, p, start, i))
+        self.deliver(creditor, self._cut(data, p, start, i))
         if scanner.elements > 0:
             self.destination = creditor
             self.counts = True
@@ -316,7 +215,7 @@ class Ledger:
                 self._weigh(creditor, due, done, i - begun + scanner.bulk)
                 self.heavy(creditor)
         if done > 0:
-            self._settle(entry, done)
+            self.settle(entry, done)
         return i
 
     def _weigh(self, creditor: Creditor, due: int, done: int, size: int) -> None:
@@ -333,7 +232,7 @@ class Ledger:
         if n == i:
             return -2
         if creditor is not None:
-            self._deliver(creditor, self._cut(data, p, i, n))
+            self.deliver(creditor, self._cut(data, p, i, n))
         if self.scanner.elements > 0:
             self.destination = creditor
             self.counts = counts
@@ -363,40 +262,40 @@ class Ledger:
         fate = entry.fate
         if p[i] == _MINUS and not self.retiring:
             self._read_error(p, i, size)
-        if fate == _HIDE:
+        if fate == HIDE:
             n = self._stream(data, p, i, size, None, True)
             if n >= 0 and p[i] == _MINUS:
                 self.hidden_errors += 1
             return n
-        if fate == _MEASURE:
+        if fate == MEASURE:
             return self._measure(entry, data, p, i, size)
-        if fate == _PEEK or fate == _MEMBERS or (fate == _UNWRAP and p[i] == _STAR):
+        if fate == PEEK or fate == MEMBERS or (fate == UNWRAP and p[i] == _STAR):
             n = self._line_end(p, i, size)
             if n < 0:
                 return n
-            if fate == _PEEK:
-                entry.fate = _FORWARD
+            if fate == PEEK:
+                entry.fate = FORWARD
                 entry.payload(data[i:n])
                 return i
             return self._expand(entry, data, p, i, n)
         n = self._whole(p, i, size)
         if n < 0:
             return n
-        if fate == _REPLACE:
-            self._deliver(entry.creditor, entry.payload)
-        elif fate == _EDIT:
-            self._deliver(entry.creditor, entry.payload(data[i:n]))
-        elif fate == _NOTE:
+        if fate == REPLACE:
+            self.deliver(entry.creditor, entry.payload)
+        elif fate == EDIT:
+            self.deliver(entry.creditor, entry.payload(data[i:n]))
+        elif fate == NOTE:
             entry.payload(data[i:n])
-        elif fate == _UNWRAP:
-            self._deliver(entry.creditor, entry.payload[1](data[i:n]))
-        elif p[i] == _MINUS:  # _CONFIRM: one error for the whole command
-            self._deliver(entry.creditor, data[i:n])
-            self._settle(entry, entry.due if entry.due > 0 else 1, True)
+        elif fate == UNWRAP:
+            self.deliver(entry.creditor, entry.payload[1](data[i:n]))
+        elif p[i] == _MINUS:  # CONFIRM: one error for the whole command
+            self.deliver(entry.creditor, data[i:n])
+            self.settle(entry, entry.due if entry.due > 0 else 1, True)
             return n
         else:
             return -1
-        self._settle(entry, 1)
+        self.settle(entry, 1)
         return n
 
     def _measure(self, entry: Entry, data: bytes, p: bytes, i: int, size: int) -> int:
@@ -413,7 +312,7 @@ class Ledger:
 
     def _expand(self, entry: Entry, data: bytes, p: bytes, i: int, n: int) -> int:
         # EXEC's array becomes its members, each an entry at the head. A null or an error passes as it is.
-        unwraps = entry.fate == _UNWRAP
+        unwraps = entry.fate == UNWRAP
         fates = entry.payload[0] if unwraps else entry.payload
         digits = data[i + 1 : n - 2]
         if p[i] == _STAR and not digits.isdigit() and digits != b"-1":
@@ -422,7 +321,7 @@ class Ledger:
         if unwraps and count != len(fates):
             return -1
         if count <= 0:
-            entry.fate = _FORWARD
+            entry.fate = FORWARD
             return i
         hidden = 0
         first = None
@@ -433,15 +332,15 @@ class Ledger:
             if index >= count:
                 return -1
             if index > position:
-                first, last = self._chain(first, last, Entry(entry.creditor, index - position, _FORWARD, None))
+                first, last = self._chain(first, last, Entry(entry.creditor, index - position, FORWARD, None))
             first, last = self._chain(first, last, Entry(entry.creditor, 1, fate, payload))
-            if fate == _HIDE or fate == _NOTE:
+            if fate == HIDE or fate == NOTE:
                 hidden += 1
             position = index + 1
         if position < count:
-            first, last = self._chain(first, last, Entry(entry.creditor, count - position, _FORWARD, None))
+            first, last = self._chain(first, last, Entry(entry.creditor, count - position, FORWARD, None))
         if not unwraps:
-            self._deliver(entry.creditor, b"*%d\r\n" % (count - hidden))
+            self.deliver(entry.creditor, b"*%d\r\n" % (count - hidden))
         entry.creditor.owed += count - 1
         assert last is not None, "count is at least 1"
         last.next = entry.next
@@ -468,11 +367,11 @@ class Ledger:
             if self.owner is None:
                 self.strays += 1
             return self._stream(data, p, i, size, self.owner, False)
-        if said == _CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.fate == _CONFIRM)):
+        if said == _CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.fate == CONFIRM)):
             return self._confirm(data, p, i, size)
         if self.head is None:
             return self._uninvited(data, p, i, size)
-        if self.head.fate == _FORWARD:
+        if self.head.fate == FORWARD:
             return self._stream(data, p, i, size, self.head.creditor, True)
         return self._special(self.head, data, p, i, size)
 
@@ -501,16 +400,16 @@ class Ledger:
             return n
         head = self.head
         frame = data[i:n]
-        if head is not None and (head.fate != _CONFIRM or not self.listener.confirms(frame, head.payload[0])):
+        if head is not None and (head.fate != CONFIRM or not self.listener.confirms(frame, head.payload[0])):
             head = None
         if head is not None and head.due < 0:
             head.due = head.payload[1]()
             head.creditor.owed += head.due - 1
         self.listener.confirm(frame)
         if self.owner is not None:
-            self._deliver(self.owner, frame)
+            self.deliver(self.owner, frame)
         if head is not None:
-            self._settle(head, 1)
+            self.settle(head, 1)
         return n
 
     def _uninvited(self, data: bytes, p: bytes, i: int, size: int) -> int:
@@ -528,52 +427,8 @@ class Ledger:
         # Cut from the pointer, compiled: from the object it would take a slice object.
         return data if start == 0 and end == len(data) else p[start:end]
 
-    def _deliver(self, creditor: Creditor, chunk: bytes) -> None:
-        if creditor.gone or not chunk:
-            return
-        if not creditor.out:
-            self.dirty.append(creditor)
-        creditor.out.append(chunk)
-
-    def _settle(self, entry: Entry, done: int, whole: bool = False) -> None:
-        entry.due -= done
-        self._paid(entry.creditor, done)
-        if entry.due > 0 and not whole:
-            return
-        self.head = entry.next
-        while self.head is not None and self.head.fate == _LOCAL:
-            local = self.head
-            self._deliver(local.creditor, local.payload)
-            self._paid(local.creditor, 1)
-            self.head = local.next
-        if self.head is None:
-            self.tail = None
-
-    def _paid(self, creditor: Creditor, done: int) -> None:
-        creditor.owed -= done
-        if creditor.owed == 0:
-            creditor.run = None
-            if creditor.attentive or creditor.stalled:
-                self.calls.append(creditor)
-        elif creditor.stalled and creditor.owed <= creditor.low_water:
-            self.calls.append(creditor)
-
-    def _end_round(self) -> None:
-        dirty = self.dirty
-        if dirty:
-            self.dirty = []
-            for creditor in dirty:
-                creditor.flush()
-                if creditor.full:
-                    self.overflowing(creditor)
-        while self.calls:
-            calls = self.calls
-            self.calls = []
-            for creditor in calls:
-                if creditor.stalled:
-                    creditor.relieved()
-                if creditor.attentive and creditor.owed == 0:
-                    creditor.settled()
+    def _end(self) -> None:
+        self.end_round()
         if self.retiring and not self.retired:
             self.retired = True
             self.retire()
@@ -582,21 +437,9 @@ class Ledger:
         """The connection is lost: who is still owed a reply of Redis. LOCAL answers of others are sent."""
         self.closed = True
         self.usable = False
-        losers: list[Creditor] = []
-        entry = self.head
-        while entry is not None:
-            if entry.fate != _LOCAL and entry.creditor not in losers:
-                losers.append(entry.creditor)
-            elif entry.fate == _LOCAL and entry.creditor not in losers:
-                self._deliver(entry.creditor, entry.payload)
-                self._paid(entry.creditor, 1)
-            following = entry.next
-            entry.next = None
-            entry = following
-        self.head = None
-        self.tail = None
+        losers = self.forfeit()
         self.outgoing.clear()
-        self._end_round()
+        self._end()
         return losers
 
     # What the connection's keeper does about it
@@ -612,9 +455,6 @@ class Ledger:
 
     def heavy(self, creditor: Creditor) -> None:
         """A bulk string of more than ``large`` bytes has begun on its way to ``creditor``."""
-
-    def overflowing(self, creditor: Creditor) -> None:
-        """``creditor`` was sent more although it does not take what it has."""
 
     def retire(self) -> None:
         """The server said READONLY: this connection should take no more work."""

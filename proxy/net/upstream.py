@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from proxy.commands.table import Lane
-from proxy.hotpath.ledger import EDIT, LOCAL, Creditor, Ledger
+from proxy.hotpath.debts import EDIT, LOCAL, Creditor
+from proxy.hotpath.ledger import Ledger
 from proxy.session.gate import PoolKey, PrivateLedger
 from proxy.session.measuring import Measurement
 from proxy.wire.encode import encode_command

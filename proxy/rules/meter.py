@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
-from proxy.hotpath.ledger import Creditor
+from proxy.hotpath.debts import Creditor
 
 _MOST_SUBJECTS = 10_000
 _MOST_LEASED = 1_000

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from proxy.commands.overlay import HANDSHAKE
 from proxy.commands.table import Spec, State
 from proxy.hotpath.allowance import Allowance, Purse
-from proxy.hotpath.ledger import Creditor
+from proxy.hotpath.debts import Creditor
 from proxy.rules.context import Context
 from proxy.rules.meter import Account
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
-from proxy.hotpath.ledger import EDIT, HIDE, NOTE, PEEK, UNWRAP, Creditor, Ledger
+from proxy.hotpath.debts import EDIT, HIDE, NOTE, PEEK, UNWRAP, Creditor
+from proxy.hotpath.ledger import Ledger
 from proxy.policy.compile import Following, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import silence

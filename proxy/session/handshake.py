@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.commands.table import Lane, State
+from proxy.hotpath.debts import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
-from proxy.hotpath.ledger import EDIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import company, names, silence, switching

@@ -5,8 +5,8 @@ Each has its place among the replies that are owed, and falls silent where CLIEN
 
 from typing import TYPE_CHECKING
 
+from proxy.hotpath.debts import EDIT, HIDE, LOCAL, MEASURE, REPLACE
 from proxy.hotpath.intake import Intake, Terms
-from proxy.hotpath.ledger import EDIT, HIDE, LOCAL, MEASURE, REPLACE
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import silence
 from proxy.session.gate import Gate, PrivateLedger

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from proxy.commands.table import State, Table
+from proxy.hotpath.debts import EDIT, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.ledger import EDIT, PEEK
 from proxy.session import company, own, silence, switching
 from proxy.session.item import Item
 from proxy.wire.encode import encode_command, encode_error

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 
 from proxy.commands.table import State
+from proxy.hotpath.debts import CONFIRM
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.ledger import CONFIRM, CONFIRMATION, MESSAGE, REPLY
+from proxy.hotpath.ledger import CONFIRMATION, MESSAGE, REPLY
 from proxy.session import silence, switching
 from proxy.session.item import Item
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, State
+from proxy.hotpath.debts import EDIT, MEMBERS, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.hotpath.ledger import EDIT, MEMBERS, PEEK
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import company, handshake, silence, switching

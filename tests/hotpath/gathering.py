@@ -9,8 +9,9 @@ from hiredis import pack_command
 
 from proxy.commands.table import STANDARD, Lane, State
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.debts import Creditor
 from proxy.hotpath.intake import TAKEN, WAIT, Intake, Terms
-from proxy.hotpath.ledger import Creditor, Ledger
+from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.plan import Plan
 from proxy.wire.request import Limits, Request
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath import ledger
 from tests.hotpath import cases_of_fates, cases_of_streams
-from tests.hotpath.bench import BULK, ERROR, OK, PUSH, Bench, cases_of, heard
+from tests.hotpath.bench import BULK, ERROR, LEDGER, OK, PUSH, Bench, cases_of, heard
 
 CASES = cases_of(cases_of_fates) | cases_of(cases_of_streams)
 
@@ -19,7 +18,7 @@ FRAMES = [OK, ERROR, BULK, b"*0\r\n", b"*2\r\n$-1\r\n*1\r\n:5\r\n", b"_\r\n", b"
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_case(case: Any) -> None:
-    case(ledger)
+    case(LEDGER)
 
 
 fates = st.sampled_from(["forward", "hide", "local", "replace", "edit", "peek", "members", "note"])
@@ -29,7 +28,7 @@ steps = st.lists(st.tuples(st.integers(0, 2), fates, st.sampled_from(FRAMES), st
 @settings(max_examples=200)
 @given(steps, st.lists(st.integers(1, 30), min_size=1, max_size=8))
 def test_each_client_gets_its_own_in_its_order(program: list[tuple[int, str, bytes, bool]], sizes: list[int]) -> None:
-    bench = Bench(ledger)
+    bench = Bench(LEDGER)
     clients = [bench.client() for _ in range(3)]
     expected = [b""] * 3
     stream = b""
@@ -39,7 +38,7 @@ def test_each_client_gets_its_own_in_its_order(program: list[tuple[int, str, byt
             stream += PUSH
         if fate == "local":
             payload = b"+local %d\r\n" % number
-            bench.ledger.owe(client, 1, ledger.LOCAL, payload)
+            bench.ledger.owe(client, 1, LEDGER.LOCAL, payload)
             expected[who] += payload
         else:
             stream += frame
@@ -63,32 +62,32 @@ def queue(bench: Bench, client: Any, fate: str, frame: bytes) -> bytes:
     if fate == "forward":
         keeper.submit(client, b"x", 1)
     elif fate == "hide":
-        keeper.owe(client, 1, ledger.HIDE, None)
+        keeper.owe(client, 1, LEDGER.HIDE, None)
         return b""
     elif fate == "note":
-        keeper.owe(client, 1, ledger.NOTE, lambda frame: None)
+        keeper.owe(client, 1, LEDGER.NOTE, lambda frame: None)
         return b""
     elif fate == "replace":
-        keeper.owe(client, 1, ledger.REPLACE, ERROR)
+        keeper.owe(client, 1, LEDGER.REPLACE, ERROR)
         return ERROR
     elif fate == "edit":
-        keeper.owe(client, 1, ledger.EDIT, lambda frame: b"<" + frame + b">")
+        keeper.owe(client, 1, LEDGER.EDIT, lambda frame: b"<" + frame + b">")
         return b"<" + frame + b">"
     elif fate == "peek":
-        keeper.owe(client, 1, ledger.PEEK, lambda line: None)
+        keeper.owe(client, 1, LEDGER.PEEK, lambda line: None)
     else:
-        keeper.owe(client, 1, ledger.MEMBERS, {})
+        keeper.owe(client, 1, LEDGER.MEMBERS, {})
     return frame
 
 
 @settings(max_examples=150)
 @given(st.lists(fates, min_size=1, max_size=4), st.lists(st.binary(max_size=12), max_size=6))
 def test_odd_bytes_end_in_a_verdict_not_in_an_exception(program: list[str], pieces: list[bytes]) -> None:
-    bench = Bench(ledger)
+    bench = Bench(LEDGER)
     client = bench.client()
     for fate in program:
         if fate == "local":
-            bench.ledger.owe(client, 1, ledger.LOCAL, OK)
+            bench.ledger.owe(client, 1, LEDGER.LOCAL, OK)
         else:
             queue(bench, client, fate, b"")
     for piece in pieces:

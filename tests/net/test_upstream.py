@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.hotpath.ledger import Creditor
+from proxy.hotpath.debts import Creditor
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections

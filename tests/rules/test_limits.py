@@ -10,7 +10,7 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.automaton import NOBODY
-from proxy.hotpath.ledger import Creditor
+from proxy.hotpath.debts import Creditor
 from proxy.hotpath.plan import Plan
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.hotpath.ledger import Creditor
+from proxy.hotpath.debts import Creditor
 from proxy.rules.meter import Account, Demand, Lease, Meter, Quota, Rate, Shortage, deal
 from tests.rules.given import spend
 

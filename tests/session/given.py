@@ -10,8 +10,9 @@ from hiredis import pack_command
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Lane, State
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.debts import Creditor
 from proxy.hotpath.intake import Terms
-from proxy.hotpath.ledger import Creditor, Ledger
+from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.sampler import Sampler
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
