@@ -51,7 +51,8 @@ def fingerprint(p: bytes, start: int, end: int, point: int) -> int:
     value = end - start
     i = start
     while i < end:
-        if end - i >= 7:
+        if end - i > 7:
+            # Eight bytes, of which seven are taken: a compiler makes one load of eight, and many of seven.
             word = p[i]
             word = (word << 8) | p[i + 1]
             word = (word << 8) | p[i + 2]
@@ -59,6 +60,7 @@ def fingerprint(p: bytes, start: int, end: int, point: int) -> int:
             word = (word << 8) | p[i + 4]
             word = (word << 8) | p[i + 5]
             word = (word << 8) | p[i + 6]
+            word = ((word << 8) | p[i + 7]) >> 8
             i += 7
         else:
             word = 0

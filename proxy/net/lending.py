@@ -171,10 +171,10 @@ class Lending:
         ledger.abort()
 
     def dismiss(self, ledger: Ledger) -> None:
-        """Close a connection whose state is not wanted, behind what was sent on it."""
+        """Close a connection whose state is not wanted, behind what was sent on it and what follows from that."""
         assert isinstance(ledger, UpstreamConnection)
         ledger.resume()
-        ledger.close()
+        ledger.finish()
 
     # Users that clients have logged in as
 

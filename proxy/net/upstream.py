@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from proxy.commands.table import Lane
-from proxy.hotpath.debts import EDIT, LOCAL, Creditor
+from proxy.hotpath.debts import EDIT, LOCAL, MEMBERS, NOTE, PEEK, UNWRAP, Creditor
 from proxy.hotpath.ledger import Ledger
 from proxy.session.gate import PoolKey, PrivateLedger
 from proxy.session.measuring import Measurement
@@ -24,6 +24,10 @@ _HIGH_WATER = 1 << 20
 # slow readers in a row don't add up.
 _PATIENCE = 1.0
 _LATER_PATIENCE = 0.1
+_HEARD = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
+"""Fates of replies that something here listens to; a hidden command may follow from what they say."""
+_LAST_WORDS = 5.0
+"""Seconds for those of a client that has left."""
 
 
 class Reader(Protocol):
@@ -88,6 +92,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.leaving: list[Measurement] = []
         self._questions: set[asyncio.Future[bytes]] = set()
         self._held_timer: asyncio.TimerHandle | None = None
+        self._last_timer: asyncio.TimerHandle | None = None
 
     data_received = Ledger.receive
 
@@ -111,8 +116,9 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         for question in self._questions:
             if not question.done():
                 question.set_exception(ConnectionResetError("the connection was lost"))
-        if self._held_timer is not None:
-            self._held_timer.cancel()
+        for timer in (self._held_timer, self._last_timer):
+            if timer is not None:
+                timer.cancel()
         self.keeper.lost(self)
 
     def pause_writing(self) -> None:
@@ -282,6 +288,24 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         if self.transport is not None and not self.transport.is_closing():
             self.flush()
             self.transport.close()
+
+    def finish(self) -> None:
+        """Close like ``close``, but hear out what is owed first where a hidden command may follow from it."""
+        self.usable = False
+        if self.closed or not self._is_heard():
+            self.close()
+            return
+        if self._last_timer is None:
+            self._last_timer = self.loop.call_later(_LAST_WORDS, self.abort)
+        self.when_paid(self.finish)
+
+    def _is_heard(self) -> bool:
+        entry = self.head
+        while entry is not None:
+            if entry.fate in _HEARD:
+                return True
+            entry = entry.next
+        return False
 
     def abort(self) -> None:
         """Close at once."""

@@ -110,7 +110,10 @@ class Gate(Protocol):
         """Close an upstream at once: what stands unfinished on it must not run."""
 
     def dismiss(self, ledger: Ledger) -> None:
-        """Close an upstream whose state is not wanted; what was sent on it still runs, as after a client's close."""
+        """Close an upstream whose state is not wanted.
+
+        What was sent on it still runs, as after a client's close, and so do the hidden commands that follow from that.
+        """
 
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         """Count what the rules said of a command, and log what is to be logged."""

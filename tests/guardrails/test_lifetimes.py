@@ -160,6 +160,24 @@ def test_who_leaves_at_once_leaves_no_key_for_ever(keyrail: Keyrail, direct: Wir
     eventually(lambda: ttl(direct, "g:k") > 0)
 
 
+def test_who_crashes_behind_a_command_leaves_no_key_for_ever(keyrail: Keyrail, direct: Wire) -> None:
+    """The reply that proves who created the key comes when nobody waits for it any more."""
+    direct.send(EMPTY)
+    direct.frame()
+    with keyrail.wire() as wire:
+        wire.ask("CLIENT", "NO-EVICT", "OFF")
+        eventually(lambda: keyrail.metric("keyrail_clients") == 1)
+        direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            wire.say("LPUSH", "g:k", "a")
+            eventually(lambda: b"cmd=lpush" in direct.ask("CLIENT", "LIST"))
+            wire.reset()
+            eventually(lambda: keyrail.metric("keyrail_clients") == 0)
+        finally:
+            direct.ask("CLIENT", "UNPAUSE")
+    eventually(lambda: ttl(direct, "g:k") > 0)
+
+
 def test_between_watch_and_exec_nothing_follows(wire: Wire, direct: Wire) -> None:
     """Neither EXEC of the proxy's own nor an EXPIRE may end or break what is being watched."""
     direct.send(EMPTY + pack("SET", "s:k", "v", "EX", "60"))

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.hotpath.debts import Creditor
+from proxy.hotpath.debts import NOTE, Creditor
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
@@ -122,6 +122,40 @@ class Shared:
 
     def takes_work(self) -> bool:
         return self.pool.shared(Lane.FAST) is self.upstream
+
+
+def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
+    shared = Shared()
+    upstream, heard = shared.upstream, []
+    shared.submit(shared.client)
+    upstream.finish()
+    assert shared.transport.closed, "nobody listens to the reply"
+
+    shared = Shared()
+    upstream = shared.upstream
+
+    def answered(frame: bytes) -> None:
+        heard.append(frame)
+        if len(heard) == 1:
+            upstream.send(GET)
+            upstream.owe(shared.client, 1, NOTE, answered)
+
+    upstream.send(GET)
+    upstream.owe(shared.client, 1, NOTE, answered)
+    upstream.finish()
+    upstream.data_received(b":1\r\n")
+    assert (heard, shared.transport.closed) == ([b":1\r\n"], "")
+    upstream.data_received(b":2\r\n")
+    assert (heard, shared.transport.closed) == ([b":1\r\n", b":2\r\n"], "closed")
+
+
+def test_who_has_left_is_not_heard_out_for_ever() -> None:
+    shared = Shared()
+    shared.upstream.owe(shared.client, 1, NOTE, lambda _: None)
+    shared.upstream.finish()
+    [(seconds, act)] = shared.loop.timers
+    act()
+    assert (seconds, shared.transport.closed) == (5.0, "aborted")
 
 
 @pytest.mark.parametrize("frame", [b"-ERR max number of clients reached\r\n", b"-ERR idle\r\n", b"+OK\r\n"])
