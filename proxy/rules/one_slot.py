@@ -3,12 +3,16 @@
 A cluster takes a command only if all its keys lie in one slot, and a transaction only if those of all its commands do.
 An application that keeps to this can move to a cluster; how is always the same: the part of the names that belongs
 together stands in braces, ``cart:{42}`` with ``cart:{42}:items``. Watched keys count as the transaction's.
+
+SORT looks up keys by patterns. A cluster takes such a pattern, if at all (Redis 7.4, Valkey 8), where its hash tag
+stands before the ``*`` and is that of the sorted key.
 """
 
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
+from proxy.commands.sort_patterns import SORTS, beginnings_of
 from proxy.commands.table import Spec, State
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.lowering import Lowering
@@ -56,6 +60,9 @@ class OneSlot:
                 expected = slot
             elif slot != expected:
                 return self._refuse(f"the key in argument {key.index} lies in another slot than the keys {before}")
+        for index, beginning in beginnings_of(command):
+            if not _has_tag(beginning) or slot_of(beginning) != expected:
+                return self._refuse(f"the pattern in argument {index} may lead to keys of another slot")
         return PASS
 
     def _refuse(self, why: str) -> Verdict:
@@ -64,10 +71,16 @@ class OneSlot:
         return refusal(self.name, why + because, instead)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """One key lies in one slot; inside a transaction a session judges every command."""
+        """One key lies in one slot, unless it leads to others; inside a transaction a session judges every command."""
         if not self._commands and spec.state is not State.WATCH:
             return
         if any(key_spec.find != "range" or key_spec.last != 0 for key_spec in spec.key_specs) or (
-            len(spec.key_specs) > 1 or spec.state is State.WATCH
+            len(spec.key_specs) > 1 or spec.state is State.WATCH or spec.name in SORTS
         ):
             lowering.judge()
+
+
+def _has_tag(beginning: bytes) -> bool:
+    """Whether a name that begins like this has a whole hash tag already."""
+    tag, closed, _ = beginning.partition(b"{")[2].partition(b"}")
+    return bool(tag and closed)

@@ -37,6 +37,39 @@ def test_keys_that_lie_apart_do_not(text: str) -> None:
     assert not isinstance(TRANSACTIONS_ONLY.judge(command(text), context()), Refuse)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SORT {u}1",
+        "SORT {u}1 BY nosort GET #",
+        "SORT {u}1 BY w:{u}:* GET {u}*->name LIMIT 0 5",
+        "SORT_RO {u}1 GET {u}*",
+    ],
+)
+def test_sort_may_look_up_keys_of_its_slot(text: str) -> None:
+    assert not isinstance(RULE.judge(command(text), context()), Refuse)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SORT {u}1 BY w:*",
+        "SORT {u}1 BY w:*:{u}",  # an element may bring a tag of its own
+        "SORT {u}1 GET {u*}",
+        "SORT {u}1 GET {}{u}*",  # the whole name counts, as its first tag is empty
+        "SORT u BY u*",
+        "SORT {u}1 BY {u}* GET {v}*",
+        "SORT_RO {u}1 GET {v}*",
+    ],
+)
+def test_sort_may_look_up_no_others(text: str) -> None:
+    verdict = RULE.judge(command(text), context())
+    assert isinstance(verdict, Refuse)
+    assert b"the pattern in argument" in verdict.error
+    mine = context(slot_of(b"u"), in_transaction=True)
+    assert isinstance(TRANSACTIONS_ONLY.judge(command(text), mine), Refuse)
+
+
 def test_the_error_says_which_argument() -> None:
     verdict = RULE.judge(command("DEL {u}1 {u}2 b c"), context())
     assert isinstance(verdict, Refuse)
