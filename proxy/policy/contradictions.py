@@ -1,4 +1,7 @@
-"""What the rules of one policy may not say together. Rules that are off say nothing.
+"""What the rules of one policy may not say together, to the same callers. Rules that are off say nothing.
+
+A rule speaks to every app for which it is not off, and an app's own rule to that app only. So KEYS may be refused for
+all and answered by a walk for one app, for which the refusal is off; and a team may refuse what is replaced for others.
 
 - a command refused twice: the second rule can never be the one that acts;
 - a command refused, and allowed by name where nothing else is;
@@ -12,11 +15,14 @@
 - a rule about the schema in a policy that has none, or none that says anything of the kind.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from proxy.commands.table import STANDARD
 from proxy.policy.errors import shown
-from proxy.policy.model import Mode, Policy, PolicyRule
+from proxy.policy.model import Policy, PolicyRule
+from proxy.policy.precedence import audience
 from proxy.policy.yaml_source import Problems
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.keys_by_scan import KeysByScanSettings
@@ -37,13 +43,14 @@ _BEGINNINGS = ("MULTI", "WATCH")
 
 def find_contradictions(policy: Policy, problems: Problems) -> None:
     """Note every contradiction, at the rule that comes second in the file."""
-    rules = [rule for rule in policy.rules if rule.mode is None or rule.mode.mode is not Mode.OFF]
-    refused = _find_refused(rules, problems)
+    audiences = {rule.name: audience(policy, rule) for rule in policy.rules}
+    rules = [rule for rule in policy.rules if audiences[rule.name]]
+    refused = _find_refused(rules, audiences, problems)
     _check_allowed(rules, refused, problems)
-    _check_replaced(rules, refused, problems)
+    _check_replaced(rules, refused, audiences, problems)
     _check_walks(rules, refused, problems)
     _check_prefixes(policy, rules, problems)
-    _check_lifetimes(rules, problems)
+    _check_lifetimes(rules, audiences, problems)
     _check_repeated(rules, problems)
     for rule in rules:
         key, part = _asks_about_schema(rule.settings)
@@ -75,13 +82,32 @@ def _asks_about_schema(settings: Settings) -> tuple[str, str]:
             return "", ""
 
 
-def _check_lifetimes(rules: list[PolicyRule], problems: Problems) -> None:
+Audiences: TypeAlias = Mapping[str, frozenset[str]]
+"""By rule: the apps that it speaks to."""
+
+
+@dataclass(slots=True)
+class _Refused:
+    """The commands that are refused, and by which rules."""
+
+    audiences: Audiences
+    by_command: dict[str, list[PolicyRule]] = field(default_factory=dict)
+
+    def by(self, command: str, rule: PolicyRule) -> PolicyRule | None:
+        """What refuses a command to everyone that `rule` speaks to, so that this one can do nothing about it."""
+        mine = self.audiences[rule.name]
+        return next((each for each in self.by_command.get(command, ()) if mine <= self.audiences[each.name]), None)
+
+
+def _check_lifetimes(rules: list[PolicyRule], audiences: Audiences, problems: Problems) -> None:
     for_all = [rule for rule in rules if isinstance(rule.settings, LifetimeSettings) and not rule.settings.keys]
     by_schema = [rule for rule in rules if isinstance(rule.settings, SchemaTtlSettings)]
     for key, found in (("lifetime", for_all), ("schema", by_schema)):
-        for rule in found[1:]:
-            expected = f"one; {_placed(found[0])} is about the same keys"
-            _note(rule, key, "a second lifetime", expected, problems)
+        for i, rule in enumerate(found):
+            first = next((each for each in found[:i] if audiences[each.name] & audiences[rule.name]), None)
+            if first is not None:
+                expected = f"one; {_placed(first, rule)} is about the same keys"
+                _note(rule, key, "a second lifetime", expected, problems)
 
 
 def _check_repeated(rules: list[PolicyRule], problems: Problems) -> None:
@@ -91,22 +117,26 @@ def _check_repeated(rules: list[PolicyRule], problems: Problems) -> None:
     for rule in rules:
         first = said.setdefault((rule.app, rule.settings), rule)
         if first is not rule and rule.name not in faulty:
-            expected = f"something that {_placed(first)} does not say; its mode for single apps stands in the rollout"
+            expected = (
+                f"something that {_placed(first, rule)} does not say; its mode for single apps stands in the rollout"
+            )
             problems.add(rule.where, f"rules.{rule.name}", f"the same as {first.name}", expected)
 
 
-def _find_refused(rules: list[PolicyRule], problems: Problems) -> dict[str, PolicyRule]:
-    refused: dict[str, PolicyRule] = {}
+def _find_refused(rules: list[PolicyRule], audiences: Audiences, problems: Problems) -> _Refused:
+    refused = _Refused(audiences)
     for rule in rules:
         if isinstance(rule.settings, RefuseSettings | TransactionsSettings):
             commands = rule.settings.commands if isinstance(rule.settings, RefuseSettings) else _BEGINNINGS
             found = {name: each for each in commands for name in _names_refused(each)}
             key = "refuse" if isinstance(rule.settings, RefuseSettings) else "transactions"
             for name in found:
-                if name in refused and rule.app in {"", refused[name].app}:
-                    expected = f"each command refused once; {_placed(refused[name])} refuses it already"
+                by = refused.by(name, rule)
+                if by is not None:
+                    expected = f"each command refused once; {_placed(by, rule)} refuses it already"
                     _note(rule, key, name, expected, problems)
-            refused |= {name: rule for name in found if name not in refused}
+            for name in found:
+                refused.by_command.setdefault(name, []).append(rule)
     return refused
 
 
@@ -117,18 +147,20 @@ def _names_refused(command: str) -> set[str]:
     return {command} | {spec.display for spec in covered(STANDARD.find(command), STANDARD)}
 
 
-def _check_allowed(rules: list[PolicyRule], refused: dict[str, PolicyRule], problems: Problems) -> None:
+def _check_allowed(rules: list[PolicyRule], refused: _Refused, problems: Problems) -> None:
     for rule in rules:
         for command in rule.settings.commands if isinstance(rule.settings, AllowOnlySettings) else ():
-            if command in refused:
-                expected = f"a command that is not refused; {_placed(refused[command])} refuses it"
+            by = refused.by(command, rule)
+            if by is not None:
+                expected = f"a command that is not refused; {_placed(by, rule)} refuses it"
                 _note(rule, "allow_only", command, expected, problems)
 
 
-def _check_walks(rules: list[PolicyRule], refused: dict[str, PolicyRule], problems: Problems) -> None:
+def _check_walks(rules: list[PolicyRule], refused: _Refused, problems: Problems) -> None:
     for rule in rules:
-        if isinstance(rule.settings, KeysByScanSettings) and "KEYS" in refused:
-            expected = f"KEYS not refused; {_placed(refused['KEYS'])} refuses it"
+        by = refused.by("KEYS", rule) if isinstance(rule.settings, KeysByScanSettings) else None
+        if by is not None:
+            expected = f"KEYS not refused; {_placed(by, rule)} refuses it"
             _note(rule, "keys_by_scan", "an answer to KEYS", expected, problems)
 
 
@@ -143,33 +175,36 @@ def _check_prefixes(policy: Policy, rules: list[PolicyRule], problems: Problems)
                 _note(rule, "names.prefixes", shown(app), expected, problems)
 
 
-def _check_replaced(rules: list[PolicyRule], refused: dict[str, PolicyRule], problems: Problems) -> None:
+def _check_replaced(rules: list[PolicyRule], refused: _Refused, audiences: Audiences, problems: Problems) -> None:
     pairs = [
         (rule, pair) for rule in rules if isinstance(rule.settings, ReplaceSettings) for pair in rule.settings.pairs
     ]
-    replaced: dict[str, PolicyRule] = {}
-    for rule, (command, _) in pairs:
-        if command in replaced:
-            expected = f"each command replaced once; {_placed(replaced[command])} replaces it already"
+
+    def replacing(command: str, rule: PolicyRule, among: list[tuple[PolicyRule, tuple[str, str]]]) -> PolicyRule | None:
+        mine = audiences[rule.name]
+        return next((each for each, (old, _) in among if old == command and mine & audiences[each.name]), None)
+
+    for i, (rule, (command, _)) in enumerate(pairs):
+        first = replacing(command, rule, pairs[:i])
+        if first is not None:
+            expected = f"each command replaced once; {_placed(first, rule)} replaces it already"
             _note(rule, "replace", command, expected, problems)
-        replaced.setdefault(command, rule)
     for rule, (command, target) in pairs:
         for each in (command, target):
-            if each in refused:
-                _note(
-                    rule,
-                    "replace",
-                    each,
-                    f"a command that is not refused; {_placed(refused[each])} refuses it",
-                    problems,
-                )
-        if target in replaced:
-            expected = f"a command that is not replaced itself; {_placed(replaced[target])} replaces it"
+            by = refused.by(each, rule)
+            if by is not None:
+                expected = f"a command that is not refused; {_placed(by, rule)} refuses it"
+                _note(rule, "replace", each, expected, problems)
+        other = replacing(target, rule, pairs)
+        if other is not None:
+            expected = f"a command that is not replaced itself; {_placed(other, rule)} replaces it"
             _note(rule, "replace", target, expected, problems)
 
 
-def _placed(rule: PolicyRule) -> str:
-    return f"{rule.name} (line {rule.where.line})"
+def _placed(other: PolicyRule, rule: PolicyRule) -> str:
+    """The other rule by its name and place, as an error about `rule` has it."""
+    same = other.where.file == rule.where.file
+    return f"{other.name} ({f'line {other.where.line}' if same else other.where})"
 
 
 def _note(rule: PolicyRule, key: str, found: str, expected: str, problems: Problems) -> None:

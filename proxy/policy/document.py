@@ -8,7 +8,8 @@
     apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
 
 An app's own file starts with ``app: checkout``. It has a schema, rules, a rollout and tests of its own, and can only
-add and tighten: what would touch other apps or exempt itself has no place in it.
+add and tighten: what would touch other apps or exempt itself has no place in it. Nor has it in any other file that is
+included, or leaving out that line would be a way to loosen rules.
 """
 
 from collections.abc import Mapping
@@ -33,6 +34,11 @@ from proxy.traffic.redaction import Redact
 
 _VERSION = "1"
 _ON_ERROR = {each.value: each for each in OnError}
+_INCLUDING = "the file that includes this one to have them"
+_PLATFORMS = {
+    **dict.fromkeys(("include", "defaults", "traffic", "alerts", "apps", "exceptions"), _INCLUDING),
+    "rollout": f"{_INCLUDING}, or app: NAME at the beginning of this one",
+}
 _SWITCH = {"on": True, "off": False}
 
 
@@ -75,8 +81,11 @@ def read_sections(document: Document, fields: Fields, first: bool) -> None:
     if not first and "app" in fields:
         document.app = fields.read("app", read_word, "")
         document.app_where = fields.line_of("app")
-    elif not first or _check_platform(fields):
-        _read_platform(document, fields, first)
+    elif first:
+        _check_platform(fields)
+        _read_platform(document, fields)
+    else:
+        _check_included(fields)
     rules = fields.take("rules")
     if rules is not None:
         document.rules = read_rules(rules, document.app, problems)
@@ -86,7 +95,7 @@ def read_sections(document: Document, fields: Fields, first: bool) -> None:
     if schema is not None:
         document.schema = read_schema(schema, document.app, problems)
     rollout = fields.take("rollout")
-    if rollout is not None:
+    if rollout is not None and (first or document.app):
         document.rollout, document.rollout_where = read_rollout(rollout, problems)
     tests = fields.take("tests")
     if tests is not None:
@@ -94,25 +103,31 @@ def read_sections(document: Document, fields: Fields, first: bool) -> None:
     fields.finish()
 
 
-def _check_platform(fields: Fields) -> bool:
+def _check_platform(fields: Fields) -> None:
     if "app" in fields:
         expected = "the platform's file, which includes this one, or no app here"
         fields.problems.add(fields.line_of("app"), "app", "an app's own file", expected)
         fields.take("app")
-    return True
 
 
-def _read_platform(document: Document, fields: Fields, first: bool) -> None:
+def _check_included(fields: Fields) -> None:
+    """What only the platform decides stands in its file, not in one that is included."""
+    for key, place in _PLATFORMS.items():
+        if key in fields:
+            fields.problems.add(fields.line_of(key), key, f"{key} in an included file", place)
+            fields.take(key)
+
+
+def _read_platform(document: Document, fields: Fields) -> None:
     problems = fields.problems
-    if first:
-        document.include = fields.read("include", read_list, ())
-        defaults = fields.take("defaults")
-        if defaults is not None:
-            _read_defaults(document, defaults, problems)
-        traffic = fields.take("traffic")
-        if traffic is not None:
-            _read_traffic(document, traffic, problems)
-        document.alerts = fields.read("alerts", read_alerts, USUAL)
+    document.include = fields.read("include", read_list, ())
+    defaults = fields.take("defaults")
+    if defaults is not None:
+        _read_defaults(document, defaults, problems)
+    traffic = fields.take("traffic")
+    if traffic is not None:
+        _read_traffic(document, traffic, problems)
+    document.alerts = fields.read("alerts", read_alerts, USUAL)
     document.apps = fields.read("apps", read_apps, ())
     document.exceptions = fields.read("exceptions", read_exceptions, ())
 

@@ -72,6 +72,10 @@ class Fields:
     def __contains__(self, key: str) -> bool:
         return key in self._mapping.entries
 
+    def says_more_than(self, key: str) -> bool:
+        """Whether any other key than this one is there."""
+        return bool(self._mapping.keys.keys() - {key})
+
     def line_of(self, key: str) -> Where:
         """The place of a key, or of the mapping if the key is not there."""
         return self._mapping.keys.get(key, self.where)
@@ -133,7 +137,7 @@ def choice(choices: Mapping[str, T]) -> Callable[[Value, Problems], T | None]:
         note(value, enum=[_as_editors_take_it(word) for word in choices])
         if isinstance(value, Scalar) and value.text in choices:
             return choices[value.text]
-        problems.unexpected(value, f"one of {', '.join(choices)}")
+        problems.unexpected(value, f"one of {', '.join(choices)}" if len(choices) > 1 else next(iter(choices)))
         return None
 
     return read

@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime
 from zlib import crc32
 
 from proxy.commands.command import Command
-from proxy.policy.apps import App, matches_glob
+from proxy.policy.apps import UNKNOWN, App, matches_glob
 from proxy.policy.errors import Where
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, RolloutLine, Stage
 from proxy.rules.context import Context
@@ -82,10 +82,21 @@ def _softened(exception: PolicyException) -> PolicyException:
     return replace(exception, then=Mode.AUDIT) if exception.then is Mode.ENFORCE else exception
 
 
+def audience(policy: Policy, rule: PolicyRule) -> frozenset[str]:
+    """The apps, UNKNOWN among them, for which the rule is more than off."""
+    voices = {
+        UNKNOWN if app is None else app.name: voice(policy, rule, app, paused=False) for app in (None, *policy.apps)
+    }
+    return frozenset(
+        name
+        for name, each in voices.items()
+        if rule.app in {"", name} and (each.varies or each.stage.mode is not Mode.OFF)
+    )
+
+
 def is_active(policy: Policy, rule: PolicyRule) -> bool:
     """Whether the rule is more than off for anybody."""
-    voices = (voice(policy, rule, app, paused=False) for app in (None, *policy.apps))
-    return any(each.varies or each.stage.mode is not Mode.OFF for each in voices)
+    return bool(audience(policy, rule))
 
 
 def _applies(exception: PolicyException, rule: PolicyRule, app: App | None) -> bool:

@@ -50,12 +50,12 @@ def test_they_are_read(text: str, settings: Settings) -> None:
         ("allow_only: ['@read', '@READ']", "a.allow_only[1]: found '@READ', expected each command once"),
         ("allow_only: []", "a.allow_only: found an empty list, expected a list such as"),
         ("replace: {FLUSHALL: FLUSHDB ASYNC}", "a.replace.FLUSHALL: found 'FLUSHDB ASYNC', expected a command with"),
-        ("unknown_commands: allow", "a.unknown_commands: found 'allow', expected one of refuse"),
-        ("read_only: false", "a.read_only: found 'false', expected one of true"),
+        ("unknown_commands: allow", "a.unknown_commands: found 'allow', expected refuse"),
+        ("read_only: false", "a.read_only: found 'false', expected true"),
         ("databases: [0, x]", "a.databases[1]: found 'x', expected a whole number from 0"),
         ("databases: [0, 0]", "a.databases[1]: found '0', expected each database once"),
         ("transactions: true", "a.transactions: found 'true', expected one of refuse, one_slot"),
-        ("one_slot: maybe", "a.one_slot: found 'maybe', expected one of true"),
+        ("one_slot: maybe", "a.one_slot: found 'maybe', expected true"),
     ],
 )
 def test_what_is_wrong_with_them_is_an_error(text: str, problem: str) -> None:

@@ -1,9 +1,11 @@
 """Rules of one policy that cannot both be meant are an error; a rule that is off contradicts nothing."""
 
+from pathlib import Path
+
 import pytest
 
 from proxy.policy.errors import PolicyError
-from tests.policy.given import policy
+from tests.policy.given import policy, policy_files, problems
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,44 @@ def test_two_rules_that_cannot_both_be_meant(first: str, second: str, problem: s
         policy(text % (first, "audit", second))
     assert any(problem in line for line in str(caught.value).splitlines()), str(caught.value)
     assert len(policy(text % (first, "off", second)).rules) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{walk: enforce, no-keys: off}", ""),
+        ("{walk: {default: off, ops: enforce}, no-keys: {default: enforce, ops: off}}", ""),
+        (
+            "{walk: enforce, no-keys: {default: off, ops: enforce}}",
+            "",
+        ),  # for ops it is refused, for all others answered
+        ("{walk: {default: off, ops: enforce}, no-keys: warn}", "expected KEYS not refused; no-keys (line 3) refuses"),
+    ],
+)
+def test_who_is_spoken_to_decides(text: str, problem: str) -> None:
+    rules = "rules: {no-keys: {refuse: [KEYS]}, walk: {keys_by_scan: {}}}\n"
+    found = problems("apps: {ops: {match: {user: ops}}}\n" + rules + f"rollout: {text}")
+    assert [problem in each for each in found] == ([True] if problem else [])
+
+
+PLATFORM = """
+    keyrail: 1
+    include: [apps/*.yaml]
+    apps: {cart: {match: {user: cart}}, shop: {match: {user: shop}}}
+    rules: {lazy: {replace: {DEL: UNLINK}}, no-keys: {refuse: [KEYS]}}
+"""
+
+
+def test_teams_may_say_what_would_contradict_each_other_in_one_file(tmp_path: Path) -> None:
+    own = "app: %s\nrules: {%s-dels: {refuse: [DEL]}, %s-ttl: {lifetime: {default: 5m}}}"
+    files = {f"apps/{app}.yaml": own % (app, app, app) for app in ("cart", "shop")}
+    assert len(policy_files(tmp_path, {"redis.yaml": PLATFORM, **files}).rules) == 6
+
+
+def test_a_rule_of_another_file_is_named_with_it(tmp_path: Path) -> None:
+    files = {"redis.yaml": PLATFORM, "apps/cart.yaml": "app: cart\nrules: {mine: {refuse: [KEYS]}}"}
+    with pytest.raises(PolicyError, match=rf"refused once; no-keys \({tmp_path}/redis.yaml:5\) refuses it already"):
+        policy_files(tmp_path, files)
 
 
 def test_standards_for_names_add_up() -> None:

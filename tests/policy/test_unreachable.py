@@ -208,6 +208,11 @@ def test_keys_of_a_rule_that_no_name_may_be() -> None:
     assert problems(text % ("enforce, applies_to: writes", '"flat"', '"tmp:*"')) == []  # others may be read
 
 
+def test_a_schema_that_leaves_its_keys_alone_is_not_taken_for_one_about_none() -> None:
+    text = 'schema: {a: {key: "a:{id}", ttl: none}}\nrules: {ttl: {schema: ttl}}\nrollout: {ttl: enforce 10%}'
+    assert problems(text) == []
+
+
 def test_an_exception_from_the_own_rule_of_another_app(tmp_path: Path) -> None:
     files = {
         "redis.yaml": """

@@ -67,6 +67,8 @@ def read_names(value: Value, rule: Fields) -> NamesSettings | None:
         prefixes=fields.read("prefixes", _read_prefixes, ()),
     )
     fields.finish()
+    if not fields.says_more_than("separator"):
+        fields.problems.add(fields.where, fields.path, "no standard", "at least one, such as segments: 2..6")
     _check_names(settings, fields)
     _check_segment_types(settings, fields)
     _check_prefixes(settings, fields)
