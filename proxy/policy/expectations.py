@@ -15,7 +15,7 @@ from typing import assert_never
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
-from proxy.policy.explain import refused_alone, shown_command
+from proxy.policy.explain import followers, refused_alone, shown_command
 from proxy.policy.model import Expectation, Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.breaker import BreakerSettings
@@ -103,11 +103,15 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
             _, alone = refused_alone(Command(STANDARD, test.send), decision)
             if alone:
                 return "" if test.refused_by == alone else f"refused by {alone}"
+            behind = followers(Command(STANDARD, test.send), decision)
+            if behind:
+                return "" if test.followed_by in behind else f"it followed by hidden commands of {' and '.join(behind)}"
             return "" if test.unchanged else "it unchanged"
         case Rewrite(argv=argv):
             return "" if test.becomes == tuple(argv) else shown_command(argv)
         case Answer():
-            return f"answered by {decision.hits[-1].rule}"
+            by = decision.hits[-1].rule
+            return "" if test.answered_by == by else f"answered by {by}"
         case Procedure():
             by = "" if decision.pause is None else decision.pause.rule
             return "" if test.asked_by == by else f"a question to Redis by {by}"
@@ -120,4 +124,8 @@ def _expected(test: Expectation) -> str:
         return f"refused by {test.refused_by}"
     if test.asked_by:
         return f"asked about by {test.asked_by}"
+    if test.answered_by:
+        return f"answered by {test.answered_by}"
+    if test.followed_by:
+        return f"followed by hidden commands of {test.followed_by}"
     return "unchanged" if test.unchanged else f"becomes {shown_command(test.becomes)}"

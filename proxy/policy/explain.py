@@ -95,6 +95,12 @@ def refused_alone(command: Command, decision: Decision) -> tuple[Refuse | None, 
     return None, ""
 
 
+def followers(command: Command, decision: Decision) -> tuple[str, ...]:
+    """The rules whose hidden commands go with a command; one that only looks at the reply has nothing to send."""
+    sending = (each for each in decision.followings if each.follow.about)
+    return tuple(each.rule for each in sending if isinstance(_alone(command, each.follow), Follow))
+
+
 def _alone(command: Command, verdict: Verdict | Exception) -> Verdict | Exception:
     """What is left of a verdict where no hidden command runs as one with a command, for it may block."""
     if isinstance(verdict, Follow) and (verdict.before or verdict.after) and command.spec.state is State.BLOCKING:

@@ -105,18 +105,31 @@ class PolicyException:
 class Expectation:
     """One test of a policy: what becomes of `send`, sent by `app`.
 
-    Exactly one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides), `becomes` (arguments)
-    and `unchanged` is said.
+    Exactly one of `refused_by` (a rule), `asked_by` (a rule that asks Redis before it decides), `answered_by` (one that
+    answers in Redis's place), `followed_by` (one that sends hidden commands behind it), `becomes` (arguments) and
+    `unchanged` is said.
     """
 
     send: tuple[bytes, ...]
     app: str
     refused_by: str
     asked_by: str
+    answered_by: str
+    followed_by: str
     becomes: tuple[bytes, ...]
     unchanged: bool
     without_jitter: bool
     where: Where
+
+    @property
+    def by(self) -> dict[str, str]:
+        """By the key that names it: the rule that is to decide; empty where another outcome is expected."""
+        return {
+            "refused_by": self.refused_by,
+            "asked_by": self.asked_by,
+            "answered_by": self.answered_by,
+            "followed_by": self.followed_by,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,31 @@ def test_a_rule_that_asks_redis_can_be_tested_without_one(send: str, outcome: st
     assert ("small" in report.unreached) == (send != "HGETALL a:b")
 
 
+BEHIND = """
+    defaults: {mode: enforce}
+    rules:
+      ttl: {lifetime: {default: 5m}}
+      large: {replies: {elements: 9}}
+      scripts: {scripts: {commands: follow_rules, dynamic_calls: refuse}}
+    tests: [{send: %s, %s}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("send", "outcome", "got"),
+    [
+        ("INCR a", "followed_by: ttl", ""),
+        ("INCR a", "unchanged: true", "it followed by hidden commands of ttl"),
+        ("GET a", "followed_by: ttl", "it unchanged"),
+        ("MGET a b", "unchanged: true", ""),  # `large` looks at the reply, and sends nothing
+        (f"EVALSHA {'0' * 40} 0", "answered_by: scripts", ""),
+        (f"EVALSHA {'0' * 40} 0", "unchanged: true", "answered by scripts"),
+    ],
+)
+def test_what_goes_behind_a_command_or_in_its_place_can_be_tested(send: str, outcome: str, got: str) -> None:
+    assert [each.got for each in run_tests(policy(BEHIND % (send, outcome)), 0.0).outcomes] == [got]
+
+
 def test_a_rule_that_asks_redis_says_so() -> None:
     compiled = compile_policy(policy(ASKING % ("KEYS *", "asked_by: walk")), STANDARD)
     text = str(explain(compiled, [b"HGETALL", b"a:b"], context()))

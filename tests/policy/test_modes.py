@@ -188,7 +188,7 @@ def test_what_an_included_file_may_not_say(tmp_path: Path, text: str, problem: s
         ("exceptions: {}", "exceptions: found an empty mapping, expected a list such as"),
         ("tests: [{send: KEYS, refused_by: nosuch}]", "tests[0].refused_by: found 'nosuch', expected a rule"),
         ("tests: [{send: KEYS, refused_by: off}]", "tests[0].refused_by: found off, which is off"),
-        ("tests: [{send: KEYS}]", "tests[0]: found no outcome, expected exactly one of refused_by, asked_by, becomes"),
+        ("tests: [{send: KEYS}]", "tests[0]: found no outcome, expected exactly one of refused_by, asked_by, answ"),
         ("tests: [{unchanged: true}]", "tests[0].send: found nothing, expected a command"),
         ("tests: [{send: 'GET \"a', unchanged: true}]", "expected a command as one types it into redis-cli"),
         ("tests: [{send: GET, unchanged: true, app: nosuch}]", "tests[0].app: found 'nosuch', expected an app"),
