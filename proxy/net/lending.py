@@ -156,6 +156,9 @@ class Lending:
         ledger.resume()
         if self._settings.pooling and pool.shared(Lane.FAST) is None and pool.opening[Lane.FAST] == 0:
             self._connections.share(pool, ledger, Lane.FAST)
+            if user is not None:
+                # No other connection will come for those who want one of their own: they get this one once it is free.
+                pool.wake(pool.waiting_private, 1)
             return
         most = IDLE_KEPT if user is None else self.logged_in(user)
         pool.keep(ledger, self._loop.time(), max(most, len(pool.waiting_private)))

@@ -25,6 +25,8 @@ _WAIT_REFUSED = encode_error(
     "ERR Keyrail: WAIT can't be answered truthfully for a user without SPUBLISH; use pooling off for this application"
 )
 NO_NAME = encode_error("ERR unknown command: there is a NUL in its name")
+_REPLY_IN_NO_MODE = encode_command([b"CLIENT", b"REPLY", b"?"])
+_MODE_UNKNOWN = b"-ERR syntax error"
 _PING = encode_command([b"PING"])
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
@@ -66,7 +68,10 @@ def _wait(session: "Session", item: Item) -> int:
     ledger = switching.to_private(session)
     if ledger is None:
         return WAIT
-    if session.covered is None and session.replies == silence.ON:
+    if session.subscriptions is not None and session.owed > 0:
+        switching.wait_until_settled(session)
+        return WAIT
+    if session.covered is None and session.replies == silence.ON and not _confined(session):
 
         def answered(frame: bytes) -> bytes:
             session.covered = session.gate.any_command_covers() or not frame.startswith(b"-")
@@ -122,12 +127,37 @@ def _monitor(session: "Session", item: Item) -> int:
 
 
 def _reply(session: "Session", item: Item) -> int:
+    # Redis answers only where it refuses: a subscriber, or a user without the command. So it is asked first, with a
+    # mode that it does not know, which changes nothing.
     if switching.to_private(session) is None:
         return WAIT
-    session.permanent = True
+    if session.subscriptions is not None and session.owed > 0:
+        switching.wait_until_settled(session)
+        return WAIT
+    if session.replies == silence.RELAYED or _confined(session):
+        session.submit(item.raw)
+        return TAKEN
     argv = item.command.argv
-    silence.choose(session, argv[2].upper() if len(argv) == 3 else b"", item.raw)
+    mode = argv[2].upper() if len(argv) == 3 else b""
+    if session.replies != silence.ON or mode not in (b"OFF", b"SKIP"):
+        session.permanent = True
+        silence.choose(session, mode, item.raw)
+        return TAKEN
+
+    def answered(frame: bytes) -> bytes:
+        if not frame.startswith(_MODE_UNKNOWN):
+            return frame
+        session.permanent = True
+        silence.choose(session, mode, item.raw)
+        return b""
+
+    session.owe(_REPLY_IN_NO_MODE, EDIT, answered)
+    switching.wait_until_settled(session)
     return TAKEN
+
+
+def _confined(session: "Session") -> bool:
+    return session.subscriptions is not None and session.subscriptions.confines()
 
 
 def _unknown(session: "Session", item: Item) -> int:

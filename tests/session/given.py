@@ -330,6 +330,12 @@ class Client(Session):
         """Send one command."""
         self.send(call(*arguments))
 
+    def silence(self, mode: str) -> None:
+        """Send CLIENT REPLY; Redis, asked with a mode that it does not know, is ready to do it."""
+        self.say("CLIENT", "REPLY", mode)
+        self.own.answer(b"-ERR syntax error\r\n")
+        assert self.own.taken().endswith(call("CLIENT", "REPLY", mode))
+
     def send(self, data: bytes) -> None:
         """Send bytes, whatever they are."""
         self.receive(data)

@@ -186,6 +186,8 @@ class Connection:
             return bulk(self.name) if self.name else b"$-1\r\n" if self.protocol == 2 else b"_\r\n"
         if word == b"REPLY":
             mode = rest[0].upper()
+            if mode not in (b"ON", b"OFF", b"SKIP"):
+                return b"-ERR syntax error\r\n"
             self.skip = mode == b"SKIP" and not self.off
             self.off = mode == b"OFF" or (self.off and mode != b"ON")
             self.loud = mode == b"ON"

@@ -175,11 +175,9 @@ def test_nothing_follows_where_its_reply_would_not_come() -> None:
     for mode in ("OFF", "SKIP"):
         route = route_with(GIVES, pooling=False)
         client = Client(route)
+        client.silence(mode)
         client.say("LPUSH", "k", "a")
-        client.say("CLIENT", "REPLY", mode)
-        client.own.taken()
-        client.own.answer(b":1\r\n")
-        assert (client.own.taken(), client.owed) == (b"", 0)
+        assert (client.own.taken(), client.owed) == (call("LPUSH", "k", "a"), 0)
         assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
 
 
@@ -188,7 +186,7 @@ def test_a_client_that_begins_anew_leaves_nothing_behind() -> None:
     client.say("WATCH", "w")
     client.say("LPUSH", "k", "a")
     client.own.answer(OK, b":1\r\n")
-    client.say("CLIENT", "REPLY", "SKIP")
+    client.silence("SKIP")
     client.say("RESET")
     assert route.dismissed
     assert route.hits[-1] == ("lifetimes", "enforce", "skipped")

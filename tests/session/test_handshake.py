@@ -155,7 +155,8 @@ def test_reset_waits_for_what_is_owed() -> None:
 def test_reset_ends_a_silence_and_is_answered_unless_it_is_skipped(mode: str, heard: bytes) -> None:
     route = Route()
     client = Client(route)
-    client.send(call("CLIENT", "REPLY", mode) + call("RESET"))
+    client.silence(mode)
+    client.say("RESET")
     for upstream in route.all_upstreams():
         if upstream.taken().endswith(call("RESET")):
             upstream.answer(b"+RESET\r\n")
@@ -228,11 +229,11 @@ WELCOME = b"%1\r\n+proto\r\n:3\r\n"
 def test_a_login_without_a_reply_is_known_all_the_same(mode: str, reply: bytes, user: str | None) -> None:
     """Rules go by the user: what stands behind the login is judged as whom Redis runs it."""
     client = Client(Route())
-    client.send(call("CLIENT", "REPLY", mode) + call("AUTH", "ann", "x") + call("GET", "a"))
+    client.silence(mode)
+    client.send(call("AUTH", "ann", "x") + call("GET", "a"))
     own = client.own
     on, off = call("CLIENT", "REPLY", "ON"), call("CLIENT", "REPLY", "OFF")
-    sent = call("CLIENT", "REPLY", mode) + on + call("AUTH", "ann", "x")
-    assert own.taken() == sent + (off if mode == "OFF" else b"")
+    assert own.taken() == on + call("AUTH", "ann", "x") + (off if mode == "OFF" else b"")
     own.answer(OK, reply)
     assert (client.key.user, client.heard()) == (user, b"")
     assert own.taken() == call("GET", "a")
@@ -284,5 +285,7 @@ def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer()
     assert own.taken() == call("CLIENT", "ID") + call("CLIENT", "SETNAME", "me")
     own.answer(OK)
     assert (client.name, own.taken()) == (b"me", call("GET", "a"))
-    client.send(call("CLIENT", "REPLY", "OFF") + call("CLIENT", "SETNAME", "you"))
+    own.answer(b"+a\r\n")
+    client.silence("OFF")
+    client.say("CLIENT", "SETNAME", "you")
     assert client.name == b"you"

@@ -128,7 +128,8 @@ def test_a_monitor_that_redis_refuses_relays_nothing() -> None:
 
 def test_replies_are_off_until_they_are_on_again() -> None:
     client = Client(Route())
-    client.send(call("CLIENT", "REPLY", "OFF") + call("GET", "a") + call("INCR", "b"))
+    client.silence("OFF")
+    client.send(call("GET", "a") + call("INCR", "b"))
     own = client.own
     client.send(call("CLIENT", "REPLY", "ON") + call("GET", "c"))
     assert client.owed == 2
@@ -139,7 +140,8 @@ def test_replies_are_off_until_they_are_on_again() -> None:
 
 def test_one_reply_is_skipped() -> None:
     client = Client(Route())
-    client.send(call("CLIENT", "REPLY", "SKIP") + call("GET", "a") + call("GET", "b"))
+    client.silence("SKIP")
+    client.send(call("GET", "a") + call("GET", "b"))
     assert client.owed == 1
     client.own.answer(b"+b\r\n")
     assert (client.heard(), client.own.complaints) == (b"+b\r\n", [])
@@ -147,34 +149,48 @@ def test_one_reply_is_skipped() -> None:
 
 def test_two_skips_skip_one() -> None:
     client = Client(Route())
-    client.send(call("CLIENT", "REPLY", "SKIP") * 2 + call("GET", "a") + call("GET", "b"))
+    client.silence("SKIP")
+    client.send(call("CLIENT", "REPLY", "SKIP") + call("GET", "a") + call("GET", "b"))
     assert client.owed == 1
 
 
 def test_a_mode_that_does_not_exist_is_redis_to_refuse() -> None:
     client = Client(Route())
-    client.send(call("CLIENT", "REPLY", "MAYBE") + call("CLIENT", "REPLY", "SKIP") + call("CLIENT", "REPLY", "MAYBE"))
-    assert client.owed == 1
+    client.say("CLIENT", "REPLY", "MAYBE")
     client.own.answer(b"-ERR syntax error\r\n")
+    assert client.heard() == b"-ERR syntax error\r\n"
+    client.silence("SKIP")
+    client.say("CLIENT", "REPLY", "MAYBE")
     client.say("GET", "a")
     assert client.owed == 1
 
 
+def test_who_may_not_choose_is_told_so_and_hears_what_follows() -> None:
+    client = Client(Route())
+    client.send(call("CLIENT", "REPLY", "OFF") + call("PING"))
+    client.own.answer(b"-NOPERM no\r\n")
+    assert client.owed == 1
+    assert (client.heard(), client.cause) == (b"-NOPERM no\r\n", None)
+
+
 def test_a_refusal_is_silent_too_and_uses_up_the_skip() -> None:
     client = Client(route_with(REFUSING))
-    client.send(call("CLIENT", "REPLY", "SKIP") + call("FLUSHALL") + call("GET", "a"))
+    client.silence("SKIP")
+    client.send(call("FLUSHALL") + call("GET", "a"))
     assert client.heard() == b""
     assert client.owed == 1
     client.own.answer(b"+a\r\n")
     assert (client.heard(), client.own.complaints) == (b"+a\r\n", [])
-    client.send(call("CLIENT", "REPLY", "OFF") + call("FLUSHALL"))
+    client.silence("OFF")
+    client.say("FLUSHALL")
     assert (client.heard(), client.owed) == (b"", 0)
     assert b"FLUSHALL" not in client.own.taken()
 
 
 def test_a_transaction_under_skip_counts_right() -> None:
     client = Client(Route())
-    client.send(call("CLIENT", "REPLY", "SKIP") + call("MULTI") + call("GET", "a") + call("EXEC"))
+    client.silence("SKIP")
+    client.send(call("MULTI") + call("GET", "a") + call("EXEC"))
     assert client.owed == 2
     client.own.answer(b"+QUEUED\r\n*1\r\n+a\r\n")
     assert client.heard() == b"+QUEUED\r\n*1\r\n+a\r\n"

@@ -102,7 +102,8 @@ def test_patterns_and_shard_channels_hold_the_upstream_too() -> None:
 @pytest.mark.parametrize("mode", ["OFF", "SKIP"])
 def test_confirmations_come_even_when_replies_are_off(protocol: int, mode: str) -> None:
     _, client = client_of(protocol)
-    client.send(call("CLIENT", "REPLY", mode) + call("SUBSCRIBE", "a"))
+    client.silence(mode)
+    client.say("SUBSCRIBE", "a")
     own = client.own
     frame = confirmation(b"subscribe", b"a", 1, protocol)
     own.answer(frame)
