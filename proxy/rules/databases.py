@@ -1,11 +1,12 @@
 """Which of Redis's numbered databases clients may use.
 
-SELECT chooses one, MOVE and COPY … DB write into another, SWAPDB exchanges two. A number passes only as Redis itself
+SELECT chooses one, MOVE and COPY … DB write into another, SWAPDB exchanges two. MIGRATE writes into one of whatever
+server it names, and that may be this Redis itself, so its number counts as well. A number passes only as Redis itself
 writes it (``3``, not ``03``); Redis takes no other form either. The database where clients start is the route's own
 setting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -73,9 +74,10 @@ def _of_copy(argv: Sequence[bytes]) -> Sequence[bytes]:
     return [number for option, number in pairwise(options) if word_of(option) == b"DB"]
 
 
-_NAMED_BY = {
+_NAMED_BY: dict[str, Callable[[Sequence[bytes]], Sequence[bytes]]] = {
     "SELECT": lambda argv: argv[1:2],
     "MOVE": lambda argv: argv[2:3],
     "SWAPDB": lambda argv: argv[1:3],
     "COPY": _of_copy,
+    "MIGRATE": lambda argv: argv[4:5],
 }

@@ -86,6 +86,7 @@ def test_only_the_listed_databases_are_named() -> None:
     copies = ("COPY DB a", "COPY a b DB 3", "COPY a b REPLACE db 1", "COPY a b db 0 DB 4", "COPY a b")
     assert refused(rule, *copies) == ["COPY a b REPLACE db 1", "COPY a b db 0 DB 4"]
     assert refused(rule, "SWAPDB 0 3", "SWAPDB 0 1") == ["SWAPDB 0 1"]
+    assert refused(rule, "MIGRATE h 1 a 0 9", "MIGRATE h 1 a 1 9 COPY") == ["MIGRATE h 1 a 1 9 COPY"]
 
 
 def test_transactions_do_not_begin_and_can_still_end() -> None:
