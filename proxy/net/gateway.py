@@ -264,13 +264,12 @@ class Gateway:
             return
         if self._policies.commit():
             self._lending.learn_again()
-        self._policies.renew()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
         self._exposure.keep(self._policies.rules, self._asked_by_app())
 
-    def pause(self, paused: bool) -> None:
+    async def pause(self, paused: bool) -> None:
         """Enforce locked rules alone from now on, or end that; transactions finish under what they began with."""
-        self._policies.pause(paused)
+        await self._policies.pause(paused)
 
     # Limits that several workers share
 

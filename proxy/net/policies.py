@@ -5,12 +5,18 @@ a *regime* for each set of allowed commands and each app.
 What is allowed is learnt on connections that are nobody's; whenever more is known, or another policy comes into force,
 the clients adopt new regimes. Former regimes are kept for a while: transactions end under them, and their plans still
 hold counts.
+
+To compile a large policy takes tens of milliseconds, in which no client is served. So before another policy comes into
+force, or the kill switch is turned, the regimes of all clients are made one by one, with time for the clients between
+them; then all clients change over at once.
 """
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from proxy.commands.table import Lane, State
+from proxy.commands.table import Lane, State, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.intake import Terms
 from proxy.hotpath.sampler import Sampler
@@ -31,6 +37,23 @@ from proxy.wire.request import Request
 
 _FORMER_KEPT = 8
 _CALLERS_KEPT = 10_000
+
+_Whose: TypeAlias = tuple[frozenset[str], App | None]
+"""What a user may run, and the app."""
+_Regimes: TypeAlias = dict[_Whose, Regime]
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A policy that is to come into force, and its regimes so far."""
+
+    policy: Policy
+    generation: int
+    table: Table
+    memory: Memory
+    paused: bool
+    regimes: _Regimes = field(default_factory=dict)
+    identified: dict[Caller, App | None] = field(default_factory=dict)
 
 
 class Policies:
@@ -58,20 +81,32 @@ class Policies:
         self._sampler = sampler
         self._clients = clients
         self._paused = paused
-        self._prepared: tuple[Policy, int] | None = None
+        self._prepared: _Prepared | None = None
         self._request = Request()
-        self._regimes: dict[tuple[frozenset[str], App | None], Regime] = {}
-        self._rehearsals: dict[tuple[frozenset[str], App | None], CompiledPolicy] = {}
+        self._table: Table | None = None
+        self._regimes: _Regimes = {}
+        self._rehearsals: dict[_Whose, CompiledPolicy] = {}
         self._former: list[tuple[Regime, ...]] = []
         self._identified: dict[Caller, App | None] = {}
 
     async def prepare(self, policy: Policy, generation: int) -> None:
         """Compile a policy without putting it in force. Raises what compiling raises."""
+        coming = _Prepared(policy, generation, self._known.table(), self.memory.fork(), self._paused)
+        await self._make_regimes(coming)
+        made = {app for _, app in coming.regimes}
         for app in (None, *policy.apps):
-            compile_policy(policy, self._known.table(), app=app)
-            # With many apps it takes long enough for clients to notice.
-            await asyncio.sleep(0)
-        self._prepared = policy, generation
+            if app not in made:
+                compile_policy(policy, coming.table, app=app)
+                await asyncio.sleep(0)
+        self._prepared = coming
+
+    async def _make_regimes(self, coming: _Prepared) -> None:
+        # Those of the clients that are there now.
+        for key, caller in dict.fromkeys((client.key, client.caller()) for client in self._clients):
+            whose = self._able(key), _identified(coming.identified, coming.policy, caller)
+            if whose not in coming.regimes:
+                coming.regimes[whose] = self._regime(coming, whose)
+                await asyncio.sleep(0)
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -89,75 +124,98 @@ class Policies:
         return self._prepared is not None
 
     def commit(self) -> bool:
-        """Put the prepared policy in force, and say whether it needs commands that nobody has asked about.
-
-        The clients do not know it before ``renew``.
-        """
+        """Put the prepared policy in force for all clients, and say whether it needs commands that nobody has asked
+        about."""
         assert self._prepared is not None
         needed_before = self._needs()
-        self._policy, self.generation = self._prepared
-        self._prepared = None
-        self._identified.clear()
+        coming, self._prepared = self._prepared, None
+        if coming.paused != self._paused:  # the kill switch has been turned since
+            coming.paused, coming.regimes = self._paused, {}
+        self.memory.join(coming.memory)
+        self._put_in_force(coming)
         self.memory.retain({rule.name for rule in self._policy.rules if is_active(self._policy, rule)})
         return bool(self._needs() - needed_before)
 
-    def pause(self, paused: bool) -> None:
+    async def pause(self, paused: bool) -> None:
         """Enforce nothing but locked rules from now on, or end that."""
         if paused != self._paused:
-            self._paused = paused
-            self.renew()
+            coming = self._as_it_is(paused)
+            await self._make_regimes(coming)
+            self._put_in_force(coming)
 
-    def renew(self) -> None:
-        """Let all clients adopt what is in force now; those inside MULTI finish under what they began with."""
+    def _put_in_force(self, coming: _Prepared) -> None:
+        self._policy, self.generation, self._paused = coming.policy, coming.generation, coming.paused
+        table = self._known.table()
+        self._retire(table)
+        if coming.table is table:
+            self._regimes = coming.regimes
+        self._identified = coming.identified
+        self._adopt()
+
+    def _retire(self, table: Table) -> None:
+        # Whatever was made before holds for nobody any more.
         self._former = [*self._former, tuple(self._regimes.values())][-_FORMER_KEPT:]
+        self._table = table
         self._regimes = {}
         self._rehearsals.clear()
+
+    def _adopt(self) -> None:
+        # All clients take over what is in force now; those inside MULTI finish under what they began with.
         for client in list(self._clients):
             client.adopt()
 
     def regime(self, key: PoolKey, caller: Caller) -> Regime:
         """The policy as compiled for the client's app and for what this pool's user may run."""
-        able = self._known.able.get(key.user, frozenset())
-        app = self._identify(caller)
-        regime = self._regimes.get((able, app))
+        whose = self._whose(key, caller)
+        regime = self._regimes.get(whose)
         if regime is None:
-            table = self._known.table()
-            policy = compile_policy(self._policy, table, able, app=app, memory=self.memory, paused=self._paused)
-            pooled = bytes(
-                state == State.POOL and lane == Lane.FAST.value
-                for state, lane in zip(table.states, table.lanes, strict=True)
-            )
-            pinned = bytes(state == State.POOL for state in table.states)
-            terms = Terms(
-                policy.plan,
-                table.lookup,
-                table.keys,
-                self._counters,
-                self._request,
-                pooled,
-                pinned,
-                sampler=self._sampler if self._policy.count_keys else None,
-            )
-            regime = self._regimes[able, app] = Regime(terms, policy, table, self.generation)
+            regime = self._regimes[whose] = self._regime(self._as_it_is(self._paused), whose)
         return regime
+
+    def _as_it_is(self, paused: bool) -> _Prepared:
+        table = self._known.table()
+        return _Prepared(self._policy, self.generation, table, self.memory, paused, identified=self._identified)
+
+    def _regime(self, coming: _Prepared, whose: _Whose) -> Regime:
+        able, app = whose
+        table = coming.table
+        policy = compile_policy(coming.policy, table, able, app=app, memory=coming.memory, paused=coming.paused)
+        pooled = bytes(
+            state == State.POOL and lane == Lane.FAST.value
+            for state, lane in zip(table.states, table.lanes, strict=True)
+        )
+        pinned = bytes(state == State.POOL for state in table.states)
+        terms = Terms(
+            policy.plan,
+            table.lookup,
+            table.keys,
+            self._counters,
+            self._request,
+            pooled,
+            pinned,
+            sampler=self._sampler if coming.policy.count_keys else None,
+        )
+        return Regime(terms, policy, table, coming.generation)
 
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
         """The same policy once more, to try commands on: it knows nothing of what clients do, and spends nothing."""
-        able = self._known.able.get(key.user, frozenset())
-        app = self._identify(caller)
-        found = self._rehearsals.get((able, app))
+        whose = able, app = self._whose(key, caller)
+        found = self._rehearsals.get(whose)
         if found is None:
-            found = compile_policy(self._policy, self._known.table(), able, app=app, paused=self._paused)
-            self._rehearsals[able, app] = found
+            assert self._table is not None
+            found = compile_policy(self._policy, self._table, able, app=app, paused=self._paused)
+            self._rehearsals[whose] = found
         return found
 
-    def _identify(self, caller: Caller) -> App | None:
-        # All clients are asked about at a reload, and many of them are alike.
-        if caller not in self._identified:
-            if len(self._identified) >= _CALLERS_KEPT:
-                self._identified.clear()
-            self._identified[caller] = identify(self._policy.apps, caller)
-        return self._identified[caller]
+    def _whose(self, key: PoolKey, caller: Caller) -> _Whose:
+        # What was made for another table of commands, before the engine was known or became another one, is no use.
+        table = self._known.table()
+        if table is not self._table:
+            self._retire(table)
+        return self._able(key), _identified(self._identified, self._policy, caller)
+
+    def _able(self, key: PoolKey) -> frozenset[str]:
+        return self._known.able.get(key.user, frozenset())
 
     # Learning
 
@@ -178,7 +236,7 @@ class Policies:
             return
         needs = self._needs()
         able = self._known.able[user] = await probe(upstream, needs)
-        self.renew()
+        self._adopt()
         engine = self._known.engine
         if user is None and engine is not None:
             missing = sorted(needs - able - {NAMES})
@@ -195,3 +253,12 @@ class Policies:
                 changed[command_id] = 0
                 for hit in hits if count else ():
                     verdicts.add(hit, count, regime.policy.app)
+
+
+def _identified(known: dict[Caller, App | None], policy: Policy, caller: Caller) -> App | None:
+    # All clients are asked about at a reload, and many of them are alike.
+    if caller not in known:
+        if len(known) >= _CALLERS_KEPT:
+            known.clear()
+        known[caller] = identify(policy.apps, caller)
+    return known[caller]

@@ -23,7 +23,7 @@ together do not expire together. A plan takes such TTLs in turn from a list draw
 spread too where the policy asks for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
@@ -107,6 +107,12 @@ class Lifetime:
         self._stamps = Stamps(binding)
         self._uses = Uses(scope, self._stamps)
         self._creations = Creations(scope, conduct, self._stamps, self._words)
+        places, owners = scope.places, scope.schema.automaton
+        all_pass = (UNLIMITED,) * len(places)
+        self._all_pass = EntryCheck(owners, all_pass, all_pass, all_pass)
+        reads = tuple(0 if bounds is not None and bounds.sliding else UNLIMITED for bounds in places)
+        writes = tuple(0 if bounds is not None else UNLIMITED for bounds in places)
+        self._spoken_of = EntryCheck(owners, reads, writes, all_pass)
         self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
         self.needs = self._needed()
 
@@ -271,20 +277,17 @@ class Lifetime:
         if self._scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
             lowering.judge()
         elif len(places) > 1 and forms:
-            passing = [UNLIMITED] * len(places)
-            appends = [None if bounds is None else self._append(spec, bounds) for bounds in places]
-            lowering.append_by_entry(self._check(passing, passing), appends)
+            made = {bounds: None if bounds is None else self._append(spec, forms, bounds) for bounds in set(places)}
+            lowering.append_by_entry(self._all_pass, [made[bounds] for bounds in places])
         elif len(places) > 1 and any(key_spec.names_keys for key_spec in spec.key_specs):
-            reads = [0 if bounds is not None and bounds.sliding else UNLIMITED for bounds in places]
-            writes = [0 if bounds is not None else UNLIMITED for bounds in places]
-            lowering.check_entries(self._check(reads, writes))
+            lowering.check_entries(self._spoken_of)
         elif places[0] is not None and forms:
-            lowering.append(self._append(spec, places[0]))
+            lowering.append(self._append(spec, forms, places[0]))
         else:
             lowering.judge()
 
-    def _append(self, spec: Spec, bounds: Bounds) -> Append:
-        stated = [] if bounds.jitter_stated else [_stated(form, bounds) for form in plain_forms(spec)]
+    def _append(self, spec: Spec, forms: Sequence[PlainForm], bounds: Bounds) -> Append:
+        stated = [] if bounds.jitter_stated else [_stated(form, bounds) for form in forms]
         if self._set is None or spec.id != self._set.id or bounds.required or bounds.default is None:
             return Append(stated=stated)
         chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if bounds.jitter else [0.5]
@@ -292,9 +295,6 @@ class Lifetime:
         suffixes = [_encode_expiry(bounds.seconds(chance)) for chance in chances]
         words = () if bounds.weighs else OPTIONS
         return Append(_FIRST_OPTION_OF_SET, 2, suffixes, words, stated)
-
-    def _check(self, reads: list[int], writes: list[int]) -> EntryCheck:
-        return EntryCheck(self._scope.schema.automaton, tuple(reads), tuple(writes), (UNLIMITED,) * len(reads))
 
 
 def _stated(form: PlainForm, bounds: Bounds) -> PlannedNumber:

@@ -1,7 +1,7 @@
 """Which keys a rule about lifetimes speaks of, and what it says of each."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import translate
 from re import compile as compile_pattern
 from typing import TypeAlias
@@ -20,12 +20,25 @@ class Scope:
 
     None is for keys that the rule does not speak of; so are those that do not match, where there is a `matches`. The
     rule gives lifetimes to keys of these `types`.
+
+    Of any place: `gives` says whether keys that are created without a lifetime are this rule's business, `weighs`
+    whether lifetimes that an application states may be changed or refused, `slides` whether uses renew a lifetime.
     """
 
     schema: Schema
     places: tuple[Bounds | None, ...]
     types: frozenset[str]
     matches: Matches | None = None
+    gives: bool = field(init=False)
+    weighs: bool = field(init=False)
+    slides: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Once for all commands: a schema may have hundreds of entries.
+        spoken_of = {bounds for bounds in self.places if bounds is not None}
+        object.__setattr__(self, "gives", any(bounds.gives for bounds in spoken_of))
+        object.__setattr__(self, "weighs", any(bounds.weighs for bounds in spoken_of))
+        object.__setattr__(self, "slides", any(bounds.sliding for bounds in spoken_of))
 
     def bounds_of(self, key: bytes) -> Bounds | None:
         """The bounds for a key."""
@@ -36,21 +49,6 @@ class Scope:
     def means(self, key_type: str) -> bool:
         """Whether keys of this type may be meant."""
         return key_type == UNKNOWN_TYPE or key_type in self.types
-
-    @property
-    def gives(self) -> bool:
-        """Whether any key that is created without a lifetime is this rule's business."""
-        return any(bounds is not None and bounds.gives for bounds in self.places)
-
-    @property
-    def weighs(self) -> bool:
-        """Whether any lifetime that an application states may be changed or refused."""
-        return any(bounds is not None and bounds.weighs for bounds in self.places)
-
-    @property
-    def slides(self) -> bool:
-        """Whether the uses of any key renew its lifetime."""
-        return any(bounds is not None and bounds.sliding for bounds in self.places)
 
 
 def matcher(globs: tuple[str, ...]) -> Matches | None:

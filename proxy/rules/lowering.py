@@ -93,7 +93,7 @@ class NameCheck:
         )
 
 
-@lru_cache(maxsize=64)  # a plan is made for each application and user, and mostly of the same checks
+@lru_cache(maxsize=256)  # a plan is made for each application and user, and mostly of the same checks
 def _language_of(check: NameCheck) -> Automaton | None:
     """The automaton of a check, all but the lengths; None if it would be too large."""
     return automaton_of(check.machines)
@@ -117,6 +117,15 @@ class EntryCheck:
     min_length: int = 0
     max_length: int = 0
     _combinations: dict["EntryCheck", "EntryCheck"] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _named: dict[NameCheck, "EntryCheck | None"] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Once, as a schema may have hundreds of entries, and every command asks for its checks again.
+        object.__setattr__(self, "_hash", hash((self.automaton, self.reads, self.writes, self.arguments, self.names)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @classmethod
     def judging(cls, schema: Schema, read: Callable[[Owner], bool], written: Callable[[Owner], bool]) -> "EntryCheck":
@@ -142,10 +151,14 @@ class EntryCheck:
 
     def named(self, names: NameCheck) -> "EntryCheck | None":
         """A check that passes what both pass, in the same pass over a key; None where one pass cannot tell."""
-        right = _language_of(names) if names.reads and names.writes else None
-        if right is None:
-            return None
-        return replace(self, names=right, min_length=names.min_length, max_length=names.max_length)
+        if names not in self._named:
+            right = _language_of(names) if names.reads and names.writes else None
+            self._named[names] = (
+                None
+                if right is None
+                else replace(self, names=right, min_length=names.min_length, max_length=names.max_length)
+            )
+        return self._named[names]
 
     def add_to(self, plan: Plan) -> int:
         """Add it to the plan, and return the number that it has there."""
@@ -349,7 +362,10 @@ class Lowering:
         if entries is not None:
             plan.check_entries(command_id, programs[entries])
         if any(self._appends):
-            plan.append_by_entry(command_id, [None if each is None else _appending(each) for each in self._appends])
+            # Entries with the same bounds share one: a schema may have hundreds of entries.
+            distinct = {id(each): each for each in self._appends}
+            made = {key: None if each is None else _appending(each) for key, each in distinct.items()}
+            plan.append_by_entry(command_id, [made[id(each)] for each in self._appends])
         if self._purses:
             plan.spend(command_id, bytes(self._purses))
         if self._append is not None:

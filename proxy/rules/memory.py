@@ -30,6 +30,16 @@ class Memory:
             return made
         return known[1]  # type: ignore[return-value]  # equal settings have remembered the same kind of thing
 
+    def fork(self) -> "Memory":
+        """The same for a policy that may come into force: what that one begins to remember is not known here."""
+        fork = Memory(self.workers, rehearsal=self.rehearsal)
+        fork.join(self)
+        return fork
+
+    def join(self, other: "Memory") -> None:
+        """Know all that the other one does; of what both have, the other's holds."""
+        self._kept |= other._kept
+
     def each(self, kind: type[T]) -> dict[str, T]:
         """All that is of one kind, by the rule's name."""
         return {name: kept for name, (_, kept) in self._kept.items() if isinstance(kept, kind)}

@@ -56,7 +56,7 @@ def automaton_of(machines: Sequence[Machine], most_states: int = MOST_STATES) ->
     return Automaton(classes, rows, width)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def joined(one: Automaton, other: Automaton) -> Automaton | None:
     """The automaton that owns the names that both own; None if it would be too large."""
     return automaton_of((Walked(one), Walked(other)))

@@ -114,6 +114,7 @@ class Naming:
         self._counts_segments = settings.counts_segments
         self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
         self._max_segments = UNLIMITED if settings.max_segments is None else settings.max_segments
+        self._only_in_schema = settings.only_in_schema
         self._membership: Membership | None = None
         self._schema_check: EntryCheck | None = None
         if settings.in_schema:
@@ -209,7 +210,7 @@ class Naming:
             return
         if self._schema_check is not None:
             lowering.check_entries(self._schema_check)
-        if settings.only_in_schema:
+        if self._only_in_schema:
             return  # which an empty key is not either
         if self._parts and self._language is None:
             lowering.judge()

@@ -158,7 +158,7 @@ class Worker:
                     self._channel.send(Committed(generation))
                 case Switch(paused):
                     for gateway in self._gateways:
-                        gateway.pause(paused)
+                        await gateway.pause(paused)
                     self._channel.send(Switched(paused))
                 case Ask(question, route, window):
                     self._channel.send(Told(question, self._gateways[route].busiest(window)))

@@ -1,0 +1,150 @@
+"""A policy comes into force at once, for all clients, and without a pause in which none of them is served."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from proxy.commands.table import STANDARD, Table
+from proxy.hotpath.counters import Counters
+from proxy.hotpath.sampler import Sampler
+from proxy.net.policies import Policies
+from proxy.policy.apps import Caller
+from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.model import Mode, Policy
+from proxy.rules.meter import Meter
+from proxy.session.gate import PoolKey, Regime
+from tests.policy.given import policy
+
+TEXT = """
+defaults: {mode: enforce}
+apps: {shop: {match: {user: shop}}, till: {match: {user: till}}}
+rules:
+  no-keys: {refuse: [KEYS], because: it is slow}
+  few: {limits: {per: user, rate: 10/s}}
+"""
+
+
+class Client:
+    """A client of this user, as the policy sees it."""
+
+    def __init__(self, policies: Policies, user: str | None) -> None:
+        self.key = PoolKey(user, 0, 2)
+        self.policies = policies
+        self.regime: Regime
+
+    def caller(self) -> Caller:
+        return Caller(self.key.user or "default")
+
+    def adopt(self) -> None:
+        self.regime = self.policies.regime(self.key, self.caller())
+
+
+class Bench:
+    """Policies, what they know of Redis, two clients of different apps, and how many plans were made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made = 0
+        self.table: Table = STANDARD
+        self.able: dict[str | None, frozenset[str]] = {}
+        self.clients: list[Any] = []
+        known = SimpleNamespace(table=lambda: self.table, able=self.able)
+        self.policies = Policies(
+            policy(TEXT), 1, cast("Any", known), Counters(1), Sampler(0), self.clients, workers=1, paused=False
+        )
+        self.clients += [Client(self.policies, user) for user in ("shop", "till", "shop")]
+
+        def counted(*arguments: Any, **options: Any) -> CompiledPolicy:
+            self.made += 1
+            return compile_policy(*arguments, **options)
+
+        monkeypatch.setattr("proxy.net.policies.compile_policy", counted)
+        for client in self.clients:
+            client.adopt()
+
+    def prepare(self, coming: Policy) -> None:
+        asyncio.run(self.policies.prepare(coming, 2))
+
+    def modes(self) -> list[Mode]:
+        return [step.mode for client in self.clients for step in client.regime.policy.steps]
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+def test_clients_of_one_app_share_a_plan(bench: Bench) -> None:
+    assert bench.made == 2
+    shop, till, other = (client.regime for client in bench.clients)
+    assert shop is other
+    assert shop is not till
+
+
+def test_what_is_learnt_of_one_user_makes_no_plan_anew_for_another(bench: Bench) -> None:
+    till = bench.clients[1].regime
+    bench.able["shop"] = frozenset({"UNLINK"})
+    for client in bench.clients:
+        client.adopt()
+    assert bench.made == 3
+    assert bench.clients[1].regime is till
+    bench.table = Table(STANDARD.specs)
+    for client in bench.clients:
+        client.adopt()
+    assert {client.regime.table for client in bench.clients} == {bench.table}
+
+
+def test_a_new_policy_is_made_beforehand_and_comes_into_force_at_once(bench: Bench) -> None:
+    before = [client.regime for client in bench.clients]
+    bench.prepare(policy(TEXT.replace("[KEYS]", "[KEYS, FLUSHALL]")))
+    assert [client.regime for client in bench.clients] == before
+    bench.made = 0
+    bench.policies.commit()
+    assert bench.made == 0
+    assert {client.regime.generation for client in bench.clients} == {2}
+    assert bench.clients[0].regime is bench.clients[2].regime
+
+
+def test_others_are_served_while_plans_are_made(bench: Bench) -> None:
+    served: list[int] = []
+
+    async def serve() -> None:
+        while True:
+            served.append(bench.made)
+            await asyncio.sleep(0)
+
+    async def prepare() -> None:
+        serving = asyncio.create_task(serve())
+        await asyncio.sleep(0)
+        await bench.policies.prepare(policy(TEXT), 2)
+        await bench.policies.pause(True)
+        serving.cancel()
+
+    first = bench.made
+    asyncio.run(prepare())
+    assert set(served) >= set(range(first, bench.made)), "nobody had a turn between two of them"
+
+
+def test_the_kill_switch_holds_for_a_policy_that_was_prepared_before(bench: Bench) -> None:
+    asyncio.run(bench.policies.pause(True))
+    assert set(bench.modes()) == {Mode.AUDIT}
+    bench.prepare(policy(TEXT))
+    asyncio.run(bench.policies.pause(False))
+    assert set(bench.modes()) == {Mode.ENFORCE}
+    bench.policies.commit()
+    assert set(bench.modes()) == {Mode.ENFORCE}
+
+
+def test_what_rules_remember_is_the_same_until_another_policy_is_in_force(bench: Bench) -> None:
+    [few] = bench.policies.memory.each(Meter).values()
+    bench.prepare(policy(TEXT.replace("10/s", "20/s")))
+    assert list(bench.policies.memory.each(Meter).values()) == [few], "it was only prepared"
+    bench.prepare(policy(TEXT.replace("[KEYS]", "[FLUSHALL]")))
+    bench.policies.commit()
+    assert list(bench.policies.memory.each(Meter).values()) == [few]
+    bench.prepare(policy(TEXT.replace("10/s", "20/s")))
+    bench.policies.commit()
+    assert list(bench.policies.memory.each(Meter).values()) != [few]
