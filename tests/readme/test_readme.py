@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from proxy.form import FORM
-from proxy.net.settings import Settings
+from proxy.net.settings import AdminSettings, Settings
 from proxy.policy import load_policy
 from proxy.server.config import load_settings
 from proxy.server.options import OPTIONS, Scope
@@ -182,6 +182,20 @@ def test_the_image_is_found_alive_and_dead_as_it_should() -> None:
             check=False,
         )
         assert checked.returncode == status, admin
+
+
+def test_the_image_leaves_what_it_says_to_a_config_file(tmp_path: Path) -> None:
+    """Variables would win over the file that somebody gives with --config, and be refused beside one with routes."""
+    dockerfile = (REPOSITORY / "Dockerfile").read_text()
+    made = re.search(r"^RUN (printf .*) > (\S+)$", dockerfile, re.MULTILINE)
+    assert made is not None
+    assert re.findall(r"^ENV (KEYRAIL_\w+)=(\S+)", dockerfile, re.MULTILINE) == [("KEYRAIL_CONFIG", made[2])]
+    assert dockerfile.count("KEYRAIL_LISTEN") == 0
+    file = tmp_path / "keyrail.yaml"
+    file.write_bytes(subprocess.run(["sh", "-c", made[1]], stdout=subprocess.PIPE, check=True).stdout)
+    settings = load_settings({}, {"KEYRAIL_CONFIG": str(file)})
+    assert [str(each.address) for each in settings.routes[0].listeners] == ["redis://0.0.0.0:6380"]
+    assert settings.admin == AdminSettings("0.0.0.0", 9121)
 
 
 @pytest.mark.parametrize(
