@@ -259,6 +259,8 @@ class Channel:
 
     def send(self, message: ToWorker | FromWorker) -> None:
         """Send a message; it is lost if the other end is gone, which ``receive`` tells."""
+        if self._writer.is_closing():  # uvloop raises where asyncio's own loop does nothing
+            return
         body = pickle.dumps(message)
         self._writer.write(_HEADER.pack(len(body)) + body)
 
