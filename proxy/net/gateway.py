@@ -50,6 +50,9 @@ from proxy.traffic.merge import Answer
 from proxy.traffic.windows import Windows
 from proxy.wire.limits import protocol_error
 
+_TOLD_APART = ("reconnects", "out_of_step")
+"""Events with a figure of their own."""
+
 
 class ClusterRefusedError(Exception):
     """The upstream is a cluster node: clients would learn the nodes' addresses and walk around the guard."""
@@ -316,7 +319,7 @@ class Gateway:
             "violations_dropped": self._verdicts.dropped(),
             "out_of": self._exposure.figures(self._asked_by_app()),
             "closed": dict(self._closed),
-            "events": dict(self._events),
+            "events": {event: n for event, n in self._events.items() if event not in _TOLD_APART},
             "out_of_step": self._events["out_of_step"],
             "reconnects": max(0, self._events["reconnects"] - 1),
             "looks": self._insight.latencies(),

@@ -56,7 +56,7 @@ class Knowledge:
         if found.cluster and not self._allow_cluster:
             self.refusal = (
                 f"{self._address} is in cluster mode: clients would learn its nodes' addresses and walk around "
-                "the policy; allow_cluster says that they may"
+                "the policy; --allow-cluster says that they may"
             )
             return False
         if self.engine is None or self.engine.version != found.version:

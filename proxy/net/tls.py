@@ -148,7 +148,7 @@ def _check_readable(what: str, file: Path) -> None:
 
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "not PEM").lower().replace("_", " ")
+        return error.reason.lower().replace("_", " ") if error.reason else "not PEM"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error)

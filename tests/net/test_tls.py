@@ -144,6 +144,7 @@ def test_unusable_files_are_named(tmp_path: Path) -> None:
         (ListenerTls(missing, pair.key), f"cannot read certificate {missing}: No such file"),
         (ListenerTls(pair.certificate, missing), f"cannot read key {missing}: No such file"),
         (ListenerTls(pair.certificate, other.key), "key values mismatch"),
+        (ListenerTls(garbage, pair.key), "not PEM"),
         (ListenerTls(pair.certificate, pair.key, garbage), f"cannot use CA certificates {garbage}"),
         (ListenerTls(pair.certificate, pair.key, missing), f"cannot read CA certificates {missing}"),
     ):

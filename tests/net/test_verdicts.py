@@ -9,8 +9,9 @@ from proxy.commands.table import STANDARD
 from proxy.net.client import ClientConnection
 from proxy.net.verdicts import Verdicts
 from proxy.policy.compile import Hit, compile_policy
-from proxy.policy.load import load_policy, packaged
+from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
+from proxy.policy.shipped import packaged
 from proxy.rules.context import Context
 from proxy.session.gate import PoolKey
 from proxy.traffic.redaction import Redact, Redaction
