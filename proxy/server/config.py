@@ -12,6 +12,7 @@ The flags and variables of a route override a file that has one; with several ro
 one they mean, so that is an error. A file's path in a config file starts at that file's folder.
 """
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 
 _ROUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _DEFAULT_ROUTE = "default"
+_ALIKE = 0.75
+"""How like a known key an unknown one is that is taken for a misspelling."""
 
 
 class ConfigError(Exception):
@@ -74,11 +77,14 @@ def load_settings(flags: Mapping[str, Sequence[str]], environment: Mapping[str, 
     over = _read_environment(environment, problems) | _read_flags(flags, problems)
     _settle_upstream(over, flags, environment)
     config = flags.get("config", [environment.get(CONFIG_VARIABLE, "")])[-1]
+    if not config and "config" in flags:
+        problems.append(f"{CONFIG_FLAG}: expected a file")
     file = _read_file(Path(config), problems) if config else _File({}, ((_DEFAULT_ROUTE, {}),), named=False)
     over_route = {name: given for name, given in over.items() if _SCOPES[name] is Scope.ROUTE}
     if over_route and len(file.routes) > 1:
         place = next(iter(over_route.values())).place
         problems.append(f"{place}: belongs to a single route, but {config} has {len(file.routes)}")
+        over_route = {}
     group = file.group | {name: given for name, given in over.items() if _SCOPES[name] is Scope.GROUP}
     routes = tuple(_build_route(name, _override(layer, over_route), problems) for name, layer in file.routes)
     _check_listeners(routes, problems)
@@ -192,15 +198,19 @@ def _read_name(route: yaml_source.Mapping, problems: list[str]) -> str:
 
 def _read_mapping(mapping: yaml_source.Mapping, allowed: set[str], file: Path, problems: list[str]) -> _Layer:
     layer: _Layer = {}
-    for key in mapping.entries:
+    options = {option.name: option for option in OPTIONS}
+    for key, value in mapping.entries.items():
         if key not in allowed:
             prefix = f"{mapping.path}." if mapping.path else ""
+            close = difflib.get_close_matches(key, allowed, 1, _ALIKE)
+            meant = f"; did you mean {close[0]}?" if close else ""
             known = ", ".join(sorted(allowed))
-            problems.append(f"{mapping.keys[key]}: {prefix}{key}: unknown key, expected one of {known}")
-    for option in OPTIONS:
-        if option.name not in allowed or option.name not in mapping.entries:
+            problems.append(f"{mapping.keys[key]}: {prefix}{key}: unknown key, expected one of {known}{meant}")
             continue
-        texts = _texts(option, mapping.entries[option.name], problems)
+        option = options.get(key)
+        if option is None:  # the name of a route, or the routes
+            continue
+        texts = _texts(option, value, problems)
         _put(layer, option, texts, problems)
         if option.name in layer:
             given = layer[option.name]

@@ -132,7 +132,9 @@ def read_policy(text: str) -> PolicySource:
 
 def read_violations(text: str) -> ViolationsSettings | None:
     """Read stderr, off, or a file's path."""
-    if text in ("off", ""):
+    if not text:
+        raise ValueError("expected stderr, off or a file")
+    if text == "off":
         return None
     return ViolationsSettings(None if text == "stderr" else Path(text))
 

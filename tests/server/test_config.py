@@ -138,6 +138,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         f"{file}:2: workers: found a second time",
         f"{file}:1: workers: expected a whole number from 1 to 256, got 'many'",
         f"{file}:3: poling: unknown key, expected one of",
+        "watch, workers; did you mean pooling?",
         f"{file}:5: routes[0].name: expected a name",
         f"{file}:5: routes[0].listen: expected at least one URL",
         f"{file}:5: routes[0].upstream: bad URL 'http://h'",
@@ -179,6 +180,22 @@ def test_a_flag_for_several_routes_is_refused(tmp_path: Path) -> None:
     file.write_text("routes: [{name: a, listen: h:1, upstream: h:9}, {name: b, listen: h:2, upstream: h:9}]")
     (problem,) = problems_of({"config": [str(file)], "policy": ["none"]}, {})
     assert problem.startswith("--policy: belongs to a single route")
+    (problem,) = problems_of({"config": [str(file)]}, {"KEYRAIL_LISTEN": "h:3"})
+    assert problem.startswith("KEYRAIL_LISTEN: belongs to a single route")
+
+
+def test_mistakes_in_a_file_come_in_its_order(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("workers: many\npoling: on\nadmin: here\nlisten: 6\n")
+    lines = [problem.removeprefix(f"{file}:")[:2] for problem in problems_of({"config": [str(file)]}, {})]
+    assert lines == ["1:", "2:", "3:", "4:"]
+
+
+def test_an_empty_flag_is_no_default() -> None:
+    """A script whose variable is unset must not start with other options than it meant."""
+    assert problems_of({"config": [""]}, {}) == ["--config: expected a file"]
+    assert problems_of({"violations": [""]}, {}) == ["--violations: expected stderr, off or a file"]
+    assert load_settings({}, {"KEYRAIL_CONFIG": "", "KEYRAIL_VIOLATIONS": ""}) == load_settings({}, {})
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
