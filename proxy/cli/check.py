@@ -4,11 +4,12 @@ import argparse
 import time
 from pathlib import Path
 
-from proxy.cli.line import LineParser
+from proxy.cli.line import LineParser, policy_file
 from proxy.policy.errors import PolicyError
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
 from proxy.policy.precedence import spent
+from proxy.policy.shipped import shown_file
 
 _FAILED, _INVALID = 1, 2
 
@@ -22,7 +23,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         description="Load each policy with all that it includes, run its tests, and name the rules that no test "
         "reaches. Exit status: 0, 1 if a test failed, 2 if a policy is not valid.",
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
+    parser.add_argument("files", nargs="+", metavar="FILE", type=policy_file, help="a YAML file, or a packaged policy")
     parser.set_defaults(run=run)
 
 
@@ -31,9 +32,10 @@ def run(parsed: argparse.Namespace) -> int:
     return max(_check(file) for file in parsed.files)
 
 
-def _check(file: Path) -> int:
+def _check(path: Path) -> int:
+    file = shown_file(str(path))
     try:
-        policy = load_policy(file)
+        policy = load_policy(path)
     except PolicyError as error:
         for problem in error.problems:
             print(problem)

@@ -3,21 +3,21 @@
 import argparse
 import sys
 import time
-from pathlib import Path
 from random import random
 
-from proxy.cli.line import LineParser
+from proxy.cli.line import LineParser, number, policy_file
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import compile_policy
 from proxy.policy.errors import PolicyError
 from proxy.policy.explain import explain
-from proxy.policy.load import load_policy, packaged
+from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
+from proxy.policy.shipped import shown_file
 from proxy.rules.context import Context
-from proxy.server.options import PACKAGED_POLICIES
 
 _INVALID = 2
+_MOST_DATABASES = 999_999_999
 _DEFAULT_USER = "default"
 
 
@@ -31,13 +31,17 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "says so, and the bytes that would go to Redis. Jitter is left out.",
     )
     parser.add_argument(
-        "--policy", metavar="FILE", default="default", help="a YAML file, or a packaged policy (default: default)"
+        "--policy",
+        metavar="FILE",
+        type=policy_file,
+        default="default",
+        help="a YAML file, or a packaged policy (default: default)",
     )
     parser.add_argument("--app", metavar="APP", help="as a client of this app of the policy")
     parser.add_argument("--user", metavar="USER", default=_DEFAULT_USER, help="as this user of Redis")
     parser.add_argument("--client-name", metavar="NAME", default="", help="as a client of this name")
     parser.add_argument("--listener", metavar="ADDRESS", default="", help="as a client that came by this listener")
-    parser.add_argument("--database", metavar="N", type=int, default=0, help="in this database")
+    parser.add_argument("--database", metavar="N", type=number(0, _MOST_DATABASES), default=0, help="in this database")
     parser.add_argument("command", nargs="+", metavar="ARGUMENT", help="the command, after --")
     parser.set_defaults(run=run)
 
@@ -45,7 +49,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Explain the command; return the exit status."""
     try:
-        policy = load_policy(_file_of(parsed.policy))
+        policy = load_policy(parsed.policy)
         app = _app(policy, parsed)
     except (PolicyError, _UnknownAppError) as error:
         for line in str(error).splitlines():
@@ -55,10 +59,6 @@ def run(parsed: argparse.Namespace) -> int:
     context = Context(parsed.user, parsed.client_name, parsed.database, False, time.time(), random, compiled.app)
     print(explain(compiled, [word.encode("utf-8", "surrogateescape") for word in parsed.command], context))
     return 0
-
-
-def _file_of(policy: str) -> Path:
-    return packaged(policy) if policy in PACKAGED_POLICIES else Path(policy)
 
 
 class _UnknownAppError(Exception):
@@ -72,4 +72,4 @@ def _app(policy: Policy, parsed: argparse.Namespace) -> App | None:
         if app.name == parsed.app:
             return app
     known = ", ".join(app.name for app in policy.apps) or "it has none"
-    raise _UnknownAppError(f"--app {parsed.app}: expected an app of {policy.source}: {known}")
+    raise _UnknownAppError(f"--app {parsed.app}: expected an app of {shown_file(policy.source)}: {known}")

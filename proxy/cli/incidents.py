@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
-from proxy.cli.line import LineParser
+from proxy.cli.line import LineParser, number
 
 _SECONDS = 10.0
+_MOST = 1000
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
@@ -20,7 +21,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         description="Print the incidents of a running Keyrail, the newest last, each with what to do about it.",
     )
     add_options(parser)
-    parser.add_argument("--count", metavar="N", type=int, default=10, help="at most so many (default 10)")
+    parser.add_argument("--count", metavar="N", type=number(1, _MOST), default=10, help="at most so many (default 10)")
     parser.add_argument("--json", action="store_true", help="as programs read it, the newest first")
     parser.set_defaults(run=run)
 

@@ -2,8 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NoReturn
+
+from proxy.net.settings import PolicyKind
+from proxy.policy.shipped import packaged
+from proxy.server.options import count, read_policy
 
 
 class LineParser(argparse.ArgumentParser):
@@ -20,3 +25,27 @@ class LineParser(argparse.ArgumentParser):
         """Print one line and exit with status 2."""
         print(f"keyrail: {message} (see {self.prog} --help)", file=sys.stderr)
         sys.exit(2)
+
+
+def policy_file(text: str) -> Path:
+    """The file of a policy that is named as `serve --policy` takes it. Raises ArgumentTypeError."""
+    try:
+        source = read_policy(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if source.kind is PolicyKind.NONE:
+        raise argparse.ArgumentTypeError("none is no policy: there is nothing in it to look at")
+    return packaged(source.name) if source.path is None else source.path
+
+
+def number(least: int, most: int) -> Callable[[str], int]:
+    """A reader of whole numbers from ``least`` to ``most``, which raises ArgumentTypeError."""
+    read_count = count(least, most)
+
+    def read(text: str) -> int:
+        try:
+            return read_count(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read

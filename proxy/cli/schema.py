@@ -2,9 +2,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from proxy.cli.line import LineParser
+from proxy.cli.line import LineParser, policy_file
 from proxy.policy.errors import PolicyError
 from proxy.policy.load import load_policy
 from proxy.policy.schema_docs import schema_docs
@@ -22,7 +21,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         allow_abbrev=False,
         description="Print the schema of a policy, with all that it includes, as Markdown: one table for each app.",
     )
-    docs.add_argument("file", metavar="FILE", type=Path)
+    docs.add_argument("file", metavar="FILE", type=policy_file, help="a YAML file, or a packaged policy")
     docs.set_defaults(run=_print_docs)
 
 

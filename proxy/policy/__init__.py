@@ -9,6 +9,7 @@
     model.py         a policy, loaded
     document.py      one file, read by itself
     load.py          a file and what it includes -> Policy
+    shipped.py       where the packaged policies are
     references.py    names that point from one part of a policy to another
     precedence.py    which mode a rule has for whom
     contradictions.py   what rules of one policy may not say together
@@ -18,13 +19,14 @@
     json_schema.py   what the readers take, for editors; sketch.py is how that is found out
     compile.py       Policy + command table -> CompiledPolicy: the plan, and the judgement behind it
 
-The packaged policies are YAML files like anyone's; ``packaged`` says where they are.
+The packaged policies are YAML files like anyone's.
 """
 
 from proxy.policy.compile import CompiledPolicy, Decision, Hit, compile_policy
 from proxy.policy.errors import PolicyError, Problem
-from proxy.policy.load import load_policy, packaged
+from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode, OnError, Policy
+from proxy.policy.shipped import packaged
 
 __all__ = [
     "TRANSPARENT",

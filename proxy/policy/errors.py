@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from proxy.policy.shipped import shown_file
+
 _LONGEST_SHOWN = 60
 
 
@@ -14,7 +16,8 @@ class Where:
     line: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else self.file
+        file = shown_file(self.file)
+        return f"{file}:{self.line}" if self.line else file
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,17 +30,6 @@ def load_policy(path: Path) -> Policy:
     return policy
 
 
-def packaged(name: str) -> Path:
-    """Where the packaged policy `name` (``default``, ``tour.yaml``) is: beside this module once installed,
-    else in the source tree. Raises FileNotFoundError if there is none of that name."""
-    file = name if name.endswith(".yaml") else f"{name}.yaml"
-    here = Path(__file__).resolve().parent
-    for folder in (here / "packaged", here.parents[1] / "policies"):
-        if (folder / file).is_file():
-            return folder / file
-    raise FileNotFoundError(f"no packaged policy {name}")
-
-
 def _included(patterns: tuple[Scalar, ...], first: Path, problems: Problems) -> list[Path]:
     """The files that the patterns find beside the first file, each once, in the order of their names."""
     found: dict[Path, None] = {}

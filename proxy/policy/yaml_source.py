@@ -91,7 +91,8 @@ def read_yaml(path: Path, problems: Problems) -> Value | None:
         text = _read_text(path)
         node = _compose(text)
     except OSError as error:
-        problems.add(Where(file), "", error.strerror or type(error).__name__, "a file that can be read")
+        reason = error.strerror or type(error).__name__
+        problems.add(Where(file), "", f"no file to read ({reason})", "a YAML file")
     except UnicodeDecodeError as error:
         where = Where(file, line_at(error.object, error.start))
         problems.add(where, "", f"the byte 0x{error.object[error.start]:02x}", "UTF-8")

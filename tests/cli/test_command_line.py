@@ -74,7 +74,7 @@ def test_mistakes_have_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--upstream", "http://x"], ["--upstream: bad URL 'http://x': expected redis://"]),
         (["--workers", "0", "--drain", "x"], ["--workers: expected", "--drain: expected"]),
         (["--policy", str(policy)], [f"{policy}:3: ", f"{policy}:4: "]),
-        (["--policy", str(tmp_path / "none.yaml")], ["none.yaml"]),
+        (["--policy", str(tmp_path / "none.yaml")], ["none.yaml: found no file to read (No such file or directory), "]),
         (["--listen", tls], [f"cannot read certificate {certificate}: No such file or directory"]),
         (["--upstream", f"redis://h?password_file={certificate}"], ["cannot read the password of redis://h:6379"]),
         (["--config", str(tmp_path / "none.yaml")], ["none.yaml"]),
@@ -84,6 +84,31 @@ def test_mistakes_have_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert len(lines) == len(expected)
         for line, part in zip(lines, expected, strict=True):
             assert part in line
+
+
+def test_packaged_policies_have_names_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "default"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("packaged/default.yaml: valid; ")
+    assert main(["schema", "docs", "tour"]) == 0
+    assert "cart:{user:int}" in capsys.readouterr().out
+    assert main(["explain", "--policy", "tour", "--", "KEYS", "*"]) == 0
+    assert re.search(r"^no-keyspace-walks +packaged/tour\.yaml:\d+ +refuses it", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["explain", "--policy", "none", "--", "PING"],
+        ["explain", "--database", "-1", "--", "PING"],
+        ["check", "none"],
+        ["incidents", "--count", "0"],
+    ],
+)
+def test_values_that_a_verb_cannot_take(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert re.fullmatch(r"keyrail: argument .*: .*\n", capsys.readouterr().err)
 
 
 def test_a_reader_that_has_seen_enough_is_no_traceback() -> None:

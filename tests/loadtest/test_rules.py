@@ -8,8 +8,9 @@ from loadtest.quick import Sample
 from loadtest.report import rules_markdown
 from loadtest.rules import ALL_RULES, NO_RULE, variants
 from loadtest.targets import KEYRAIL_NONE
-from proxy.policy.load import load_policy, packaged
+from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
+from proxy.policy.shipped import packaged
 
 
 @pytest.mark.parametrize("name", ["bench", "tour"])

@@ -12,8 +12,9 @@ from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
 from proxy.policy.expectations import run_tests
 from proxy.policy.guardrails import GUARDRAILS
-from proxy.policy.load import load_policy, packaged
+from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode
+from proxy.policy.shipped import packaged
 from proxy.rules.order import ORDER
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.scripts import ScriptsSettings

@@ -15,8 +15,9 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, SWAP
 from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
 from proxy.policy.errors import Where
-from proxy.policy.load import load_policy, packaged
+from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
+from proxy.policy.shipped import packaged
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.conduct import Conduct
 from proxy.rules.databases import DatabasesSettings

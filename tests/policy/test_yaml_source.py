@@ -84,6 +84,6 @@ def test_what_is_no_plain_setting_is_a_problem(tmp_path: Path, text: str | bytes
 def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     problems = Problems()
     assert read_yaml(tmp_path / "missing.yaml", problems) is None
-    assert [problem.found for problem in problems.found] == ["No such file or directory"]
+    assert [problem.found for problem in problems.found] == ["no file to read (No such file or directory)"]
     assert read_yaml(tmp_path, problems) is None
-    assert problems.found[1].found == "Is a directory"
+    assert problems.found[1].found == "no file to read (Is a directory)"

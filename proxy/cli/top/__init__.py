@@ -18,7 +18,7 @@ import sys
 import time
 
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
-from proxy.cli.line import LineParser
+from proxy.cli.line import LineParser, number
 from proxy.cli.top.asking import Answers, ask, ask_for_all
 from proxy.cli.top.screen import Paper, page
 from proxy.cli.top.state import State
@@ -51,16 +51,10 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     views = [view.name.lower() for view in VIEWS]
     parser.add_argument("--view", choices=views, default=views[0], help="what to show first (default keys)")
     parser.add_argument("--route", metavar="NAME", help="the route, where there are several (default the first)")
-    parser.add_argument("--count", metavar="N", type=_count, help="at most so many rows")
+    parser.add_argument("--count", metavar="N", type=number(1, _MOST_ROWS), help="at most so many rows")
     parser.add_argument("--once", action="store_true", help="print one screen and end")
     parser.add_argument("--json", action="store_true", help="with --once: print all views as one JSON object")
     parser.set_defaults(run=run)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= _MOST_ROWS):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {_MOST_ROWS}, got {text!r}")
-    return int(text)
 
 
 def run(parsed: argparse.Namespace) -> int:
