@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _MULTI = encode_command([b"MULTI"])
 _EXEC = encode_command([b"EXEC"])
+_DISCARD = encode_command([b"DISCARD"])
 _QUEUED = b"+QUEUED\r\n"
 _ABORTED = b"-EXECABORT"
 _REASON = b"-EXECABORT Transaction discarded because of: "
@@ -53,7 +54,8 @@ class Deferred(NamedTuple):
 def note_state(session: "Session", command: Command) -> None:
     """Take note of a command after which nothing may go along: the client tracks keys, or speaks for a slot."""
     if command.spec.name == "CLIENT|TRACKING":
-        ends = len(command.argv) == 3 and command.argv[2].upper() == b"OFF"
+        # Queued, it may never run.
+        ends = session.transaction is None and len(command.argv) == 3 and command.argv[2].upper() == b"OFF"
         session.unaccompanied = "" if ends else "the client tracks keys"
     elif command.spec.name == "ASKING":
         session.unaccompanied = "the client follows the slots of a cluster"
@@ -105,8 +107,24 @@ def _busy(session: "Session") -> bool:
     return session.transaction is not None or session.watching or session.stream is not None
 
 
+def take_leave(session: "Session") -> None:
+    """The client has left or begun anew: what it was watching or queueing is over, and what waited for that is sent."""
+    ledger = session.pinned
+    unending = session.blocked or session.stream is not None or session.replies != silence.ON
+    if ledger is None or ledger.closed or unending:
+        give_up(session)
+        return
+    if session.transaction is not None:
+        # Or what follows from replies that are still to come would be queued in it.
+        ledger.send(_DISCARD)
+        ledger.owe(_NOBODY, 1, HIDE, None)
+        session.transaction = None
+    session.watching = False
+    catch_up(session)
+
+
 def give_up(session: "Session") -> None:
-    """The client has left, begun anew, or gone to another database: what waited is not sent."""
+    """Nothing can follow any more, or only in another database: what waited is not sent."""
     for each in session.deferred:
         session.gate.report([each.following.hit("skipped", "the connection is over")], each.command, session)
     session.deferred.clear()

@@ -35,7 +35,7 @@ def _blocking(session: "Session", item: Item) -> int:
     command = item.command
     if not session.regime.table.keys.blocks(command.spec.id, Request.from_argv(command.argv)):
         return session.forward(item)
-    if switching.to_private(session) is None:
+    if switching.to_settled_private(session) is None:
         return WAIT
     session.attentive = True
     if not item.followings:
@@ -94,7 +94,7 @@ def _wait(session: "Session", item: Item) -> int:
 
 
 def _pin(session: "Session", item: Item) -> int:
-    if switching.to_private(session) is None:
+    if switching.to_settled_private(session) is None:
         return WAIT
     session.permanent = True
     company.note_state(session, item.command)

@@ -314,8 +314,9 @@ class Session(Judged):
         if self.inquiry is not None:
             self.inquiry.cancel()
             self.inquiry = None
-        if self.deferred:
-            company.give_up(self)
+        holds = switching.keeps_pin(self)
+        if self.deferred or (self.transaction is not None and self.pinned is not None):
+            company.take_leave(self)
         if self.probe is not None:
             self.gate.end_probe(self.probe, False)
             self.probe = None
@@ -328,7 +329,7 @@ class Session(Judged):
             ledger.owner = None
             if self.blocked or self.stream is not None:
                 self.gate.discard(ledger)
-            elif self.owed > 0 or switching.keeps_pin(self):
+            elif self.owed > 0 or holds:
                 self.gate.dismiss(ledger)
             else:
                 ledger.listener = None

@@ -71,6 +71,14 @@ def to_private(session: "Session") -> PrivateLedger | None:
     return found
 
 
+def to_settled_private(session: "Session") -> PrivateLedger | None:
+    """The same for a command behind which nothing could follow the commands before it: once those are answered."""
+    if session.pinned is not None and session.owed > 0:
+        wait_until_settled(session)
+        return None
+    return to_private(session)
+
+
 def _pin(session: "Session", ledger: PrivateLedger) -> None:
     # The private upstream is made known to Redis by this client's name.
     session.unpinning = False

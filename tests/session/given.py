@@ -220,7 +220,8 @@ class Route(Gate):
 
     def dismiss(self, ledger: Ledger) -> None:
         assert isinstance(ledger, Upstream)
-        ledger.closed = True
+        ledger.flush()
+        ledger.closed = ledger.head is None
         if ledger in self.lent:
             self.lent.remove(ledger)
         self.dismissed.append(ledger)

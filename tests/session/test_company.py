@@ -171,6 +171,20 @@ def test_what_waits_is_sent_when_there_was_no_transaction_after_all() -> None:
     assert own.taken() == EXPIRE
 
 
+@pytest.mark.parametrize("behind", ["BLPOP q 0", "CLIENT TRACKING ON", "ASKING", "WATCH w", "QUIT"])
+def test_what_follows_goes_ahead_of_what_would_keep_it(behind: str) -> None:
+    """Behind a command that blocks, say, it would wait, and be lost if the client left meanwhile."""
+    client = Client(route_with(GIVES, pooling=False))
+    client.say("LPUSH", "k", "a")
+    client.say(*behind.split())
+    own = client.own
+    assert own.taken() == call("LPUSH", "k", "a")
+    own.answer(b":1\r\n")
+    assert own.taken() == EXPIRE
+    own.answer(b":1\r\n")
+    assert own.taken() == call(*behind.split())
+
+
 def test_nothing_follows_where_its_reply_would_not_come() -> None:
     for mode in ("OFF", "SKIP"):
         route = route_with(GIVES, pooling=False)
@@ -179,6 +193,21 @@ def test_nothing_follows_where_its_reply_would_not_come() -> None:
         client.say("LPUSH", "k", "a")
         assert (client.own.taken(), client.owed) == (call("LPUSH", "k", "a"), 0)
         assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
+
+
+def test_a_queued_end_of_tracking_is_none() -> None:
+    """It may be thrown away with its transaction."""
+    _, client, _ = begin()
+    client.say("CLIENT", "TRACKING", "ON")
+    own = client.own
+    own.answer(OK)
+    for command in ("MULTI", "CLIENT TRACKING OFF", "DISCARD"):
+        client.say(*command.split())
+        own.answer(QUEUED if command.startswith("C") else OK)
+    own.taken()
+    client.say("LPUSH", "k", "a")
+    own.answer(b":1\r\n")
+    assert own.taken() == call("LPUSH", "k", "a")
 
 
 def test_a_client_that_begins_anew_leaves_nothing_behind() -> None:
@@ -192,13 +221,30 @@ def test_a_client_that_begins_anew_leaves_nothing_behind() -> None:
     assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
 
 
-def test_a_client_that_leaves_takes_what_waits_with_it() -> None:
+def test_what_waited_for_a_client_that_leaves_is_sent() -> None:
     route, client, _ = begin()
     client.say("WATCH", "w")
     client.say("LPUSH", "k", "a")
-    client.own.answer(OK, b":1\r\n")
+    own = client.own
+    own.answer(OK, b":1\r\n")
+    own.taken()
     client.close("gone")
-    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
+    assert (own.taken(), route.dismissed) == (EXPIRE, [own])
+
+
+def test_the_transaction_of_a_client_that_leaves_swallows_nothing() -> None:
+    """Redis would throw it away with its connection, which is still needed."""
+    client = Client(route_with(GIVES, pooling=False))
+    client.say("LPUSH", "k", "a")
+    client.say("MULTI")
+    own = client.own
+    own.taken()
+    client.close("gone")
+    assert own.taken() == call("DISCARD")
+    own.answer(b":1\r\n", OK, OK)
+    assert own.taken() == EXPIRE
+    own.answer(b":1\r\n")
+    assert own.head is None
 
 
 def test_what_it_did_is_seen_to_although_the_client_is_gone() -> None:
