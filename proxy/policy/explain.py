@@ -5,7 +5,7 @@ SET user:1 x, of app checkout
 argument 1        checkout.yaml:3   is a key of checkout/user, user:{id:int}
 no-flush          platform.yaml:8   not about SET
 printable-names   platform.yaml:15  passes it
-lifetimes         platform.yaml:18  rewrites it to SET user:1 x EX 300  [enforce: rollout, platform.yaml:23]
+lifetimes         platform.yaml:18  rewrites it to SET user:1 x EX 300  [enforce: rollout, platform.yaml:23; else …]
 
 to Redis: *5\\r\\n$3\\r\\nSET\\r\\n$6\\r\\nuser:1\\r\\n$1\\r\\nx\\r\\n$2\\r\\nEX\\r\\n$3\\r\\n300\\r\\n
 """
@@ -32,7 +32,7 @@ _VERBS = ("refuse", "rewrite", "answer", "ask", "send")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one rule said. `stage` is its mode for this command and why it has that; empty where nothing hangs on it."""
+    """What one rule said. `stage`: all that speaks about its mode for this command; empty where nothing hangs on it."""
 
     rule: str
     where: str
@@ -69,7 +69,7 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
     def witness(step: Step, current: Command, mode: Mode, verdict: Verdict | Exception) -> None:
         verdict = _alone(current, verdict)
         text = describe(verdict, mode is Mode.ENFORCE)
-        stage = "" if _silent(verdict) else _stage(step, current, context, mode)
+        stage = "" if _silent(verdict) else step.voice.precedence(current, context)
         said[step.rule.name] = text, stage
 
     decision = compiled.judge(command, context, witness)
@@ -136,22 +136,16 @@ def _unasked(
     if step is None:
         app = next((app for app in compiled.policy.apps if app.name == compiled.app), None)
         voiced = voice(compiled.policy, rule, app, paused=False)  # a kill switch says nothing of what is off anyway
-        return "off", f"{voiced.why}, {voiced.stage.where}"
+        return "off", voiced.precedence(command, context)
     if not step.rule.touches(command.spec):
         return f"not about {command.name}", ""
-    mode, why, where = step.voice.explain(command, context)
-    if mode is Mode.OFF:
-        return "off", f"{why}, {where}"
+    if step.voice.mode_for(command, context) is Mode.OFF:
+        return "off", step.voice.precedence(command, context)
     return "not asked: an earlier rule has decided", ""
 
 
 def _silent(verdict: Verdict | Exception) -> bool:
     return isinstance(verdict, Pass) and not verdict.skipped
-
-
-def _stage(step: Step, command: Command, context: Context, mode: Mode) -> str:
-    _, why, where = step.voice.explain(command, context)
-    return f"{mode}: {why}, {where}"
 
 
 def describe(verdict: Verdict | Exception, acts: bool) -> str:

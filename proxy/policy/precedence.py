@@ -33,6 +33,8 @@ class Voice:
     stage: Stage
     why: str
     exceptions: tuple[PolicyException, ...] = ()
+    outranked: tuple[tuple[Stage, str], ...] = ()
+    """What would hold in turn if that did not, and why."""
 
     @property
     def varies(self) -> bool:
@@ -47,10 +49,16 @@ class Voice:
 
     def mode_for(self, command: Command, context: Context) -> Mode:
         """The mode for one command."""
-        return self.explain(command, context)[0]
+        return (self._excepted(command, context) or self._unexcepted(command))[0]
 
-    def explain(self, command: Command, context: Context) -> tuple[Mode, str, Where]:
-        """The mode for one command, why, and the place that says so."""
+    def precedence(self, command: Command, context: Context) -> str:
+        """All that speaks about the mode for one command, in order, with the places that say so; the first holds."""
+        for_this = (self._excepted(command, context), self._unexcepted(command))
+        said = [f"{mode}: {why}, {where}" for mode, why, where in filter(None, for_this)]
+        said += (f"{stage}: {why}, {stage.where}" for stage, why in self.outranked)
+        return "; else ".join(said)
+
+    def _excepted(self, command: Command, context: Context) -> tuple[Mode, str, Where] | None:
         for exception in self.exceptions:
             if _concerns(exception, command):
                 expired = exception.until is not None and today(context.now) >= exception.until
@@ -58,6 +66,9 @@ class Voice:
                     return Mode.OFF, f"exception: {exception.because}", exception.where
                 if exception.then is not None:
                     return exception.then, f"exception, over since {exception.until}", exception.where
+        return None
+
+    def _unexcepted(self, command: Command) -> tuple[Mode, str, Where]:
         if self.stage.share < 1 and not in_share(command, self.stage.share):
             return Mode.AUDIT, f"{self.why}: outside of its share of keys", self.stage.where
         return self.stage.mode, self.why, self.stage.where
@@ -67,15 +78,13 @@ def voice(policy: Policy, rule: PolicyRule, app: App | None, paused: bool) -> Vo
     """The mode of a rule for an app's clients; None stands for clients of no app."""
     if rule.locked:
         return Voice(Stage(Mode.ENFORCE, rule.where), "locked")
-    stage, why = _rolled_out(policy, rule, app)
-    own = None if app is None else policy.tightened.get((rule.name, app.name))
-    if own is not None and own.tightens(stage):
-        stage, why = own, f"the file of {'' if app is None else app.name}"
+    (stage, why), *outranked = _stages(policy, rule, app)
     if paused and stage.mode is Mode.ENFORCE:
         # A rule that is exempted or off stays what it is: the switch only takes away.
+        outranked = [(stage, why), *outranked]
         stage, why = Stage(Mode.AUDIT, stage.where), "kill switch"
     exceptions = (each for each in policy.exceptions if _applies(each, rule, app))
-    return Voice(stage, why, tuple(_softened(each) if paused else each for each in exceptions))
+    return Voice(stage, why, tuple(_softened(each) if paused else each for each in exceptions), tuple(outranked))
 
 
 def _softened(exception: PolicyException) -> PolicyException:
@@ -105,18 +114,20 @@ def _applies(exception: PolicyException, rule: PolicyRule, app: App | None) -> b
     return not exception.app or (app is not None and app.proven and exception.app == app.name)
 
 
-def _rolled_out(policy: Policy, rule: PolicyRule, app: App | None) -> tuple[Stage, str]:
+def _stages(policy: Policy, rule: PolicyRule, app: App | None) -> list[tuple[Stage, str]]:
+    """Every mode that is said of a rule for an app, and by what; the first holds, but for exceptions and the switch."""
     line = policy.rollout.get(rule.name, RolloutLine(None))
-    if line.default is not None:
-        usual, why = line.default, "rollout"
-    elif rule.mode is not None:
-        usual, why = rule.mode, "rule"
-    else:
-        usual, why = policy.default, "defaults"
-    stage = None if app is None else line.apps.get(app.name)
-    if app is None or stage is None or not (app.proven or stage.tightens(usual)):
-        return usual, why
-    return stage, f"rollout of {app.name}"
+    said = [(line.default, "rollout"), (rule.mode, "rule"), (policy.default, "defaults")]
+    found = [(stage, why) for stage, why in said if stage is not None]
+    if app is None:
+        return found
+    stage = line.apps.get(app.name)
+    if stage is not None and (app.proven or stage.tightens(found[0][0])):
+        found.insert(0, (stage, f"rollout of {app.name}"))
+    own = policy.tightened.get((rule.name, app.name))
+    if own is not None and own.tightens(found[0][0]):
+        found.insert(0, (own, f"the file of {app.name}"))
+    return found
 
 
 def spent(policy: Policy, now: float) -> list[PolicyException]:

@@ -84,6 +84,7 @@ def _rule(policy: Policy, rule: PolicyRule, paused: bool) -> dict[str, Any]:
         "locked": rule.locked,
         "mode": str(usual.stage),
         "by": usual.why,
+        "at": str(usual.stage.where),
         "exceptions": len(usual.exceptions),
     }
     others = {app.name: voice(policy, rule, app, paused) for app in policy.apps if rule.app in ("", app.name)}
@@ -91,7 +92,7 @@ def _rule(policy: Policy, rule: PolicyRule, paused: bool) -> dict[str, Any]:
     different = {name: its for name, its in others.items() if (its.stage, its.exceptions) != same}
     if different:
         found["apps"] = {
-            name: {"mode": str(its.stage), "by": its.why, "exceptions": len(its.exceptions)}
+            name: {"mode": str(its.stage), "by": its.why, "at": str(its.stage.where), "exceptions": len(its.exceptions)}
             for name, its in different.items()
         }
     return found

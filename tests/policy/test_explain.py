@@ -64,12 +64,13 @@ def explained(line: str, app: str = "") -> str:
 def test_each_rule_says_what_it_does_and_why() -> None:
     text = explained("SET a:b x", "shop")
     assert text.splitlines()[0] == "SET a:b x, of app shop"
+    below = "rollout, p.yaml:10; else audit: defaults, p.yaml"
     assert [" ".join(line.split()) for line in text.splitlines()[2:-2]] == [
         "no-flush p.yaml:6 not about SET",
         "no-keys p.yaml:8 not about SET",
-        "no-scan p.yaml:9 off [rollout, p.yaml:10]",
+        f"no-scan p.yaml:9 off [off: {below}]",
         "names p.yaml:7 passes it",
-        "lifetimes p.yaml:5 rewrites it to SET a:b x EX 300 [enforce: rollout, p.yaml:10]",
+        f"lifetimes p.yaml:5 rewrites it to SET a:b x EX 300 [enforce: {below}]",
     ]
     assert text.endswith(r"to Redis: *5\r\n$3\r\nSET\r\n$3\r\na:b\r\n$1\r\nx\r\n$2\r\nEX\r\n$3\r\n300\r\n")
 
@@ -79,10 +80,18 @@ def test_each_rule_says_what_it_does_and_why() -> None:
     [
         ("SET bad x", "", "refuses it: -DENIED keyrail/names: "),
         ("SET bad x", "", "not asked: an earlier rule has decided"),
-        ("SET tmp x", "", "off  [exception: X-1, p.yaml:11]"),
-        ("SET a:b x", "data", "off  [rollout of data, p.yaml:10]"),
+        (
+            "SET tmp x",
+            "",
+            "off  [off: exception: X-1, p.yaml:11; else enforce: rollout, p.yaml:10; else audit: defaults, p.yaml]",
+        ),
+        (
+            "SET a:b x",
+            "data",
+            "off  [off: rollout of data, p.yaml:10; else enforce: rollout, p.yaml:10; else audit: ",
+        ),
         ("KEYS *", "", "would refuse it: -DENIED keyrail/no-keys: "),
-        ("KEYS *", "", "[warn: rollout, p.yaml:10]"),
+        ("KEYS *", "", "[warn: rollout, p.yaml:10; else audit: defaults, p.yaml]"),
         ("KEYS *", "", r"to Redis: *2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n"),
         ("FLUSHALL", "", "[enforce: locked, p.yaml:6]"),
         ("FLUSHALL", "", "to the client: -DENIED keyrail/no-flush: FLUSHALL is refused because it wipes; do not"),
@@ -92,6 +101,13 @@ def test_each_rule_says_what_it_does_and_why() -> None:
 )
 def test_outcomes_are_told_in_words(line: str, app: str, said: str) -> None:
     assert said in explained(line, app)
+
+
+def test_the_kill_switch_stands_before_what_it_takes_away() -> None:
+    loaded = policy("rules: {short: {names: {max_length: 1}, mode: enforce 10%}}")
+    text = str(explain(compile_policy(loaded, STANDARD, paused=True), [b"GET", b"ab"], context()))
+    assert "[audit: kill switch, " in text
+    assert ":2; else enforce 10%: rule, " in text
 
 
 ASKING = """

@@ -267,7 +267,10 @@ def test_an_included_file_that_cannot_be_read_is_no_silent_miss(
     with pytest.raises(PolicyError) as caught:
         load_policy(tmp_path / "redis.yaml")
     (problem,) = caught.value.problems
-    assert (problem.where.file, problem.found) == (f"{tmp_path}/apps/b.yaml", "No such file or directory")
+    assert (problem.where.file, problem.found) == (
+        f"{tmp_path}/apps/b.yaml",
+        "no file to read (No such file or directory)",
+    )
 
     def denied(path: Path) -> bool:
         raise PermissionError(13, "Permission denied", str(path))

@@ -75,6 +75,7 @@ def test_what_is_sent_after_a_reload_is_judged_by_it(running: Running, wires: li
         ("lazy", "enforce", False),
         ("flush", "enforce", True),
     ]
+    assert {rule["at"].rpartition(":")[0] for rule in route["rules"]} == {str(file)}
     assert running.http("/nothing") == (404, '{"error": "Not Found"}')
     assert running.http("/policy/reload") == (405, '{"error": "Method Not Allowed"}')
 

@@ -2,7 +2,8 @@
 
     GET  /policy              {"generation": 3, "reload_failures": 0, "kill_switch": {"on": false, …},
                                "routes": [{"route", "policy", "generation", "files", "apps",
-                                           "rules": [{"rule", "where", "locked", "mode", "by", "exceptions", "apps"}]}]}
+                                           "rules": [{"rule", "where", "locked", "mode", "by", "at",
+                                                      "exceptions", "apps"}]}]}
     POST /policy/reload       {"generation": 4}; or 422 and {"error", "problems": [line, …], "generation": 3}
     GET  /policy/kill-switch  {"on": true, "since", "until", "because", "survives_restart"}
     POST /policy/kill-switch  {"switch": "on", "for": "30m", "because": "…"} or {"switch": "off"}; answers the same
