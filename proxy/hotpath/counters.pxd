@@ -8,7 +8,7 @@ cdef extern from *:
 cdef unsigned long long _PRIME
 cdef unsigned long long _MIXER
 cdef Py_ssize_t _WAYS, _WAY_BITS, _LAST_WAY, _COUNTS, _WRITES, _ERRORS, _SET
-cdef long long _NO_WAY
+cdef long long _NO_WAY, _NAMED, _USE, _NAME_BITS
 cdef Py_ssize_t _LONGEST_NAME
 cdef bint _INTERPRETED
 
@@ -34,6 +34,7 @@ cdef class Counters:
                    least=cython.longlong, i=cython.Py_ssize_t, code=cython.longlong)
     cpdef object harvest(self, Py_ssize_t limit)
     cdef long long _at(self, Py_ssize_t i, Py_ssize_t field) noexcept
+    cdef long long _count(self, Py_ssize_t i) noexcept
     @cython.locals(count=cython.longlong, error=cython.longlong, writes=cython.longlong)
     cdef object _tally(self, Py_ssize_t i)
     @cython.locals(i=cython.Py_ssize_t)

@@ -42,6 +42,10 @@ _WRITES = 16
 _ERRORS = 24
 _SET = 32
 _NO_WAY = (1 << 63) - 1
+# A count's lowest bit says whether the counter has a name: to look at the names would cost another cache line.
+_NAMED = 1
+_USE = 2
+_NAME_BITS = 1
 _LONGEST_NAME = 256
 _INTERPRETED = __file__.endswith((".py", ".pyc"))
 
@@ -113,24 +117,26 @@ class Counters:
         while way < _WAYS:
             count = self._table[counts + way]
             if self._table[marks + way] == mark and count > 0:
-                self._table[counts + way] = count + 1
+                self._table[counts + way] = (count + _USE) | _NAMED
                 if write:
                     self._table[marks + _WRITES + way] += 1
-                if self._names[names + way] is None:
+                if not count & _NAMED:
                     self._names[names + way] = bytes(p[start:end])
                 return True
             ranked = (count << _WAY_BITS) | way
             smallest = min(smallest, ranked)
             way += 1
-        least = smallest >> _WAY_BITS
         way = smallest & _LAST_WAY
+        count = smallest >> _WAY_BITS
+        least = count >> _NAME_BITS
         self._table[marks + way] = mark
-        self._table[counts + way] = least + 1
+        self._table[counts + way] = (least << _NAME_BITS) + _USE
         self._table[marks + _WRITES + way] = write
         self._table[marks + _ERRORS + way] = least
         if least == 0:
+            self._table[counts + way] |= _NAMED
             self._names[names + way] = bytes(p[start:end])
-        elif self._names[names + way] is not None:
+        elif count & _NAMED:
             self._names[names + way] = None
         return False
 
@@ -142,7 +148,7 @@ class Counters:
         least = 0
         i = 0
         while i < size:
-            count = self._at(i, _COUNTS)
+            count = self._count(i)
             least = count if i % _WAYS == 0 else min(least, count)
             if self._names[i] is not None:
                 ranked.append((count - self._at(i, _ERRORS)) * size + i)
@@ -153,7 +159,7 @@ class Counters:
                 floor = max(floor, least)
         ranked.sort(reverse=True)
         for code in ranked[limit:]:
-            floor = max(floor, self._at(code % size, _COUNTS))
+            floor = max(floor, self._count(code % size))
         tallies = [self._tally(code % size) for code in ranked[:limit]]
         harvested = Slice(self.total, floor, tuple(tallies))
         self._reset()
@@ -162,11 +168,14 @@ class Counters:
     def _at(self, i: int, field: int) -> int:
         return self._table[i // _WAYS * _SET + field + i % _WAYS]
 
+    def _count(self, i: int) -> int:
+        return self._at(i, _COUNTS) >> _NAME_BITS
+
     def _tally(self, i: int) -> Tally:
         name = self._names[i]
         if name is None:
             raise AssertionError("only counters with a name are ranked")
-        count = self._at(i, _COUNTS)
+        count = self._count(i)
         error = self._at(i, _ERRORS)
         writes = self._at(i, _WRITES)
         return Tally(name, count, error, count - error - writes, writes)
