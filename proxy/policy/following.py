@@ -1,6 +1,8 @@
 """Scripts follow the rules about commands: what a client may not send, its scripts may not call.
 
-A rule that is only audited for this client refuses nothing, so scripts may call it too.
+A rule that is only audited for this client refuses nothing, so an enforced rule about scripts lets them call it too.
+One that is itself only counted counts what it would refuse if all of them were enforced, or no audit could tell what
+enforcing will do.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +13,7 @@ from proxy.policy.model import Mode
 from proxy.rules.context import Context
 from proxy.rules.rule import CommandRule
 from proxy.rules.script_memory import ScriptKey
-from proxy.rules.scripts import Scripts, keys_of
+from proxy.rules.scripts import Refusing, Scripts, keys_of
 from proxy.rules.verdict import Procedure, Refuse
 
 if TYPE_CHECKING:
@@ -23,19 +25,22 @@ def following(steps: "Sequence[Step]") -> "tuple[tuple[Step, Scripts], ...]":
     found = tuple((step, step.rule) for step in steps if isinstance(step.rule, Scripts))
     about_commands = [(step, step.rule) for step in steps if isinstance(step.rule, CommandRule)]
 
-    def refusing(command: Command, complete: bool, context: Context) -> str:
-        for step, rule in about_commands:
-            if not rule.touches(command.spec) or mode_of(step, command, context) is not Mode.ENFORCE:
-                continue
-            if not complete and rule.refuses_part(command):
-                return rule.name
-            # What would have to be asked first, a script does not wait for.
-            if isinstance(rule.judge(command, context), Refuse | Procedure):
-                return rule.name
-        return ""
+    def refusing_from(least: Mode) -> Refusing:
+        def refusing(command: Command, complete: bool, context: Context) -> str:
+            for step, rule in about_commands:
+                if not rule.touches(command.spec) or mode_of(step, command, context).strictness < least.strictness:
+                    continue
+                if not complete and rule.refuses_part(command):
+                    return rule.name
+                # What would have to be asked first, a script does not wait for.
+                if isinstance(rule.judge(command, context), Refuse | Procedure):
+                    return rule.name
+            return ""
 
-    for _, scripts in found:
-        scripts.refusing = refusing
+        return refusing
+
+    for step, scripts in found:
+        scripts.refusing = refusing_from(Mode.ENFORCE if step.mode is Mode.ENFORCE else Mode.AUDIT)
     return found
 
 

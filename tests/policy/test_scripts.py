@@ -75,6 +75,20 @@ def test_what_a_client_gets_in_another_way_a_script_does_not_get_at_all(script: 
     assert said(rules, "EVAL", script.encode(), b"0").startswith("the script calls KEYS, which walks refuses; ")
 
 
+@pytest.mark.parametrize(("scripts", "counted"), [("audit", True), ("warn", True), ("enforce", False)])
+def test_an_audit_tells_what_enforcing_all_will_do(scripts: str, counted: bool) -> None:
+    rules = compiled(f"""
+        rules:
+          no-keys: {{refuse: [KEYS], mode: audit}}
+          no-save: {{refuse: [SAVE], mode: off}}
+          scripts: {{scripts: {{commands: follow_rules}}, mode: {scripts}}}
+    """)
+    for text, hit in (("redis.call('KEYS', '*')", counted), ("redis.call('SAVE')", False)):
+        decision = rules.judge(command("EVAL", text.encode(), b"0"), context())
+        assert isinstance(decision.verdict, Pass)
+        assert [(each.mode.value, each.what) for each in decision.hits] == ([(scripts, "refused")] if hit else [])
+
+
 @pytest.mark.parametrize("script", ["redis.call(ARGV[1])", "redis.call('CONFIG', ARGV[1])", "local c = redis.call"])
 def test_what_cannot_be_told(script: str) -> None:
     refused = said(bound("refuse"), "EVAL", script.encode(), b"0")
