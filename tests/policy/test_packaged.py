@@ -15,8 +15,13 @@ from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode
 from proxy.policy.shipped import packaged
+from proxy.rules.breaker import BreakerSettings
+from proxy.rules.limits import LimitsSettings
 from proxy.rules.order import ORDER
 from proxy.rules.refuse import RefuseSettings
+from proxy.rules.schema_size import SchemaSizeSettings
+from proxy.rules.schema_ttl import SchemaTtlSettings
+from proxy.rules.schema_type import SchemaTypeSettings
 from proxy.rules.scripts import ScriptsSettings
 from proxy.rules.verdict import Pass, Refuse, Rewrite
 from tests.policy.given import policy, policy_files
@@ -51,6 +56,16 @@ def test_there_is_no_other() -> None:
 
 def test_the_default_only_refuses() -> None:
     assert {type(rule.settings) for rule in load_policy(packaged("default")).rules} == {RefuseSettings, ScriptsSettings}
+
+
+def test_observing_tells_of_all_that_strict_enforces() -> None:
+    """But for what needs a schema, and for limits, which only those who run a Redis can name."""
+    strict, observe = (load_policy(packaged(name)) for name in ("strict", "observe"))
+    assert observe.default.mode is Mode.AUDIT
+    assert {rule.mode for rule in observe.rules} == {None}
+    left_out = {type(rule.settings) for rule in strict.rules} - {type(rule.settings) for rule in observe.rules}
+    needing = {SchemaTypeSettings, SchemaSizeSettings, SchemaTtlSettings}
+    assert left_out == needing | {LimitsSettings, BreakerSettings}
 
 
 def test_the_tour_has_every_guardrail() -> None:
