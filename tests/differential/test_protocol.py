@@ -167,6 +167,7 @@ BEFORE_AUTH = {
     "wrong password": pack("AUTH", "wrong") + pack("AUTH", "default", "wrong") + pack("AUTH") + pack("GET", "k"),
     "wrong password in hello": pack("HELLO", "3", "AUTH", "default", "wrong") + pack("GET", "k"),
     "reset": pack("RESET") + pack("GET", "k"),
+    "logged out by reset": pack("AUTH", "sesame") + pack("RESET") + pack("GET", "k") + pack("GET", *"abcdefghijk"),
     "quit": pack("QUIT") + pack("PING"),
     "inline": b"GET k\r\nPING\r\n",
     "too many arguments": pack("GET", *"abcdefghijk"),

@@ -141,6 +141,10 @@ def test_keys_walks_to_the_end_and_tells_each_key_once() -> None:
     end, asked = run(keys().judge(command("KEYS *"), context()), scan([[b"a", b"b"], [], [b"b", b"\xff\r\n"]]))
     assert end == Answer(b"*3\r\n$1\r\na\r\n$1\r\nb\r\n$3\r\n\xff\r\n\r\n")
     assert asked == [f"SCAN {page} MATCH * COUNT 500" for page in range(3)]
+    end, _ = run(
+        keys(KeysByScanSettings(keys=2, bytes=2)).judge(command("KEYS *"), context()), scan([[b"a", b"b"]] * 9)
+    )
+    assert end == Answer(b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"), "a name that is told again costs nothing"
 
 
 def test_a_pattern_for_one_name_is_looked_up() -> None:

@@ -424,8 +424,8 @@ def test_the_schema_says_how_long_each_key_lives() -> None:
     assert followed_by("HSET cart:1 f v", b":1\r\n", b":0\r\n", rule=rule) == ["EXPIRE cart:1 7200 NX"]
     assert followed_by("HGETALL cart:1", b"%1\r\n", rule=rule) == ["EXPIRE cart:1 7200 GT"]
     assert followed_by("RPUSH inbox:a x", b":1\r\n", rule=rule) == ["EXPIRE inbox:a 30 NX"]
-    given = followed_by("MSET page:1 a misc:1 b inbox:1 c", b"+OK\r\n", rule=rule)
-    assert given == ["EXPIRE page:1 60 NX", "EXPIRE inbox:1 30 NX"]
+    for text in ("MSET page:1 a misc:1 b inbox:1 c", "MSET page:1 a inbox:1 c"):
+        assert followed_by(text, b"+OK\r\n", rule=rule) == ["EXPIRE page:1 60 NX", "EXPIRE inbox:1 30 NX"]
     for text in ("SET misc:1 v", "RPUSH jobs:a x", "SET unknown v", "EXPIRE jobs:a 99999", "GET page:1", "GET misc:1"):
         assert judged(text, rule) == PASS
 

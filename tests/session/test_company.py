@@ -195,6 +195,17 @@ def test_nothing_follows_where_its_reply_would_not_come() -> None:
         assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
 
 
+def test_nothing_follows_a_client_that_asks_for_a_slot() -> None:
+    """ASKING holds for one command; it is not known which of them a hidden one would take it from."""
+    route, client, _ = begin()
+    client.say("ASKING")
+    client.say("INCR", "k")
+    own = client.own
+    own.answer(OK, b":1\r\n")
+    assert own.taken() == call("ASKING") + call("INCR", "k")
+    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
+
+
 def test_a_queued_end_of_tracking_is_none() -> None:
     """It may be thrown away with its transaction."""
     _, client, _ = begin()
