@@ -294,6 +294,8 @@ def _reset(session: "Session", item: Item) -> int:
     if len(item.command.argv) != 1 or (session.pinned is None and session.gate.strange(session.key)):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
         return session.forward(item)
+    if _leaves_behind(session):
+        return WAIT
     silent = session.replies == silence.SKIP
     if session.pinned is not None and not silent and not session.pinned.relay:
         # Subscriptions and watched keys have ended when Redis says so.
@@ -332,11 +334,26 @@ def _start_over(session: "Session") -> None:
     session.adopt()
 
 
+def _leaves_behind(session: "Session") -> bool:
+    # Whether something is still to follow the commands before this one, which then waits for it: its transaction, or
+    # what it watches, comes to no other end.
+    if not session.deferred:
+        return False
+    session.permanent = True  # for another client nothing may be watched
+    company.take_leave(session)
+    if session.owed == 0:
+        return False
+    switching.wait_until_settled(session)
+    return True
+
+
 def _quit(session: "Session", item: Item) -> int:
     if session.pinned is not None and not session.pinned.relay:
         if session.owed > 0:
             # What is to follow the commands before this one comes first.
             switching.wait_until_settled(session)
+            return WAIT
+        if _leaves_behind(session):
             return WAIT
         # Its state ends with Redis's own answer.
         session.submit(item.raw)

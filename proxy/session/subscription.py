@@ -27,12 +27,16 @@ _CLOSING = {b"unsubscribe": 0, b"punsubscribe": 1, b"sunsubscribe": 2}
 
 
 class Subscriptions:
-    """What one client is subscribed to, as Redis has confirmed it: channels, patterns, shard channels."""
+    """What one client is subscribed to, as Redis has confirmed it: channels, patterns, shard channels.
+
+    ``opening`` says that the last command about it was a SUBSCRIBE.
+    """
 
     def __init__(self, protocol: int) -> None:
         self.protocol = protocol
         self.sets: tuple[set[bytes], set[bytes], set[bytes]] = (set(), set(), set())
         self.asked = 0
+        self.opening = False
 
     def empty(self) -> bool:
         """Whether nothing is subscribed and nothing that was asked for is outstanding."""
@@ -75,17 +79,19 @@ def _change(session: "Session", item: Item) -> int:
     ledger = switching.to_private(session)
     if ledger is None:
         return WAIT
+    verb = item.command.name.lower().encode()
+    closing = verb in _CLOSING
     subscriptions = session.subscriptions
+    if session.owed > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
+        # Nothing could follow the commands before this one once Redis lets the client do little else.
+        switching.wait_until_settled(session)
+        return WAIT
     if subscriptions is None:
-        if session.owed > 0:
-            switching.wait_until_settled(session)
-            return WAIT
         subscriptions = session.subscriptions = Subscriptions(session.key.protocol)
         ledger.listener = subscriptions
         ledger.arrays = session.key.protocol == 2
-    verb = item.command.name.lower().encode()
     bare = len(argv) == 1
-    closing = verb in _CLOSING
+    subscriptions.opening = not closing
     subscriptions.asked += 1
     session.attentive = True
     session.forwarded += 1

@@ -232,6 +232,34 @@ def test_a_client_that_begins_anew_leaves_nothing_behind() -> None:
     assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
 
 
+@pytest.mark.parametrize("last", ["RESET", "QUIT"])
+@pytest.mark.parametrize("state", ["WATCH w", "MULTI"])
+def test_what_waits_goes_ahead_of_the_end_of_its_state(state: str, last: str) -> None:
+    client = Client(route_with(GIVES, pooling=False))
+    for command in ("LPUSH k a", state) if state == "MULTI" else (state, "LPUSH k a"):
+        client.say(*command.split())
+    own = client.own
+    own.taken()
+    own.answer(*((b":1\r\n", OK) if state == "MULTI" else (OK, b":1\r\n")))
+    client.say(last)
+    assert own.taken() == (call("DISCARD") + EXPIRE if state == "MULTI" else EXPIRE)
+    own.answer(*([OK] if state == "MULTI" else []), b":1\r\n")
+    assert own.taken() == call(last)
+
+
+def test_a_subscription_waits_for_what_follows() -> None:
+    """In RESP2 a client that is subscribed may do little else, and so may its hidden commands."""
+    _, client, _ = begin()
+    client.say("UNSUBSCRIBE")
+    client.say("LPUSH", "k", "a")
+    client.say("SUBSCRIBE", "c")
+    own = client.own
+    own.answer(b"*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n", b":1\r\n")
+    assert own.taken() == call("UNSUBSCRIBE") + call("LPUSH", "k", "a") + EXPIRE
+    own.answer(b":1\r\n")
+    assert client.own.taken() == call("SUBSCRIBE", "c")
+
+
 def test_what_waited_for_a_client_that_leaves_is_sent() -> None:
     route, client, _ = begin()
     client.say("WATCH", "w")
