@@ -21,6 +21,7 @@ from proxy.policy.precedence import is_active
 from proxy.rules.breaker import BreakerSettings
 from proxy.rules.context import Context
 from proxy.rules.limits import LimitsSettings
+from proxy.rules.rule import takes
 from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite
 
 _OVER_TIME = (LimitsSettings, BreakerSettings)
@@ -106,7 +107,7 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
             behind = followers(Command(STANDARD, test.send), decision)
             if behind:
                 return "" if test.followed_by in behind else f"it followed by hidden commands of {' and '.join(behind)}"
-            return "" if test.unchanged else "it unchanged"
+            return "" if test.unchanged else f"it unchanged{_misfit(test.send)}"
         case Rewrite(argv=argv):
             return "" if test.becomes == tuple(argv) else shown_command(argv)
         case Answer():
@@ -117,6 +118,14 @@ def _mismatch(test: Expectation, decision: Decision) -> str:
             return "" if test.asked_by == by else f"a question to Redis by {by}"
         case _:
             assert_never(verdict)
+
+
+def _misfit(argv: tuple[bytes, ...]) -> str:
+    """Why no rule had anything to say: a test's command may be one that Redis would not run, as with a stray space."""
+    command = Command(STANDARD, argv)
+    if not command.spec.id or takes(command.spec, len(argv)):
+        return ""
+    return f", as Redis refuses it: {command.name} does not take {len(argv) - 1} arguments"
 
 
 def _expected(test: Expectation) -> str:

@@ -37,6 +37,11 @@ TESTS = [
     ('{send: "KEYS *", unchanged: true}', "FAIL refused by no-keys"),
     ('{send: "SCAN 0", unchanged: true}', "PASS"),
     ('{send: "GET \\"a:b c\\"", refused_by: names}', "FAIL it unchanged"),
+    ('{send: "KEYS a b", refused_by: no-keys}', "PASS"),
+    (
+        '{send: "GET user:1 b", refused_by: names}',
+        "FAIL it unchanged, as Redis refuses it: GET does not take 2 arguments",
+    ),
 ]
 
 

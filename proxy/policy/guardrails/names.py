@@ -91,8 +91,11 @@ def _read_text(scalar: Scalar, _problems: Problems) -> str:
 def _read_hash_tags(value: Value, problems: Problems) -> tuple[bool | tuple[int, ...], tuple[str, ...]] | None:
     """``refuse``, or a mapping that says where they may stand and what they may not hold."""
     if isinstance(value, Scalar):
-        allowed = choice({"refuse": False})(value, problems)
-        return None if allowed is None else (allowed, ())
+        note(value, enum=["refuse"])
+        if value.text == "refuse":
+            return False, _NO_TEXTS
+        problems.unexpected(value, "refuse, or segments, or banned")
+        return None
     fields = read_fields(value, problems)
     if fields is None:
         return None

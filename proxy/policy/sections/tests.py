@@ -45,5 +45,5 @@ def _read_command(value: Value, problems: Problems) -> tuple[bytes, ...] | None:
     words = split_inline(value.text.encode()) if isinstance(value, Scalar) else None
     if words:
         return tuple(words)
-    problems.unexpected(value, "a command as one types it into redis-cli")
+    problems.unexpected(value, "a command as one types it into redis-cli, quotes in pairs")
     return None
