@@ -167,7 +167,6 @@ BEFORE_AUTH = {
     "wrong password": pack("AUTH", "wrong") + pack("AUTH", "default", "wrong") + pack("AUTH") + pack("GET", "k"),
     "wrong password in hello": pack("HELLO", "3", "AUTH", "default", "wrong") + pack("GET", "k"),
     "reset": pack("RESET") + pack("GET", "k"),
-    "logged out by reset": pack("AUTH", "sesame") + pack("RESET") + pack("GET", "k") + pack("GET", *"abcdefghijk"),
     "quit": pack("QUIT") + pack("PING"),
     "inline": b"GET k\r\nPING\r\n",
     "too many arguments": pack("GET", *"abcdefghijk"),
@@ -189,6 +188,15 @@ def test_before_auth(guarded: Callable[[str], tuple[Engine, Keyrail]], engine_na
     expected = exchange(engine.address, BEFORE_AUTH[name])
     assert exchange(keyrail.address, BEFORE_AUTH[name]) == expected
     assert exchange(keyrail.address, BEFORE_AUTH[name], piece=997) == expected
+
+
+def test_reset_makes_a_stranger_again(guarded: Callable[[str], tuple[Engine, Keyrail]], engine_name: str) -> None:
+    """One after the other: an engine may have read on, as a stranger or not, before it runs what came first."""
+    engine, keyrail = guarded(engine_name)
+    commands = (["AUTH", "sesame"], ["GET", *"abcdefghijk"], ["RESET"], ["GET", "k"], ["GET", *"abcdefghijk"])
+    with engine.wire() as direct, keyrail.wire() as wire:
+        for command in commands:
+            assert wire.ask(*command) == direct.ask(*command), command
 
 
 def test_one_clients_password_opens_nothing_for_another(guarded: Callable[[str], tuple[Engine, Keyrail]]) -> None:
