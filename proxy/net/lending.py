@@ -191,6 +191,10 @@ class Lending:
             found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
             learning = self._policies.learn_user(upstream, found or self._known.engine or Engine())
             await asyncio.wait_for(learning, self._settings.connect_timeout)
+        except OSError as error:
+            _log.warning("user %s: nothing could be learnt on a new connection: %s", user, error)
+            upstream.abort()
+            return
         except Exception:  # noqa: BLE001 - whatever it is, the connection is not handed to a client
             _log.exception("user %s: nothing could be learnt on a new connection; it is closed", user)
             upstream.abort()

@@ -241,8 +241,8 @@ def _greeting(session: "Session", said: "_Hello") -> Callable[[], None]:
 
 
 def _logs_in(argv: list[bytes]) -> bool:
-    # Whether a HELLO may log in; AUTH may also be a name or a password.
-    return len(argv) > 2 and argv[1] in _PROTOCOLS and any(word.upper() == b"AUTH" for word in argv[2:])
+    # Whether a HELLO may log in: AUTH has a user and a password behind it, and may itself be a name or a password.
+    return len(argv) > 2 and argv[1] in _PROTOCOLS and any(word.upper() == b"AUTH" for word in argv[2:-2])
 
 
 def _odd_hello(session: "Session", item: Item) -> int:

@@ -275,6 +275,14 @@ def test_a_login_that_may_come_before_an_error_is_not_sent(hello: list[str | int
     assert all(upstream.taken() == b"" for upstream in client.route.all_upstreams())
 
 
+def test_a_login_without_a_password_is_redis_to_refuse() -> None:
+    client = Client(Route())
+    client.say("HELLO", 3, "AUTH", "ann")
+    client.own.answer(b"-ERR Syntax error in HELLO option 'AUTH'\r\n")
+    assert client.heard() == b"-ERR Syntax error in HELLO option 'AUTH'\r\n"
+    assert client.key == HOME
+
+
 def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer() -> None:
     """It may be of another app by then."""
     client = Client(Route())
