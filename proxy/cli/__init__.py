@@ -23,11 +23,13 @@ from proxy.cli import check, explain, incidents, kill_switch, policy, remedy, sc
 from proxy.cli.line import LineParser
 from proxy.form import FORM
 
-_CUT_SHORT = 1
+_CUT_SHORT, _INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; return its exit status: 0, 1 for a failure, 2 for a mistake in what was asked for."""
+    """Run the program; return its exit status: 0, 1 for a failure, 2 for a mistake in what was asked for,
+    130 for Ctrl-C.
+    """
     parser = LineParser("keyrail", description="A guardrail proxy that speaks the Redis protocol.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
@@ -48,4 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads what is printed, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still writes as it ends
         return _CUT_SHORT
+    except KeyboardInterrupt:  # Ctrl-C before the verb heeds it by itself, such as while `serve` imports what it needs
+        return _INTERRUPTED
     return status

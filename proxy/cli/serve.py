@@ -15,7 +15,7 @@ from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
 
 Verb = Callable[[argparse.Namespace], int]
 
-USAGE, INTERRUPTED = 2, 130
+USAGE = 2
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
@@ -63,8 +63,6 @@ def run(parsed: argparse.Namespace) -> int:
         return asyncio.run(run_supervisor(settings, _show_tour))
     except StartError as error:
         return _complain(error.problems, error.status)
-    except KeyboardInterrupt:
-        return INTERRUPTED
 
 
 def _show_tour(route: RouteSettings, addresses: Sequence[ListenAddress]) -> None:

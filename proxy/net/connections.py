@@ -21,7 +21,7 @@ from proxy.net.policies import Policies
 from proxy.net.pool import Backoff, Pool
 from proxy.net.pools import Pools
 from proxy.net.settings import RouteSettings, Settings
-from proxy.net.tls import FollowedContext, upstream_context
+from proxy.net.tls import FollowedContext, reason_of, upstream_context
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.gate import PoolKey
 
@@ -195,8 +195,7 @@ class Connections:
         self.attempted.set()
         self._events["connect_failures"] += 1
         if pool.key == self.home and not pool.alive(Lane.FAST):
-            text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-            self.reason = f"{self._address}: {text}"
+            self.reason = f"{self._address}: {reason_of(error)}"
         wanted = pool.waiting_private or any(pool.waiting_shared.values())
         if wanted or (pool.key == self.home and lane is Lane.FAST):
             self._retry_later()

@@ -138,6 +138,17 @@ def _load_authorities(context: ssl.SSLContext, file: Path | None, folder: Path |
         raise TlsError(f"cannot use CA certificates {file or folder}: {_reason(error)}") from None
 
 
+def reason_of(error: Exception) -> str:
+    """Why a connection could not be made, in the words of the system, of TLS or of Redis."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return f"TLS: {_reason(error)}"
+    if isinstance(error, TimeoutError) and not error.args:
+        return "no answer within --connect-timeout"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
 def _check_readable(what: str, file: Path) -> None:
     """Try to read a file, since OpenSSL's own message names no file."""
     try:

@@ -86,6 +86,17 @@ def test_mistakes_have_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[st
             assert part in line
 
 
+def test_an_interrupted_verb_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("proxy.cli.check.load_policy", interrupt)
+    assert main(["check", "default"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
 def test_packaged_policies_have_names_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "default"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("packaged/default.yaml: valid; ")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import uvloop
 
 from proxy.net.address import ListenerTls, Secret, UpstreamTls, Verify
-from proxy.net.tls import TlsError, listener_context, upstream_context
+from proxy.net.tls import TlsError, listener_context, reason_of, upstream_context
 from tests.net.certificates import Pair, authority, issue
 
 
@@ -165,3 +166,18 @@ def test_how_much_an_upstream_must_prove(tmp_path: Path) -> None:
     assert followed.current() is first
     ca.certificate.write_bytes(authority(tmp_path, "next").certificate.read_bytes())
     assert followed.current() is not first
+
+
+def test_why_an_upstream_is_not_trusted(tmp_path: Path, run: Callable[..., None]) -> None:
+    ca, other = authority(tmp_path, "ca"), authority(tmp_path, "other")
+    pair = issue(tmp_path, "server", ca)
+
+    async def main() -> None:
+        async with listening(listener_context(ListenerTls(pair.certificate, pair.key), fail)) as port:
+            with pytest.raises(ssl.SSLError) as caught:
+                await say(port, client(other))
+            assert re.fullmatch("its certificate is not accepted: [a-z -]+", reason_of(caught.value))
+
+    run(main())
+    assert reason_of(ConnectionRefusedError(111, "Connection refused")) == "Connection refused"
+    assert reason_of(TimeoutError()) == "no answer within --connect-timeout"
