@@ -78,7 +78,7 @@ _LISTED: tuple[tuple[str, Creation], ...] = (
     ("GEORADIUS GEORADIUSBYMEMBER", _STORED_ZSET),
     ("XADD XGROUP|CREATE", Creation("stream")),
     ("COPY RENAME RENAMENX", _TAKEN_OVER),
-    ("RESTORE", Creation(UNKNOWN_TYPE, fresh=True)),
+    ("RESTORE RESTORE-ASKING", Creation(UNKNOWN_TYPE, fresh=True)),
     ("EVAL EVALSHA FCALL", _SCRIPT),
     ("VADD ARINSERT ARMSET ARRING ARSET FT.SUGADD", _OTHER),
     ("BF.ADD BF.INSERT BF.LOAD BF.LOADCHUNK BF.MADD BF.RESERVE", _OTHER),
@@ -90,7 +90,6 @@ _CREATIONS = {name: creation for names, creation in _LISTED for name in names.sp
 
 ELSEWHERE: dict[str, str] = {
     "MOVE": "the key appears in another database",
-    "RESTORE-ASKING": "a cluster moves a key that exists",
     "HIMPORT|SET": "its connection is its own",
     "INCREX": "what its options say of the lifetime is not known here",
 }

@@ -51,6 +51,8 @@ _PERSIST = {b"PERSIST": Unstated.PERSISTS}
 _OTHER_OPTIONS = {b"NX": 0, b"XX": 0, b"GET": 0, b"IFEQ": 1, b"IFNE": 1, b"IFDEQ": 1, b"IFDNE": 1}
 """The options of SET and MSETEX that say nothing about the lifetime, and how many arguments each takes."""
 _FIRST_OPTION = {"SET": 3, "GETEX": 2}
+RESTORES = frozenset({"RESTORE", "RESTORE-ASKING"})
+"""The second is what the nodes of a cluster send each other; anybody else may too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Stated:
 
 def states_expiry(spec: Spec) -> bool:
     """Whether the command can state a lifetime."""
-    return spec.name in _AFTER_NAME or spec.name in _FIRST_OPTION or spec.name in ("MSETEX", "RESTORE", "PERSIST")
+    return spec.name in {*_AFTER_NAME, *_FIRST_OPTION, *RESTORES, "MSETEX", "PERSIST"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def read_expiry(command: Command) -> Stated | Unstated:
     name, argv = command.spec.name, command.argv
     if name in _AFTER_NAME:
         return Stated(*_AFTER_NAME[name])
-    if name == "RESTORE":
+    if name in RESTORES:
         return _read_restore(argv)
     if name == "PERSIST":
         return Unstated.PERSISTS

@@ -32,6 +32,7 @@ from proxy.commands.command import Command
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.expiry import (
     OPTIONS,
+    RESTORES,
     PlainForm,
     Stated,
     Unstated,
@@ -139,7 +140,7 @@ class Lifetime:
             return takes_away
         if spec.name == "GETEX":
             return scope.weighs or scope.slides or takes_away
-        gives = scope.gives and spec.name in ("SET", "MSETEX", "RESTORE")
+        gives = scope.gives and spec.name in {"SET", "MSETEX", *RESTORES}
         return (scope.weighs or gives) and (creation is None or scope.means(creation.type))
 
     def touches(self, spec: Spec) -> bool:
@@ -183,7 +184,7 @@ class Lifetime:
             return PASS
         if expiry is Unstated.KEEPS:
             return self._creations.judge_kept(command, context)
-        if command.spec.name == "RESTORE":
+        if command.spec.name in RESTORES:
             return self._judge_restored(command, found[0], context)
         return self._judge_unstated(command, found, context)
 

@@ -301,6 +301,8 @@ def test_what_is_restored(wire: Wire, direct: Wire) -> None:
     assert wire.ask("RESTORE", "u:k", 0, string).startswith(b"-BUSYKEY")
     assert wire.ask("RESTORE", "u:m", 0, b"what?").startswith(b"-ERR")
     assert 280 < ttl(direct, "u:k") <= 300
+    assert wire.ask("RESTORE-ASKING", "u:k", 0, string, "REPLACE") == b"+OK\r\n"
+    assert 280 < ttl(direct, "u:k") <= 300
     assert (ttl(direct, "u:l"), ttl(direct, "u:m")) == (-1, -2)
 
 

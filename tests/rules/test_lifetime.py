@@ -120,6 +120,8 @@ def test_a_dump_tells_its_type() -> None:
     restore = command("RESTORE k 0", b"\x00\x01v")
     verdict = lifetime().judge(restore, context())
     assert verdict == Rewrite([b"RESTORE", b"k", b"300000", b"\x00\x01v"])
+    asking = lifetime().judge(command("RESTORE-ASKING k 0", b"\x00\x01v"), context())
+    assert asking == Rewrite([b"RESTORE-ASKING", b"k", b"300000", b"\x00\x01v"])
     absolute = command("RESTORE k 0", b"\x04", b"REPLACE", b"absttl")
     verdict = lifetime().judge(absolute, context())
     assert verdict == Rewrite([b"RESTORE", b"k", b"300000", b"\x04", b"REPLACE", b"absttl"])  # it is 1970 in tests
