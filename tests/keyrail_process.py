@@ -6,6 +6,7 @@ green, which proves that the tests ask only for what the engines really promise.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -163,8 +164,7 @@ class Keyrail:
         """The supervisor and its workers."""
         found, seen = [self.process.pid], 0
         while seen < len(found):
-            for task in Path(f"/proc/{found[seen]}/task").glob("*/children"):
-                found += [int(child) for child in task.read_text().split()]
+            found += children(found[seen])
             seen += 1
         return found
 
@@ -203,6 +203,15 @@ class Keyrail:
         if self.process.stderr is not None:
             self.process.stderr.close()
         self.folder.cleanup()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that any thread of this one has started."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended since
+            found += [int(child) for child in task.read_text().split()]
+    return found
 
 
 def _resident(pid: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tests.keyrail_process import command_line, environment
+from tests.keyrail_process import children, command_line, environment
 from tests.resp import PATIENCE_SECONDS, Address, Wire
 
 READY = r"^keyrail: ready on (.*)$"
@@ -153,11 +153,10 @@ class Running:
     def workers(self) -> list[int]:
         """The pids of the worker processes."""
         found = []
-        for task in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
-            for child in task.read_text().split():
-                with contextlib.suppress(FileNotFoundError):
-                    if b"proxy.server.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                        found.append(int(child))
+        for child in children(self.process.pid):
+            with contextlib.suppress(FileNotFoundError):
+                if b"proxy.server.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(child)
         return found
 
 
