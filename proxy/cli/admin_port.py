@@ -52,7 +52,7 @@ class AdminPort:
             raise AdminPortError(f"--admin: expected http://HOST:PORT, got {self.url!r}", mistake=True)
         headers = self._credentials() if body is None else {"Content-Type": "application/json", **self._credentials()}
         try:
-            request = urllib.request.Request(self.url + path, body, headers, method=method)  # noqa: S310  http, see above
+            request = urllib.request.Request(self.url + path, body, headers, method=method)  # noqa: S310 - _is_url saw the scheme
             with self._opener.open(request, timeout=self._seconds) as answer:
                 found = json.loads(answer.read())
         except (OSError, ValueError, http.client.HTTPException) as error:

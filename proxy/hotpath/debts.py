@@ -24,7 +24,7 @@ many frames are due, and their fate:
 What they bring gathers with their creditors until the round ends, so each is written to once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -109,6 +109,13 @@ class Debts:
         self.tail: Entry | None = None
         self.dirty: list[Creditor] = []
         self.calls: list[Creditor] = []
+
+    def entries(self) -> Iterator[Entry]:
+        """All that is owed now, what comes next first."""
+        entry = self.head
+        while entry is not None:
+            yield entry
+            entry = entry.next
 
     def add(self, entry: Entry) -> None:
         """What this one is owed comes behind all others."""

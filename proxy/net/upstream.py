@@ -268,12 +268,8 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.resume()
 
     def _others_wait(self, creditor: Creditor) -> bool:
-        entry = self.head
-        while entry is not None:
-            if entry.creditor is not creditor and isinstance(entry.creditor, asyncio.BaseProtocol):
-                return True
-            entry = entry.next
-        return False
+        creditors = (entry.creditor for entry in self.entries())
+        return any(each is not creditor and isinstance(each, asyncio.BaseProtocol) for each in creditors)
 
     def _unburden(self) -> None:
         self.burdened = False
@@ -292,20 +288,12 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     def finish(self) -> None:
         """Close like ``close``, but hear out what is owed first where a hidden command may follow from it."""
         self.usable = False
-        if self.closed or not self._is_heard():
+        if self.closed or all(entry.fate not in _HEARD for entry in self.entries()):
             self.close()
             return
         if self._last_timer is None:
             self._last_timer = self.loop.call_later(_LAST_WORDS, self.abort)
         self.when_paid(self.finish)
-
-    def _is_heard(self) -> bool:
-        entry = self.head
-        while entry is not None:
-            if entry.fate in _HEARD:
-                return True
-            entry = entry.next
-        return False
 
     def abort(self) -> None:
         """Close at once."""

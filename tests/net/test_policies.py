@@ -111,17 +111,16 @@ def test_a_new_policy_is_made_beforehand_and_comes_into_force_at_once(bench: Ben
 def test_others_are_served_while_plans_are_made(bench: Bench) -> None:
     served: list[int] = []
 
-    async def serve() -> None:
-        while True:
-            served.append(bench.made)
-            await asyncio.sleep(0)
-
     async def prepare() -> None:
-        serving = asyncio.create_task(serve())
-        await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+
+        def serve() -> None:
+            served.append(bench.made)
+            loop.call_soon(serve)
+
+        serve()
         await bench.policies.prepare(policy(TEXT), 2)
         await bench.policies.pause(True)
-        serving.cancel()
 
     first = bench.made
     asyncio.run(prepare())

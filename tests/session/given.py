@@ -79,12 +79,7 @@ class Upstream(PrivateLedger):
 
     def owes(self, creditor: Creditor) -> bool:
         """Whether anything is due to this client."""
-        entry = self.head
-        while entry is not None:
-            if entry.creditor is creditor:
-                return True
-            entry = entry.next
-        return False
+        return any(entry.creditor is creditor for entry in self.entries())
 
     def out_of_step(self) -> None:
         self.complaints.append("out of step")
