@@ -1,5 +1,6 @@
 """The command line: `keyrail VERB …`; each verb has a module of its own.
 
+verbs.py        all verbs and their options
 serve.py        run the proxy
 check.py        validate policies and run their tests
 explain.py      show what a policy does with a command
@@ -18,11 +19,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from proxy import __version__
-from proxy.cli import check, explain, incidents, kill_switch, policy, remedy, schema, serve, top
-from proxy.cli.line import LineParser
-from proxy.form import FORM
-
 _CUT_SHORT, _INTERRUPTED = 1, 130
 
 
@@ -30,22 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; return its exit status: 0, 1 for a failure, 2 for a mistake in what was asked for,
     130 for Ctrl-C.
     """
-    parser = LineParser("keyrail", description="A guardrail proxy that speaks the Redis protocol.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({FORM})")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
-    serve.add_verb(verbs)
-    check.add_verb(verbs)
-    explain.add_verb(verbs)
-    policy.add_verb(verbs)
-    schema.add_verb(verbs)
-    kill_switch.add_verb(verbs)
-    incidents.add_verb(verbs)
-    remedy.add_verb(verbs)
-    top.add_verb(verbs)
-    parsed = parser.parse_args(arguments)
-    verb: serve.Verb = parsed.run
     try:
-        status = verb(parsed)
+        # Here, and not on top: a Ctrl-C while this imports half of Keyrail is a Ctrl-C like any other.
+        from proxy.cli.verbs import parse  # noqa: PLC0415
+
+        parsed = parse(arguments)
+        status = parsed.verb(parsed.options)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads what is printed, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still writes as it ends

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from proxy.cli.line import LineParser
 from proxy.cli.tour import tour_text
@@ -12,8 +12,6 @@ from proxy.net.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
 from proxy.server.notices import notice
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
-
-Verb = Callable[[argparse.Namespace], int]
 
 USAGE = 2
 

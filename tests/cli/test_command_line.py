@@ -97,6 +97,27 @@ def test_an_interrupted_verb_is_no_traceback(
     assert capsys.readouterr() == ("", "")
 
 
+def test_an_interrupt_while_the_program_is_imported_is_no_traceback() -> None:
+    # The finder sees each import, and stands in for somebody who is quick.
+    program = """
+import os, signal, sys
+
+class Impatient:
+    def find_spec(self, name, path=None, target=None):
+        if name == "proxy.cli.serve":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Impatient())
+from proxy.cli import main
+sys.exit(main(["check", "default"]))
+"""
+    command = [command_line()[0], "-c", program]
+    answer = subprocess.run(
+        command, capture_output=True, text=True, env=environment(), timeout=3 * PATIENCE_SECONDS, check=False
+    )
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "")
+
+
 def test_packaged_policies_have_names_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "default"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("packaged/default.yaml: valid; ")
