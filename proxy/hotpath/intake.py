@@ -18,6 +18,9 @@ Flow control is three rules. No more than ``window`` replies are owed to one cli
 a client does not take what it has been sent (``full``), nothing more is forwarded for it. While bytes wait, reading
 from the client is paused by ``hold``, which whoever runs the connection overrides.
 
+While the intake is ``running``, answers of the proxy's own to a client that is owed nothing gather in ``out``; they
+leave as one when it stops.
+
 What a client may still spend under the limits of its policy is in ``purses``; the session puts them there when it
 judges a first command, and takes them away (None) when they may no longer be the right ones.
 
@@ -232,6 +235,8 @@ class Intake(Creditor):
                 if self.halted or self.full:
                     break
         self.running = False
+        if self.out:
+            self.flush()
         self.again = outcome == _WAIT
         if outcome == _ENDED:
             self.ended = True

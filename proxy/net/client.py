@@ -208,6 +208,7 @@ class ClientConnection(Session, asyncio.Protocol):
         if self.gone:
             return
         self.cause = cause
+        self.flush()
         self.depart()
         if self.transport is not None:
             if self.full:

@@ -17,6 +17,9 @@ from proxy.wire.request import Limits
 if TYPE_CHECKING:
     from proxy.session.transaction import Transaction
 
+_AT_ONCE = 64
+"""Answers that gather before they leave, whatever else the client has sent: it may not take them."""
+
 
 class Outlet(Intake):
     """A client's commands and answers on their way out. ``pinned`` is the upstream that it has for itself."""
@@ -84,7 +87,8 @@ class Outlet(Intake):
         self.local += 1
         if self.owed == 0:
             self.out.append(payload)
-            self.flush()
+            if not self.running or len(self.out) >= _AT_ONCE:
+                self.flush()
         else:
             assert self.ledger is not None
             self.ledger.owe(self, 1, LOCAL, payload)

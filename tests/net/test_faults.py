@@ -67,6 +67,15 @@ def test_a_fault_over_a_large_reply_ends_its_client_alone(caplog: pytest.LogCapt
     assert "the client is closed" in caplog.text
 
 
+def test_what_was_answered_before_a_client_is_closed_still_leaves() -> None:
+    door = Door()
+    client, wire = ClientConnection(door, HOME, door.limits(authenticated=True), ""), Wire()
+    client.connection_made(wire)
+    client.out.append(b"-DENIED\r\n")
+    client.close("limited")
+    assert (wire.sent, wire.closed) == (b"-DENIED\r\n", True)
+
+
 def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFixture) -> None:
     route = Route(looks=10)
     client = Client(route)

@@ -304,3 +304,32 @@ def test_a_client_that_left_while_it_waited_is_not_woken() -> None:
     client.depart()
     route.feed()
     assert route.upstream().taken() == b""
+
+
+def test_answers_to_one_read_leave_as_one() -> None:
+    client = Client(route_with(RULES))
+    client.send(call("FLUSHALL") * 20)
+    (whole,) = client.heard_parts
+    assert whole.count(b"-DENIED keyrail/no-flush: ") == whole.count(b"\r\n") == 20
+
+
+def test_answers_stand_before_the_reply_to_what_came_behind_them() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    client.send(call("FLUSHALL") + call("GET", "a") + call("FLUSHALL"))
+    assert client.heard().count(b"-DENIED") == 1
+    route.upstream().answer(OK)
+    assert client.heard().startswith(b"+OK\r\n-DENIED")
+
+
+def test_a_client_that_takes_nothing_is_held_back_in_the_middle_of_a_read() -> None:
+    client = Client(route_with(RULES))
+
+    def refuse_to_take(data: bytes) -> None:
+        client.heard_parts.append(data)
+        client.full = True
+
+    client.write = refuse_to_take
+    client.send(call("FLUSHALL") * 1000)
+    assert client.is_paused()
+    assert b"".join(client.heard_parts).count(b"-DENIED") < 200
