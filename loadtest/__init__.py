@@ -1,19 +1,25 @@
 """How fast Keyrail is, beside direct Redis and twemproxy, and how much memory it takes.
 
     python -m loadtest quick     throughput, latency and CPU per command, in interleaved rounds
+    python -m loadtest rules     what each rule of a policy costs
+    python -m loadtest insight   what traffic insight costs
     python -m loadtest memory    5,000 idle connections, plain and TLS; a value of 256 MB in both directions
 
 A machine that also does other things makes each single figure wrong by tens of per cent. So every target is measured in
 every round, in an order that rotates, and what is reported is the median of the rounds and of the ratios within one
-round, with their spread. CPU time per command, from the kernel's scheduler, moves least.
+round, with their spread. CPU time per command, from the kernel's scheduler, moves least. The load has a processor for
+itself, unless ``--processors together`` leaves it to the kernel, which moves the figures more than all else.
 
     targets.py      direct Redis, nutcracker, Keyrail under a policy: start, address, processes
     processes.py    ports, start, stop
+    placement.py    who runs on which processor
     kernel.py       CPU time and memory of a process tree
     workloads.py    the commands that are sent, and what their replies must look like
     benchmark.py    redis-benchmark
     generator.py    the load generator for command mixes, and for everything where redis-benchmark is missing
-    quick.py        the rounds
+    quick.py        the rounds of targets
+    rules.py        what each rule costs
+    insight.py      what traffic insight costs
     memory.py       connections and large values
     report.py       medians, spreads, goals, JSON and Markdown
 """

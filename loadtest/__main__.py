@@ -2,6 +2,7 @@
 
 import argparse
 import datetime as dt
+import os
 import platform
 import shlex
 import signal
@@ -10,7 +11,9 @@ from pathlib import Path
 
 from loadtest import benchmark, insight, kernel, memory, quick, report, rules, targets
 from loadtest.benchmark import RunError
+from loadtest.placement import PLACEMENTS
 from loadtest.processes import StartError
+from loadtest.quick import Course
 
 _STRICT = targets.REPOSITORY / "policies" / "strict.yaml"
 _RESULTS = targets.REPOSITORY / "loadtest" / "results"
@@ -32,6 +35,12 @@ def main() -> int:
         if name in {"quick", "rules", "insight"}:
             verb.add_argument("--rounds", type=int, default=7, help="rounds (default: %(default)s)")
             verb.add_argument("--scale", type=float, default=1.0, help="length of each run (default: %(default)s)")
+            verb.add_argument(
+                "--processors",
+                choices=list(PLACEMENTS),
+                default="apart",
+                help="the load on a processor of its own, or all where the kernel likes it (default: %(default)s)",
+            )
         if name == "rules":
             verb.add_argument("--policy", type=Path, default=_STRICT, help="(default: policies/strict.yaml)")
         if name == "memory":
@@ -41,69 +50,85 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     program = shlex.split(chosen.keyrail) if chosen.keyrail else targets.keyrail_program()
     try:
-        if chosen.verb == "quick":
-            _quick(program, chosen.redis, chosen.rounds, chosen.scale)
-        elif chosen.verb == "rules":
-            _rules(program, chosen.redis, chosen.policy, chosen.rounds, chosen.scale)
-        elif chosen.verb == "insight":
-            _insight(program, chosen.redis, chosen.rounds, chosen.scale)
-        else:
+        if chosen.verb == "memory":
             _memory(program, chosen.redis, chosen.connections)
+            return 0
+        course = Course(chosen.rounds, chosen.scale, PLACEMENTS[chosen.processors](frozenset(os.sched_getaffinity(0))))
+        course.placement.settle()
+        if chosen.verb == "quick":
+            _quick(program, chosen.redis, course)
+        elif chosen.verb == "rules":
+            _rules(program, chosen.redis, chosen.policy, course)
+        else:
+            _insight(program, chosen.redis, course)
     except (RunError, StartError) as error:
         print(f"loadtest: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _quick(program: list[str], redis_program: str, rounds: int, scale: float) -> None:
+def _quick(program: list[str], redis_program: str, course: Course) -> None:
     tool = "redis-benchmark" if benchmark.available() else "a small asyncio generator (redis-benchmark is missing)"
     _say(f"load from {tool}; mixes from a small asyncio generator")
     with quick.all_targets(redis_program, program) as (redis, ways):
-        samples = list(quick.rounds(redis, ways, rounds, scale, _say))
-        form = next(way.about for way in ways if way.name == targets.KEYRAIL_BENCH)
-        about = {
-            "Keyrail": f"{form}, one worker",
-            "beside it": ", ".join(way.about for way in ways if way.name in {targets.DIRECT, targets.NUTCRACKER}),
-            **_machine(),
-            "load": f"{tool} (mixes: our own generator), {quick.CLIENTS} clients, 64-byte values, {rounds} rounds",
-            "SET": "with EX 300, but bare to Keyrail under bench.yaml, which adds it",
-            "again": f"python -m loadtest quick --rounds {rounds} --scale {scale:g}",
-        }
+        samples = list(quick.rounds(redis, ways, course, _say))
+    form = next(way.about for way in ways if way.name == targets.KEYRAIL_BENCH)
+    about = {
+        "Keyrail": f"{form}, one worker",
+        "beside it": ", ".join(way.about for way in ways if way.name in {targets.DIRECT, targets.NUTCRACKER}),
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{tool} (mixes: our own generator), {quick.CLIENTS} clients, 64-byte values, {course.rounds} rounds",
+        "SET": "with EX 300, but bare to Keyrail under bench.yaml, which adds it",
+        "again": _again("quick", course),
+    }
     page = report.markdown(samples, about)
-    report.write(_RESULTS, f"quick-{form}", page, about, samples)
+    report.write(_RESULTS, _named("quick", course, form), page, about, samples)
     print(page)
 
 
-def _rules(program: list[str], redis_program: str, policy: Path, count: int, scale: float) -> None:
+def _rules(program: list[str], redis_program: str, policy: Path, course: Course) -> None:
     with rules.all_variants(redis_program, program, policy) as (redis, ways):
-        samples = list(rules.rounds(redis, ways, count, scale, _say))
+        samples = list(rules.rounds(redis, ways, course, _say))
     form = ways[0].about
     about = {
         "Keyrail": f"{form}, one worker, the rules of {policy.name}, each alone and all together",
         **_machine(),
-        "load": f"{quick.CLIENTS} clients, 64-byte values, {count} rounds",
+        "processors": str(course.placement),
+        "load": f"{quick.CLIENTS} clients, 64-byte values, {course.rounds} rounds",
         "SET": "bare to a policy that gives it a lifetime, with EX to the others",
-        "again": f"python -m loadtest rules --policy policies/{policy.name} --rounds {count} --scale {scale:g}",
+        "again": _again("rules", course, f" --policy policies/{policy.name}"),
     }
     page = report.rules_markdown(samples, about)
-    report.write(_RESULTS, f"rules-{policy.stem}-{form}", page, about, samples)
+    report.write(_RESULTS, _named(f"rules-{policy.stem}", course, form), page, about, samples)
     print(page)
 
 
-def _insight(program: list[str], redis_program: str, count: int, scale: float) -> None:
+def _insight(program: list[str], redis_program: str, course: Course) -> None:
     with insight.both(redis_program, program) as (redis, ways):
-        samples = list(insight.rounds(redis, ways, count, scale, _say))
+        samples = list(insight.rounds(redis, ways, course, _say))
     form = ways[0].about
     about = {
         "Keyrail": f"{form}, one worker, under bench.yaml: keys counted, commands looked at, a reader on the page's "
         "events, against none of it",
         **_machine(),
-        "load": f"{quick.CLIENTS} clients, 64-byte values, {count} rounds",
-        "again": f"python -m loadtest insight --rounds {count} --scale {scale:g}",
+        "processors": str(course.placement),
+        "load": f"{quick.CLIENTS} clients, 64-byte values, {course.rounds} rounds",
+        "again": _again("insight", course),
     }
     page = report.insight_markdown(samples, about)
-    report.write(_RESULTS, f"insight-{form}", page, about, samples)
+    report.write(_RESULTS, _named("insight", course, form), page, about, samples)
     print(page)
+
+
+def _named(verb: str, course: Course, form: str) -> str:
+    usual = course.placement.name == "apart"
+    return f"{verb}-{form}" if usual else f"{verb}-{course.placement.name}-{form}"
+
+
+def _again(verb: str, course: Course, more: str = "") -> str:
+    length = f"--rounds {course.rounds} --scale {course.scale:g}"
+    return f"python -m loadtest {verb}{more} --processors {course.placement.name} {length}"
 
 
 def _memory(program: list[str], redis_program: str, connections: int) -> None:
@@ -124,7 +149,7 @@ def _say(line: str) -> None:
 
 def _machine() -> dict[str, str]:
     return {
-        "machine": f"{kernel.machine()}, shared by Redis, the proxy and the load; {platform.platform()}",
+        "machine": f"{kernel.machine()}; {platform.platform()}",
         "Python": platform.python_version(),
         "when": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
     }

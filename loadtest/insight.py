@@ -13,7 +13,7 @@ import yaml
 
 from loadtest import targets
 from loadtest.processes import free_port
-from loadtest.quick import Sample, Workload, measure, told
+from loadtest.quick import Course, Sample, Workload, measure, told
 from loadtest.targets import Redis, Target
 
 ON = "insight on"
@@ -65,13 +65,11 @@ def _follower(port: int) -> Iterator[None]:
         reader.join(15.0)
 
 
-def rounds(
-    redis: Redis, ways: Sequence[Target], count: int, scale: float, say: Callable[[str], None]
-) -> Iterator[Sample]:
-    """``count`` rounds; in each every workload runs on both, which take turns in being first."""
-    for number in range(count):
+def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
+    """In each round every workload runs on both, which take turns in being first."""
+    for number in range(course.rounds):
         for workload in WORKLOADS:
             for target in ways if number % 2 else ways[::-1]:
-                sample = measure(redis, target, workload, number, scale)
-                say(told(sample, count))
+                sample = measure(redis, target, workload, number, course)
+                say(told(sample, course.rounds))
                 yield sample

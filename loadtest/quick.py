@@ -1,4 +1,8 @@
-"""``quick``: every target, every workload, in interleaved rounds."""
+"""``quick``: every target, every workload, in interleaved rounds.
+
+The programs run on from round to round, as they do in production: a proxy that has just started is faster than one that
+has held thousands of replies, whose memory lies scattered since.
+"""
 
 import contextlib
 import random
@@ -10,12 +14,15 @@ import redis as redis_py
 from loadtest import benchmark, generator, targets, workloads
 from loadtest.benchmark import Measured, RunError
 from loadtest.kernel import cpu_seconds
+from loadtest.placement import Placement
 from loadtest.targets import KEYRAIL_BENCH, KEYRAIL_NONE, Redis, Target
 from loadtest.workloads import Probe
 
 CLIENTS = 50
 _DISTINCT = 6_400
 _SEED = 20
+_MISSED_AT_MOST = 0.0001
+"""Of the commands: Keyrail itself asks now and then how long a busy key has to live, which may be gone by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,15 @@ WORKLOADS = [
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """How often everything is measured, how long each time (1 is the usual), and on which processors."""
+
+    rounds: int
+    scale: float
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One run of one workload on one target; CPU in microseconds per command that was sent."""
 
@@ -71,19 +87,17 @@ def all_targets(redis_program: str, keyrail_program: list[str]) -> Iterator[tupl
         yield redis, [target for target in found if target is not None]
 
 
-def rounds(
-    redis: Redis, ways: Sequence[Target], count: int, scale: float, say: Callable[[str], None]
-) -> Iterator[Sample]:
-    """``count`` rounds; in each every workload runs on every target, which take turns in being first."""
+def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
+    """In each round every workload runs on every target, which take turns in being first."""
     for target in ways:
         check(redis, target)
-    for number in range(count):
+    for number in range(course.rounds):
         for workload in WORKLOADS:
             suited = [target for target in ways if workload.suits(target)]
             turn = number % len(suited)
             for target in suited[turn:] + suited[:turn]:
-                sample = measure(redis, target, workload, number, scale)
-                say(told(sample, count))
+                sample = measure(redis, target, workload, number, course)
+                say(told(sample, course.rounds))
                 yield sample
     for target in ways:
         check(redis, target)
@@ -116,23 +130,25 @@ def check(redis: Redis, target: Target) -> None:
         raise RunError(f"{target.name}: a bare SET left a TTL of {lifetime} s")
 
 
-def measure(redis: Redis, target: Target, workload: Workload, number: int, scale: float) -> Sample:
+def measure(redis: Redis, target: Target, workload: Workload, number: int, course: Course) -> Sample:
     """One run, with the CPU time that it took, and with proof that Redis did the work."""
-    commands = max(CLIENTS * workload.pipeline, int(workload.commands * scale))
+    commands = max(CLIENTS * workload.pipeline, int(workload.commands * course.scale))
     with redis_py.Redis(port=redis.port, protocol=2) as connection:
         send = _sender(connection, target, workload, commands)
         before = connection.info("stats")
         redis_before = cpu_seconds(redis.pid)
         proxy_before = cpu_seconds(target.pid) if target.pid else 0.0
-        measured = send()
+        with course.placement.loading():
+            measured = send()
         proxy_after = cpu_seconds(target.pid) if target.pid else 0.0
         redis_after = cpu_seconds(redis.pid)
         after = connection.info("stats")
     arrived = after["total_commands_processed"] - before["total_commands_processed"]
     if arrived < commands * 0.9:
         raise RunError(f"{target.name}: only {arrived} of {commands} commands reached Redis")
-    if workload.name.startswith("GET") and after["keyspace_misses"] != before["keyspace_misses"]:
-        raise RunError(f"{target.name}: some keys were not found")
+    missed = after["keyspace_misses"] - before["keyspace_misses"]
+    if workload.name.startswith("GET") and missed > commands * _MISSED_AT_MOST:
+        raise RunError(f"{target.name}: {missed} keys were not found")
     return Sample(
         workload=workload.name,
         pipeline=workload.pipeline,

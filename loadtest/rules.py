@@ -14,7 +14,7 @@ import yaml
 
 from loadtest import targets, workloads
 from loadtest.benchmark import RunError
-from loadtest.quick import Sample, Workload, measure, told
+from loadtest.quick import Course, Sample, Workload, measure, told
 from loadtest.targets import Redis, Target
 
 NO_RULE = "no rule"
@@ -66,14 +66,12 @@ def _as_it_is(redis: Redis, target: Target) -> Target:
         return Target(target.name, target.port, target.pid, target.about, int(str(straight.ttl(key))) > 0)
 
 
-def rounds(
-    redis: Redis, ways: Sequence[Target], count: int, scale: float, say: Callable[[str], None]
-) -> Iterator[Sample]:
-    """``count`` rounds; in each both workloads run on every variant, which take turns in being first."""
-    for number in range(count):
+def rounds(redis: Redis, ways: Sequence[Target], course: Course, say: Callable[[str], None]) -> Iterator[Sample]:
+    """In each round both workloads run on every variant, which take turns in being first."""
+    for number in range(course.rounds):
         for workload in WORKLOADS:
             turn = number % len(ways)
             for target in (*ways[turn:], *ways[:turn]):
-                sample = measure(redis, target, workload, number, scale)
-                say(told(sample, count))
+                sample = measure(redis, target, workload, number, course)
+                say(told(sample, course.rounds))
                 yield sample
