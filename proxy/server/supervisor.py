@@ -105,9 +105,6 @@ class Supervisor:
             reloader = starting.result()
             if self._settings.watch:
                 self._spawn(Watch(reloader).run())
-            loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGHUP, lambda: self._hang_up(reloader))
-            loop.add_signal_handler(signal.SIGUSR2, lambda: self._spawn(self._hand_over()))
             self._inherited.tell_ready()
             return await self._watch()
         finally:
@@ -165,6 +162,7 @@ class Supervisor:
         except _CIRCUMSTANCES as error:
             raise StartError([str(error)], FAILURE) from None
         self._spawn(incidents.run())
+        self._heed_orders(reloader)  # first: whoever reads that Keyrail is ready may give one at once
         self._announce(self._crew)
         for index, route in enumerate(self._settings.routes):
             self._on_ready(route, self._listeners.addresses(index))
@@ -295,6 +293,11 @@ class Supervisor:
             loop.add_signal_handler(heeded, self._told_to_stop)
         loop.add_signal_handler(signal.SIGHUP, lambda: notice("still starting: policies not reloaded"))
         loop.add_signal_handler(signal.SIGUSR2, lambda: notice("no successor: still starting"))
+
+    def _heed_orders(self, reloader: Reloader) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._hang_up(reloader))
+        loop.add_signal_handler(signal.SIGUSR2, lambda: self._spawn(self._hand_over()))
 
     def _told_to_stop(self) -> None:
         if self._stop.is_set():
