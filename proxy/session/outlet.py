@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from proxy.session.transaction import Transaction
 
 _AT_ONCE = 64
-"""Answers that gather before they leave, whatever else the client has sent: it may not take them."""
+_SHORT = 4096
+"""Bytes. So many short answers gather before they leave, and no longer one, as the client may not take them."""
 
 
 class Outlet(Intake):
@@ -87,7 +88,7 @@ class Outlet(Intake):
         self.local += 1
         if self.owed == 0:
             self.out.append(payload)
-            if not self.running or len(self.out) >= _AT_ONCE:
+            if not self.running or len(self.out) >= _AT_ONCE or len(payload) > _SHORT:
                 self.flush()
         else:
             assert self.ledger is not None

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from proxy.server.succession import Inheritance, Successor
 from tests.conftest import Fleet
 from tests.engines import free_port
+from tests.keyrail_process import command_line, environment
 from tests.resp import PATIENCE_SECONDS, Address, Closed, Wire, eventually
 from tests.server.running import Running, serve
 
@@ -102,6 +104,32 @@ def test_an_embedded_engine_is_not_left_to_a_successor() -> None:
         running.ready().process.send_signal(signal.SIGUSR2)
         running.await_line(r"^keyrail: no successor: the embedded engine and its data end with this process$")
         assert running.stop() == 0
+
+
+def test_an_order_right_behind_the_ready_line_is_heeded() -> None:
+    program = """
+import os, signal, sys
+from proxy.server import supervisor
+
+def notice(text, said=supervisor.notice):
+    said(text)
+    if text.startswith("ready on"):
+        os.kill(os.getpid(), signal.SIGUSR2)
+
+supervisor.notice = notice
+from proxy.cli import main
+sys.exit(main(["serve", "--embedded", "--listen", "127.0.0.1:0", "--admin", "off"]))
+"""
+    command = [command_line()[0], "-c", program]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as it:
+        assert it.stderr is not None
+        said = next(line for line in it.stderr if "no successor" in line)
+        it.terminate()
+        it.stderr.read()
+    assert said == "keyrail: no successor: the embedded engine and its data end with this process\n"
+    assert it.returncode == 0
 
 
 def test_what_the_configuration_no_longer_names_is_closed() -> None:

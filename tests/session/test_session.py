@@ -333,3 +333,12 @@ def test_a_client_that_takes_nothing_is_held_back_in_the_middle_of_a_read() -> N
     client.send(call("FLUSHALL") * 1000)
     assert client.is_paused()
     assert b"".join(client.heard_parts).count(b"-DENIED") < 200
+
+
+def test_a_long_answer_does_not_wait_for_others() -> None:
+    client = Client(Route())
+    client.running = True
+    client.answer(b"+short\r\n")
+    assert client.heard() == b""
+    client.answer(b"+" + b"x" * 5000 + b"\r\n")
+    assert client.heard().startswith(b"+short\r\n+xxx")
