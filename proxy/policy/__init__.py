@@ -23,7 +23,7 @@ The packaged policies are YAML files like anyone's.
 """
 
 from proxy.policy.compile import CompiledPolicy, Decision, Hit, compile_policy
-from proxy.policy.errors import PolicyError, Problem
+from proxy.policy.errors import PolicyError, Problem, Where
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode, OnError, Policy
 from proxy.policy.shipped import packaged
@@ -38,6 +38,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Problem",
+    "Where",
     "compile_policy",
     "load_policy",
     "packaged",

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
-from proxy.policy import TRANSPARENT, Policy, PolicyError, Problem, load_policy, packaged
+from proxy.policy import TRANSPARENT, Policy, PolicyError, Problem, Where, load_policy, packaged
 from proxy.server.crew import Crew
 from proxy.server.notices import notice
 
@@ -39,7 +39,15 @@ def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
 def _read(source: PolicySource) -> Policy:
     if source.kind is PolicyKind.NONE:
         return TRANSPARENT
-    return load_policy(packaged(source.name) if source.path is None else source.path)
+    if source.path is not None:
+        return load_policy(source.path)
+    try:
+        file = packaged(source.name)
+    except FileNotFoundError:
+        # Keyrail's own files are gone for as long as it is being installed anew.
+        where = Where(f"packaged/{source.name}.yaml")
+        raise PolicyError([Problem(where, "", "nothing", "a policy that comes with Keyrail")]) from None
+    return load_policy(file)
 
 
 class Reloader:

@@ -1,0 +1,17 @@
+"""What is read at a reload may be gone: that is said, and nothing ends by it."""
+
+import pytest
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.settings import PolicySource, RouteSettings
+from proxy.policy import PolicyError
+from proxy.server.reload import read_policies
+
+
+def test_a_packaged_policy_that_is_gone_is_an_error_like_any_other() -> None:
+    # As while Keyrail is being installed anew under a running one.
+    gone = RouteSettings("r", (), UpstreamAddress(), PolicySource(name="gone"))
+    with pytest.raises(PolicyError) as caught:
+        read_policies([gone])
+    (problem,) = caught.value.problems
+    assert str(problem) == "packaged/gone.yaml: found nothing, expected a policy that comes with Keyrail"
