@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from loadtest import benchmark, insight, kernel, memory, quick, report, rules, targets
+from loadtest import benchmark, builds, insight, kernel, memory, quick, report, rules, targets
 from loadtest.benchmark import RunError
 from loadtest.placement import PLACEMENTS
 from loadtest.processes import StartError
@@ -28,11 +28,12 @@ def main() -> int:
         ("memory", "idle connections and large values"),
         ("rules", "what each rule of a policy costs"),
         ("insight", "what traffic insight costs, on against off"),
+        ("builds", "CPU per command of one build of Keyrail beside another's"),
     ):
         verb = verbs.add_parser(name, help=about)
         verb.add_argument("--keyrail", help="program to measure (default: the installed one, else this source tree)")
         verb.add_argument("--redis", default="redis-server", help="Redis to put behind it (default: %(default)s)")
-        if name in {"quick", "rules", "insight"}:
+        if name != "memory":
             verb.add_argument("--rounds", type=int, default=7, help="rounds (default: %(default)s)")
             verb.add_argument("--scale", type=float, default=1.0, help="length of each run (default: %(default)s)")
             verb.add_argument(
@@ -43,6 +44,8 @@ def main() -> int:
             )
         if name == "rules":
             verb.add_argument("--policy", type=Path, default=_STRICT, help="(default: policies/strict.yaml)")
+        if name == "builds":
+            verb.add_argument("--before", required=True, help="program of the build to compare with")
         if name == "memory":
             verb.add_argument("--connections", type=int, default=5000, help="(default: %(default)s)")
     chosen = parser.parse_args()
@@ -59,8 +62,10 @@ def main() -> int:
             _quick(program, chosen.redis, course)
         elif chosen.verb == "rules":
             _rules(program, chosen.redis, chosen.policy, course)
-        else:
+        elif chosen.verb == "insight":
             _insight(program, chosen.redis, course)
+        else:
+            _builds(shlex.split(chosen.before), program, chosen.redis, course)
     except (RunError, StartError) as error:
         print(f"loadtest: {error}", file=sys.stderr)
         return 1
@@ -118,6 +123,22 @@ def _insight(program: list[str], redis_program: str, course: Course) -> None:
     }
     page = report.insight_markdown(samples, about)
     report.write(_RESULTS, _named("insight", course, form), page, about, samples)
+    print(page)
+
+
+def _builds(before: list[str], after: list[str], redis_program: str, course: Course) -> None:
+    with builds.side_by_side(redis_program, before, after) as (redis, pairs):
+        samples = list(builds.rounds(redis, pairs, course, _say))
+        form = pairs[0].after.about
+    about = {
+        "Keyrail": f"{form}, one worker; two builds in turn, each under its own packaged policies",
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{quick.CLIENTS} clients, 64-byte values, {course.rounds} rounds",
+        "again": _again("builds", course, " --before PROGRAM --keyrail PROGRAM"),
+    }
+    page = report.builds_markdown(samples, about)
+    report.write(_RESULTS, _named("builds", course, form), page, about, samples)
     print(page)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import insight
+from loadtest import builds, insight
 from loadtest.memory import Finding
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -195,6 +195,31 @@ def insight_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str
             for figure in (_rate, _proxy_cpu, _whole_cpu)
         ]
         lines.append(f"| {workload}, P={pipeline} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def builds_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+    """The report on two builds: proxy CPU per command, after divided by before, in each cell."""
+    lines = ["# One build beside another", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    lines += ["Ratios after/before are taken within a round; medians, with the least and the most.", ""]
+    lines += ["| | proxy CPU | of it before, µs | throughput |", "|---|---|---|---|"]
+    medians = []
+    for policy in builds.POLICIES:
+        for workload, pipeline in dict.fromkeys((sample.workload, sample.pipeline) for sample in samples):
+            rows = [sample for sample in samples if (sample.workload, sample.pipeline) == (workload, pipeline)]
+            before = {row.round: row for row in rows if row.target == builds.named(policy, builds.BEFORE)}
+            after = [row for row in rows if row.target == builds.named(policy, builds.AFTER)]
+            if not after:
+                continue
+            cpu = spread([row.proxy_cpu / before[row.round].proxy_cpu for row in after])
+            rate = spread([row.rate / before[row.round].rate for row in after])
+            then = spread([row.proxy_cpu for row in before.values()])
+            medians.append(cpu.median)
+            cells = [_told(cpu), f"{then.median:.2f}", _told(rate)]
+            lines.append(f"| {policy}: {workload}, P={pipeline} | {' | '.join(cells)} |")
+    if medians:
+        whole = spread(medians)
+        lines += ["", f"Proxy CPU over the {len(medians)} cells: median {whole.median:.2f}, largest {whole.most:.2f}."]
     return "\n".join([*lines, ""])
 
 

@@ -51,12 +51,12 @@ def all_variants(redis_program: str, keyrail_program: list[str], policy: Path) -
             file = folder / f"{number}.yaml"
             file.write_text(text, encoding="utf-8")
             target = stack.enter_context(targets.keyrail(name, keyrail_program, redis, str(file)))
-            found.append(_as_it_is(redis, target))
+            found.append(as_it_is(redis, target))
         yield redis, found
 
 
-def _as_it_is(redis: Redis, target: Target) -> Target:
-    """The target, with what it does to a bare SET."""
+def as_it_is(redis: Redis, target: Target) -> Target:
+    """The target, with what it does to a bare SET. Raises RunError if it refuses one."""
     key = f"{workloads.SET_PREFIX}check"
     with redis_py.Redis(port=redis.port, protocol=2) as straight, redis_py.Redis(port=target.port, protocol=2) as way:
         try:
