@@ -196,8 +196,9 @@ class CompiledPolicy:
         match ended:
             case Exception():
                 return (Hit(rule, mode, "error", _locate(ended)),)
-            case Pass(skipped=why):
-                return (Hit(rule, mode, "skipped", why),) if why else ()
+            case Pass(skipped=why, would_refuse=refused):
+                audited = () if refused is None else _hit(rule, Mode.AUDIT, "refused")
+                return (*audited, Hit(rule, mode, "skipped", why)) if why else audited
             case Refuse():
                 return _hit(rule, mode, "refused")
             case Rewrite():

@@ -21,7 +21,7 @@ from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.rules.context import Context
 from proxy.rules.order import ORDER
-from proxy.rules.verdict import Answer, End, Follow, Look, Pass, Procedure, Refuse, Rewrite, Verdict
+from proxy.rules.verdict import PASS, Answer, End, Follow, Look, Pass, Procedure, Refuse, Rewrite, Verdict
 from proxy.schema.entries import Schema
 from proxy.wire.encode import encode_command
 
@@ -145,7 +145,7 @@ def _unasked(
 
 
 def _silent(verdict: Verdict | Exception) -> bool:
-    return isinstance(verdict, Pass) and not verdict.skipped
+    return verdict == PASS
 
 
 def describe(verdict: Verdict | Exception, acts: bool) -> str:
@@ -154,6 +154,8 @@ def describe(verdict: Verdict | Exception, acts: bool) -> str:
     match verdict:
         case Exception():
             return f"failed on it ({type(verdict).__name__})"
+        case Pass(would_refuse=Refuse(error=error)):
+            return f"would refuse it: {_text(error)}"
         case Pass(skipped=why):
             return f"leaves it: {why}" if why else "passes it"
         case Refuse(error=error):

@@ -3,6 +3,9 @@
 A rule that is only audited for this client refuses nothing, so an enforced rule about scripts lets them call it too.
 One that is itself only counted counts what it would refuse if all of them were enforced, or no audit could tell what
 enforcing will do.
+
+Nobody can tell from a text whether a call in it will ever run, so every call is one that the script *may* make. A rule
+with ``in_scripts: audit`` counts such calls and refuses no script for them.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +16,7 @@ from proxy.policy.model import Mode
 from proxy.rules.context import Context
 from proxy.rules.rule import CommandRule
 from proxy.rules.script_memory import ScriptKey
-from proxy.rules.scripts import Refusing, Scripts, keys_of
+from proxy.rules.scripts import Objection, Refusing, Scripts, keys_of
 from proxy.rules.verdict import Procedure, Refuse
 
 if TYPE_CHECKING:
@@ -24,18 +27,18 @@ def following(steps: "Sequence[Step]") -> "tuple[tuple[Step, Scripts], ...]":
     """The rules about scripts, each of which now knows the rules that are in force beside it."""
     found = tuple((step, step.rule) for step in steps if isinstance(step.rule, Scripts))
     about_commands = [(step, step.rule) for step in steps if isinstance(step.rule, CommandRule)]
+    about_commands.sort(key=lambda each: each[0].source.audits_scripts)  # a refusal comes before what is only counted
 
     def refusing_from(least: Mode) -> Refusing:
-        def refusing(command: Command, complete: bool, context: Context) -> str:
+        def refusing(command: Command, complete: bool, context: Context) -> Objection | None:
             for step, rule in about_commands:
                 if not rule.touches(command.spec) or mode_of(step, command, context).strictness < least.strictness:
                     continue
-                if not complete and rule.refuses_part(command):
-                    return rule.name
                 # What would have to be asked first, a script does not wait for.
-                if isinstance(rule.judge(command, context), Refuse | Procedure):
-                    return rule.name
-            return ""
+                refuses_it = not complete and rule.refuses_part(command)
+                if refuses_it or isinstance(rule.judge(command, context), Refuse | Procedure):
+                    return Objection(rule.name, step.source.audits_scripts)
+            return None
 
         return refusing
 

@@ -64,7 +64,8 @@ class PolicyRule:
     """One rule as its file has it.
 
     `mode` is what it says itself, if anything. A `locked` rule is enforced whatever else is said. With an `app`
-    it is that team's own, and holds for nobody else.
+    it is that team's own, and holds for nobody else. With `audits_scripts` it counts the calls in scripts that it would
+    refuse, and refuses no script for them.
     """
 
     name: str
@@ -74,6 +75,7 @@ class PolicyRule:
     where: Where
     locked: bool = False
     app: str = ""
+    audits_scripts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 - a rule of which every command is refused by one that comes before it, in as strict a mode, for all whom it is on for;
 - a share of keys (``enforce 10%``) of a rule about commands that have no keys, which are in no share;
 - an exception for keys, from a rule that no such key can trip, and one that an earlier exception has taken up already;
-- an app whose clients are all found to be another one's.
+- an app whose clients are all found to be another one's;
+- ``in_scripts: audit`` of a rule that no script is held to.
 
 What is wrong by itself already is left out here.
 """
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from proxy.commands.table import STANDARD, Spec
 from proxy.policy.apps import App, matches_glob
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
-from proxy.policy.precedence import Voice, voice
+from proxy.policy.precedence import Voice, audience, voice
 from proxy.policy.yaml_source import Problems
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.lifetime import LifetimeSettings
@@ -21,7 +22,8 @@ from proxy.rules.limits import LimitsSettings
 from proxy.rules.lowering import Lowering
 from proxy.rules.order import ORDER
 from proxy.rules.refuse import RefuseSettings
-from proxy.rules.rule import Binding, Rule, Settings
+from proxy.rules.rule import Binding, CommandRule, Rule, Settings
+from proxy.rules.scripts import ScriptsSettings
 
 _WALKS = frozenset({"KEYS", "SCAN"})
 """Commands without keys that exceptions for keys speak of all the same, by their patterns."""
@@ -37,6 +39,7 @@ def find_unreachable(policy: Policy, problems: Problems) -> None:
     bound = {rule.name: rule.settings.bind(rule.name, rule.wording, binding) for rule in sound}
     touched = {name: frozenset(_touched(rule)) for name, rule in bound.items()}
     _check_rules(policy, sound, bound, touched, problems)
+    _check_in_scripts(policy, sound, bound, problems)
     with_keys = frozenset(spec.id for spec in STANDARD.specs if any(each.names_keys for each in spec.key_specs))
     walks = frozenset(spec.id for spec in STANDARD.specs if spec.name in _WALKS)
     # What is about nothing at all, as a schema whose keys all live for ever, is not to blame for its keys.
@@ -114,6 +117,21 @@ def _speaks(voiced: Voice) -> bool:
 
 def _silences(one: Voice, other: Voice) -> bool:
     return not one.varies and one.stage.mode is not Mode.OFF and one.stage.tightens(other.stage)
+
+
+def _check_in_scripts(policy: Policy, rules: Sequence[PolicyRule], bound: dict[str, Rule], problems: Problems) -> None:
+    followed = [rule for rule in rules if isinstance(rule.settings, ScriptsSettings) and rule.settings.follow_rules]
+    held_to = frozenset[str]().union(*(audience(policy, rule) for rule in followed))
+    for rule in rules:
+        if not rule.audits_scripts:
+            continue
+        path = f"rules.{rule.name}.in_scripts"
+        if not isinstance(bound[rule.name], CommandRule):
+            expected = "a rule about commands; scripts are not held to this one"
+            problems.add(rule.where, path, "audit", expected)
+        elif not audience(policy, rule) & held_to:
+            expected = "a rule with scripts: {commands: follow_rules}; no script is held to any rule without it"
+            problems.add(rule.where, path, "audit", expected)
 
 
 # Modes and exceptions

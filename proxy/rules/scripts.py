@@ -15,8 +15,9 @@ is not text.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
@@ -52,9 +53,16 @@ class Dynamic(StrEnum):
     ALLOW = "allow"
 
 
-Refusing = Callable[[Command, bool, Context], str]
-"""Names the rule that refuses a command; empty if none does. The command may be the beginning of one, which the second
-argument says by being False."""
+class Objection(NamedTuple):
+    """A rule refuses what a script calls. If it is `audited`, the script is not refused for it."""
+
+    rule: str
+    audited: bool
+
+
+Refusing = Callable[[Command, bool, Context], Objection | None]
+"""The rule that refuses a command; of several, one that is not audited. None if no rule does. The command may be the
+beginning of one, which the second argument says by being False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,7 @@ class Scripts:
     ) -> None:
         self.name = name
         self.memory = memory
-        self.refusing: Refusing = lambda _command, _complete, _context: ""
+        self.refusing: Refusing = lambda _command, _complete, _context: None
         self._settings = settings
         self._wording = wording
         self._table = table
@@ -126,18 +134,25 @@ class Scripts:
 
     def _judge_calls(self, found: ScriptCalls, context: Context) -> Verdict:
         dynamic = found.dynamic
+        audited: Refuse | None = None
         if self._settings.follow_rules:
             for call in found.calls:
                 command = Command(self._table, call.words)
                 if command.spec.container and len(call.words) == 1 and not call.complete:
                     dynamic = dynamic or f"chooses a subcommand of {command.name} at run time"
                     continue
-                rule = self.refusing(command, call.complete, context)
-                if rule:
-                    return self._refuse(f"the script calls {command.name}, which {rule} refuses", "leave that call out")
+                objection = self.refusing(command, call.complete, context)
+                if objection is None:
+                    continue
+                why = f"the script calls {command.name}, which {objection.rule} refuses"
+                refused = self._refuse(why, "leave that call out")
+                if not objection.audited:
+                    return refused
+                audited = audited or refused
+        said: Verdict = PASS
         if dynamic:
-            return self._judge_dynamic(f"the script {dynamic}", "name each command as redis.call('GET', …) does")
-        return PASS
+            said = self._judge_dynamic(f"the script {dynamic}", "name each command as redis.call('GET', …) does")
+        return replace(said, would_refuse=audited) if audited is not None and isinstance(said, Pass) else said
 
     def _judge_dynamic(self, why: str, instead: str) -> Verdict:
         match self._settings.dynamic:

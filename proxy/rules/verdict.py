@@ -16,10 +16,12 @@ class Pass:
     """The command goes on as it is.
 
     `skipped` says why a rewrite that the rule asks for was not made; it is empty where there was nothing to
-    do.
+    do. `would_refuse` is the refusal that the command gets as soon as all rules are enforced that have a say in it: the
+    rule itself may be, but speaks for another one that is only audited. It is counted as audited.
     """
 
     skipped: str = ""
+    would_refuse: "Refuse | None" = None
 
 
 # Made for each judged command: not frozen, which would take three times as long.

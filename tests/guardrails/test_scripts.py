@@ -70,6 +70,9 @@ def test_applications_with_scripts_see_nothing_of_the_default(fleet: Fleet) -> N
         engine.do("SCRIPT", "FLUSH")
         assert script(args=["ECHO"]) == b"hello"
         assert engine.calls("script|load") == loads + 1
+        text = "if ARGV[1] == '1' then return redis.call('KEYS', 'none:*') end return 'sent'"
+        maintenance = client.register_script(text)
+        assert (maintenance(args=["0"]), maintenance(args=["1"])) == (b"sent", [])
         with pytest.raises(redis.ResponseError, match="nor-by-scripts: the script calls FLUSHALL"):
             client.register_script("redis.call('FLUSHALL')")()
 

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.policy.compile import CompiledPolicy
+from proxy.commands.table import STANDARD
+from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.errors import PolicyError
+from proxy.policy.explain import explain
+from proxy.policy.load import load_policy
+from proxy.policy.shipped import packaged
 from proxy.rules.scripts import NOSCRIPT, Dynamic, ScriptsSettings
-from proxy.rules.verdict import Answer, Pass, Refuse
-from tests.policy.given import compiled, policy
+from proxy.rules.verdict import PASS, Answer, Pass, Refuse
+from tests.policy.given import compiled, policy, problems
 from tests.rules.given import command, context
 
 RULES = """
@@ -87,6 +91,66 @@ def test_an_audit_tells_what_enforcing_all_will_do(scripts: str, counted: bool) 
         decision = rules.judge(command("EVAL", text.encode(), b"0"), context())
         assert isinstance(decision.verdict, Pass)
         assert [(each.mode.value, each.what) for each in decision.hits] == ([(scripts, "refused")] if hit else [])
+
+
+DISPATCH = b"""
+local namespace = KEYS[1]
+local heartbeats = namespace .. ":__heartbeats__"
+redis.call("zadd", heartbeats, ARGV[2], ARGV[4])
+if ARGV[7] == "1" then
+    local dead_workers = redis.call("zrangebyscore", heartbeats, 0, ARGV[2] - ARGV[5])
+    for i=1,#dead_workers do
+        local ack_queues = redis.call("keys", namespace .. ":__acks__." .. dead_workers[i] .. "*")
+        if not next(ack_queues) then
+            redis.call("zrem", heartbeats, dead_workers[i])
+        end
+    end
+end
+redis.call("rpush", namespace .. ":" .. ARGV[3], ARGV[9])
+"""
+"""How Dramatiq's script for all it does with a queue names KEYS: in a branch for maintenance."""
+POSSIBLE = """
+    defaults: {mode: enforce}
+    rules:
+      no-flush: {refuse: [FLUSHALL, CONFIG SET]}
+      no-walks: {refuse: [KEYS], in_scripts: %s}
+      later: {refuse: [SAVE], mode: audit}
+      scripts: {scripts: {commands: follow_rules, dynamic_calls: warn}}
+"""
+
+
+def counted(rules: CompiledPolicy, text: bytes) -> tuple[bool, list[tuple[str, str, str]]]:
+    """Whether such a script runs, and what is counted."""
+    decision = rules.judge(command("EVAL", text, b"0"), context())
+    return decision.verdict == PASS, [(hit.rule, hit.mode.value, hit.what) for hit in decision.hits]
+
+
+def test_a_call_that_a_script_may_make_is_counted_where_its_rule_says_so() -> None:
+    audits, refuses = (compiled(POSSIBLE % said) for said in ("audit", "refuse"))
+    assert counted(audits, DISPATCH) == (True, [("scripts", "audit", "refused")])
+    assert counted(refuses, DISPATCH) == (False, [("scripts", "enforce", "refused")])
+    both = b"if ARGV[1] then redis.call('KEYS', '*') end redis.call('FLUSHALL')"
+    assert counted(audits, both) == (False, [("scripts", "enforce", "refused")])
+    assert counted(audits, b"return redis.call('SAVE')") == (True, [])
+    dynamic = b"redis.call('KEYS', '*') redis.call(ARGV[1])"
+    assert counted(audits, dynamic) == (True, [("scripts", "audit", "refused"), ("scripts", "enforce", "skipped")])
+    assert isinstance(audits.judge(command("KEYS *"), context()).verdict, Refuse)
+
+
+def test_an_explanation_says_what_is_only_counted() -> None:
+    told = str(explain(compiled(POSSIBLE % "audit"), [b"EVAL", DISPATCH, b"0"], context()))
+    assert "would refuse it: -DENIED keyrail/scripts: the script calls KEYS, which no-walks refuses; " in told
+    assert "to Redis: " in told
+
+
+@pytest.mark.parametrize("calls", ["FLUSHALL", "FLUSHDB", "SHUTDOWN", "DEBUG', 'SLEEP", "CONFIG', 'SET", "SWAPDB"])
+def test_the_default_lets_dispatch_run_and_no_script_that_wipes_or_stops_redis(calls: str) -> None:
+    default = compile_policy(load_policy(packaged("default")), STANDARD)
+    assert counted(default, DISPATCH) == (True, [("nor-by-scripts", "audit", "refused")])
+    dangerous = b"if ARGV[7] == '1' then redis.call('%s') end" % calls.encode()
+    assert counted(default, dangerous) == (False, [("nor-by-scripts", "enforce", "refused")])
+    strict = compile_policy(load_policy(packaged("strict")), STANDARD)
+    assert counted(strict, DISPATCH)[0] is False
 
 
 @pytest.mark.parametrize("script", ["redis.call(ARGV[1])", "redis.call('CONFIG', ARGV[1])", "local c = redis.call"])
@@ -175,6 +239,7 @@ def test_they_are_read(text: str, settings: ScriptsSettings) -> None:
         ("{}", "s.scripts: found nothing to do, expected commands: follow_rules, dynamic_calls, or both"),
         ("{dynamic_calls: allow}", "s.scripts: found nothing to do, expected commands: follow_rules"),
         ("{commands: allow}", "s.scripts.commands: found 'allow', expected follow_rules"),
+        ("{commands: follow_rules}, in_scripts: audit", "s.in_scripts: found audit, expected a rule about commands; "),
         ("{dynamic_calls: on}", "s.scripts.dynamic_calls: found 'on', expected one of refuse, warn, allow"),
     ],
 )
@@ -182,3 +247,16 @@ def test_what_is_wrong_with_them_is_an_error(text: str, problem: str) -> None:
     with pytest.raises(PolicyError) as caught:
         policy(f"rules: {{s: {{scripts: {text}}}}}")
     assert any(problem in line for line in str(caught.value).splitlines()), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "walks: {refuse: [KEYS], in_scripts: audit}",
+        "walks: {refuse: [KEYS], in_scripts: audit}, scripts: {scripts: {dynamic_calls: refuse}}",
+        "walks: {refuse: [KEYS], in_scripts: audit}, scripts: {scripts: {commands: follow_rules}, mode: off}",
+    ],
+)
+def test_what_is_said_of_scripts_in_vain_is_an_error(rules: str) -> None:
+    (found,) = problems(f"rules: {{{rules}}}")
+    assert "rules.walks.in_scripts: found audit, expected a rule with scripts: {commands: follow_rules}; " in found

@@ -14,6 +14,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 REMEDY = "remedy-"
 """How the names of rules begin that no file has: those that an operator puts in force at once."""
 _YES = {"true": True, "false": False}
+_IN_SCRIPTS = {"audit": True, "refuse": False}
 
 
 def read_rules(value: Value, app: str, problems: Problems) -> tuple[PolicyRule, ...]:
@@ -46,9 +47,12 @@ def _read_rule(name: str, where: Where, value: Value, app: str, problems: Proble
     locked = fields.read("locked", choice(_YES), False)
     if locked and stage is not None and str(stage) != "enforce":
         problems.add(fields.line_of("mode"), fields.path_of("mode"), str(stage), "enforce, for the rule is locked")
+    audits_scripts = fields.read("in_scripts", choice(_IN_SCRIPTS), False)
     settings = _read_guardrail(fields, where)
     fields.finish()
-    return None if settings is None else PolicyRule(name, settings, stage, wording, where, locked, app)
+    if settings is None:
+        return None
+    return PolicyRule(name, settings, stage, wording, where, locked, app, audits_scripts)
 
 
 def _read_guardrail(fields: Fields, where: Where) -> Settings | None:
