@@ -73,6 +73,11 @@ class Table:
         self._judged.load(argv[:2])
         return self.specs[self.lookup.find(self._judged)]
 
+    def container_of(self, argv: Sequence[bytes]) -> Spec | None:
+        """The container (CONFIG, KEYRAIL) that a request names with its first argument alone, as Redis reads it."""
+        spec = self.spec_of(argv[:1])
+        return spec if spec.container else None
+
     def keys_of(self, spec: Spec, argv: Sequence[bytes]) -> list[tuple[int, bool]]:
         """Which arguments of a request whose arguments are apart are keys, and whether it may write each."""
         finder = self._judged_keys

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from proxy.commands.table import Table
 from proxy.net.engine import Engine, complete_table
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey, Seeker
+from proxy.session.gate import CommandName, PoolKey, Seeker
 from proxy.wire.limits import limits_of
 from proxy.wire.request import Limits
 
@@ -19,6 +19,8 @@ NAMES = "CLIENT"
 """CLIENT SETNAME and its kin are answered by Keyrail, for those who may use them."""
 
 _UNKNOWN_REMEMBERED = 1024
+_LONGEST_REMEMBERED = 256
+"""Bytes of a name that no engine knows; a longer one is asked about each time."""
 
 
 class _Probe(NamedTuple):
@@ -45,8 +47,8 @@ class Knowledge:
         self._loop = loop
         self._address = address
         self._allow_cluster = allow_cluster
-        self._lacking: set[bytes] = set()
-        self._probing: dict[bytes, _Probe] = {}
+        self._lacking: set[CommandName] = set()
+        self._probing: dict[CommandName, _Probe] = {}
 
     async def meet(self, upstream: UpstreamConnection, found: Engine) -> bool:
         """Take note of the engine behind a connection; False when it is one that must not be served.
@@ -93,19 +95,19 @@ class Knowledge:
 
     # Commands that no table knows
 
-    def lacks(self, name: bytes) -> bool:
+    def lacks(self, name: CommandName) -> bool:
         """Whether the engine has said that it does not know this command."""
         return name in self._lacking
 
-    def probing(self, name: bytes) -> bool:
+    def probing(self, name: CommandName) -> bool:
         """Whether a session is asking about it now."""
         return name in self._probing
 
-    def await_probe(self, seeker: Seeker, name: bytes) -> None:
+    def await_probe(self, seeker: Seeker, name: CommandName) -> None:
         """Wait for that session's answer."""
         self._probing[name].waiting.append(seeker)
 
-    def begin_probe(self, seeker: Seeker, name: bytes) -> None:
+    def begin_probe(self, seeker: Seeker, name: CommandName) -> None:
         """A session is going to ask."""
         self._probing[name] = _Probe(seeker, [])
 
@@ -113,9 +115,9 @@ class Knowledge:
         """Those who wait for what this session is going to ask."""
         return [waiting for probe in self._probing.values() if probe.seeker is seeker for waiting in probe.waiting]
 
-    def end_probe(self, name: bytes, lacking: bool) -> None:
+    def end_probe(self, name: CommandName, lacking: bool) -> None:
         """It has its answer."""
-        if lacking and len(self._lacking) < _UNKNOWN_REMEMBERED:
+        if lacking and len(self._lacking) < _UNKNOWN_REMEMBERED and sum(map(len, name)) <= _LONGEST_REMEMBERED:
             self._lacking.add(name)
         for seeker in self._probing.pop(name).waiting:
             if not seeker.gone:

@@ -17,6 +17,8 @@ from proxy.wire.request import Limits
 if TYPE_CHECKING:
     from proxy.session.measuring import Measurement
 
+CommandName: TypeAlias = tuple[bytes, ...]
+"""The words of a command's name, each by itself and in capitals: one, or a container's and its subcommand's."""
 Questions: TypeAlias = Sequence[Sequence[bytes]]
 """Commands of Keyrail's own, asked together."""
 
@@ -133,19 +135,19 @@ class Gate(Protocol):
         False where there is nobody to ask, or nothing.
         """
 
-    def lacks(self, name: bytes) -> bool:
+    def lacks(self, name: CommandName) -> bool:
         """Whether the engine has said that it does not know this command."""
 
-    def probing(self, name: bytes) -> bool:
+    def probing(self, name: CommandName) -> bool:
         """Whether some session is asking the engine about this command now, or waits for an upstream to ask on."""
 
-    def await_probe(self, seeker: Seeker, name: bytes) -> None:
+    def await_probe(self, seeker: Seeker, name: CommandName) -> None:
         """Call ``arrived`` when that session knows."""
 
-    def begin_probe(self, seeker: Seeker, name: bytes) -> None:
+    def begin_probe(self, seeker: Seeker, name: CommandName) -> None:
         """This session is going to ask; if there is no upstream to be had, those who wait for it are closed too."""
 
-    def end_probe(self, name: bytes, lacking: bool) -> None:
+    def end_probe(self, name: CommandName, lacking: bool) -> None:
         """The engine has answered, or the session has ended without an answer."""
 
     def keeps_names(self, key: PoolKey) -> bool:

@@ -52,10 +52,7 @@ def answer(session: "Session", item: Item) -> int:
     command = item.command
     spec = command.spec
     words = command.argv
-    if spec.state is not State.OWN:
-        name = words[1][:128].decode("utf-8", "replace")
-        session.answer(encode_error(f"ERR unknown subcommand '{name}'. Try {CONTAINER} HELP."))
-    elif spec.container or not takes(spec, len(words)):
+    if spec.container or not takes(spec, len(words)):
         session.answer(_wrong_number(spec))
     elif session.gate.strange(session.key):
         session.answer(_STRANGER)
@@ -64,6 +61,12 @@ def answer(session: "Session", item: Item) -> int:
     else:
         return _tell(session, spec, words[2:])
     return TAKEN
+
+
+def unknown_subcommand(argv: list[bytes]) -> bytes:
+    """The error for KEYRAIL and a subcommand that does not exist."""
+    name = argv[1][:128].decode("utf-8", "replace")
+    return encode_error(f"ERR unknown subcommand '{name}'. Try {CONTAINER} HELP.")
 
 
 def _wrong_number(spec: Spec) -> bytes:

@@ -164,10 +164,8 @@ def _unknown(session: "Session", item: Item) -> int:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
-    parent = session.regime.table.find(argv[0][:64].decode("ascii", "replace"))
-    name = b" ".join(argv[:2] if parent is not None and parent.container else argv[:1]).upper()[:256]
-    if parent is not None and parent.state is State.OWN:
-        return own.answer(session, item)
+    container = session.regime.table.container_of(argv)
+    name = tuple(word.upper() for word in (argv[:1] if container is None else argv[:2]))
     if session.permanent or session.gate.lacks(name):
         return session.forward(item)
     asks = session.probe is not None and session.pinned is not None
@@ -202,13 +200,16 @@ def _unknown(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def hides_its_name(argv: list[bytes], table: Table) -> bool:
-    """Whether there is a NUL in an unknown command's name: engines may read the name as if it ended there, so what
-    they would run, nobody can tell."""
-    if b"\0" in argv[0]:
-        return True
-    parent = table.find(argv[0][:64].decode("ascii", "replace"))
-    return parent is not None and parent.container and any(b"\0" in word for word in argv[1:2])
+def error_for_name(argv: list[bytes], table: Table) -> bytes:
+    """The error for an unknown command whose name Redis must not see; empty for any other.
+
+    A NUL in a name: engines may read the name as if it ended there, so nobody can tell what they would run. And
+    subcommands of Keyrail's own container.
+    """
+    container = table.container_of(argv)
+    if any(b"\0" in word for word in (argv[:1] if container is None else argv[:2])):
+        return NO_NAME
+    return own.unknown_subcommand(argv) if container is not None and container.state is State.OWN else b""
 
 
 def _idle(session: "Session", item: Item) -> int:

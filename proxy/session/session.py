@@ -27,7 +27,7 @@ from proxy.session import (
     switching,
     transaction,
 )
-from proxy.session.gate import Gate, PoolKey
+from proxy.session.gate import CommandName, Gate, PoolKey
 from proxy.session.item import Item
 from proxy.session.judged import Judged
 from proxy.session.measuring import Measurement
@@ -85,7 +85,7 @@ class Session(Judged):
         self.permanent = False
         self.lingering = False
         self.unpinning = False
-        self.probe: bytes | None = None
+        self.probe: CommandName | None = None
         self.library = b""
         self.library_version = b""
         self.measurement: Measurement | None = None
@@ -219,8 +219,8 @@ class Session(Judged):
             if self.transaction is not None or state is not State.POOL or self.replies != silence.ON:
                 item.measurement.without_reply()
                 item.measurement = None
-        if state is State.UNKNOWN and pinned.hides_its_name(item.command.argv, self.regime.table):
-            self.refuse(pinned.NO_NAME)
+        if state is State.UNKNOWN and (error := pinned.error_for_name(item.command.argv, self.regime.table)):
+            self.refuse(error)
             return TAKEN
         if self.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
             return transaction.queue(self, item)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.commands.words import word_of
 from proxy.traffic.rings import WINDOWS
 
 MOST_ROWS = 100
@@ -35,7 +36,7 @@ def read_options(subject: str, arguments: Sequence[bytes]) -> tuple[Topic, int]:
     words = [argument[:64].decode("utf-8", "replace") for argument in arguments]
     given: dict[str, str] = {}
     for index in range(0, len(words), 2):
-        option = words[index].upper()
+        option = word_of(arguments[index]).decode("ascii", "replace")
         if option not in known:
             raise ValueError(f"unknown option '{words[index]}', expected {' or '.join(known)}")
         if option in given:

@@ -101,14 +101,14 @@ def test_a_crowd_that_wants_to_know_one_thing_gives_up_together() -> None:
     clock = Clock()
     lending, known = lending_from(Pool(KEY), clock)
     asking, *others = (Client() for _ in range(5))
-    known.begin_probe(asking, b"MY.OWN")
+    known.begin_probe(asking, (b"MY.OWN",))
     for each in others:
-        known.await_probe(each, b"MY.OWN")
+        known.await_probe(each, (b"MY.OWN",))
     lending.await_private(asking, KEY)
     assert lending.private(KEY) is None
     for act in clock.timers[:]:
         act()
-    known.end_probe(b"MY.OWN", lacking=False)
+    known.end_probe((b"MY.OWN",), lacking=False)
     for act in clock.timers[1:]:
         act()
     assert [each.cause for each in (asking, *others)] == ["no_upstream"] * 5

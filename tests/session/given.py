@@ -19,7 +19,7 @@ from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.script_memory import ScriptKey
-from proxy.session.gate import Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
+from proxy.session.gate import CommandName, Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
 from proxy.session.measuring import Measurement
 from proxy.session.session import Session
 from proxy.session.topic import Topic
@@ -112,12 +112,12 @@ class Route(Gate):
         self.lingering: list[Lingerer] = []
         self.hits: list[tuple[str, str, str]] = []
         self.witnessed: list[tuple[str, str, int]] = []
-        self.lacking: set[bytes] = set()
+        self.lacking: set[CommandName] = set()
         self.workers = False
         self.sought: list[tuple[Seeker, frozenset[ScriptKey]]] = []
         self.briefings: dict[str, dict[str, Any]] = {}
         self.strangers = False
-        self.probes: dict[bytes, list[Seeker]] = {}
+        self.probes: dict[CommandName, list[Seeker]] = {}
         self.known_users: set[str | None] = {None}
         self.observed: list[Measurement] = []
         self.large: list[tuple[bytes, int]] = []
@@ -241,19 +241,19 @@ class Route(Gate):
         self.sought.append((seeker, keys))
         return True
 
-    def lacks(self, name: bytes) -> bool:
+    def lacks(self, name: CommandName) -> bool:
         return name in self.lacking
 
-    def probing(self, name: bytes) -> bool:
+    def probing(self, name: CommandName) -> bool:
         return name in self.probes
 
-    def await_probe(self, seeker: Seeker, name: bytes) -> None:
+    def await_probe(self, seeker: Seeker, name: CommandName) -> None:
         self.probes[name].append(seeker)
 
-    def begin_probe(self, seeker: Seeker, name: bytes) -> None:
+    def begin_probe(self, seeker: Seeker, name: CommandName) -> None:
         self.probes[name] = []
 
-    def end_probe(self, name: bytes, lacking: bool) -> None:
+    def end_probe(self, name: CommandName, lacking: bool) -> None:
         if lacking:
             self.lacking.add(name)
         for seeker in self.probes.pop(name):

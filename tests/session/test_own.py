@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.session.given import HOME, Client, Route, call, route_with
 
@@ -146,3 +148,54 @@ def test_a_policy_can_refuse_them(listed: str, refused: set[str]) -> None:
     for subcommand in ("INFO", "RULES", "HELP"):
         client.say("KEYRAIL", subcommand)
         assert client.heard().startswith(b"-DENIED keyrail/closed: ") == (subcommand in refused), subcommand
+
+
+_NAMES = ("KEYRAIL", "CONFIG", "CLIENT", "GET", "MY.OWN")
+_SUBCOMMANDS = ("HELP", "EXPLAIN", "HOTKEYS", "INFO", "PATTERNS", "POLICY", "RULES", "SLOTS", "SET", "NOSUCH")
+_JOINTS = ("|", " ", "  ", "\t", "\0", "\r\n", "")
+_OPTIONS = ("COUNT", "WINDOW", "BY", "w\u0131ndow", "60", "\u0663", "reads", "-1", "", "\ud800", "GET", "user:1")
+
+
+@st.composite
+def _requests(draw: st.DrawFn) -> list[bytes]:
+    """KEYRAIL's words and others': apart or joined by whatever joins words elsewhere, in any case, with odd arguments."""
+    name, subcommand = draw(st.sampled_from(_NAMES)), draw(st.sampled_from(_SUBCOMMANDS))
+    words = draw(st.sampled_from(([name, subcommand], [name + draw(st.sampled_from(_JOINTS)) + subcommand], [name])))
+    words = [draw(st.sampled_from((word, word.lower(), word + "\0", " " + word, word + "x" * 70))) for word in words]
+    words += draw(st.lists(st.sampled_from((*_OPTIONS, *_NAMES, *_SUBCOMMANDS)), max_size=4))
+    return [word.encode("utf-8", "surrogatepass") for word in words]
+
+
+@settings(max_examples=600)
+@given(request=_requests(), inside=st.booleans())
+def test_whatever_words_come_keyrail_answers_its_own_and_leaves_the_rest_to_redis(
+    request: list[bytes], inside: bool
+) -> None:
+    route = Route()
+    route.briefings |= {each: {"age": 0.1} for each in ("info", "policy", "hotkeys", "patterns", "slots")}
+    route.briefings["rules"] = RULES
+    client = Client(route)
+    if inside:
+        client.say("MULTI")
+        client.own.answer(b"+OK\r\n")
+        client.own.taken()
+        client.heard()
+    client.send(call(*request))
+    sent = b"".join(upstream.taken() for upstream in route.all_upstreams())
+    if request[0].upper() == b"KEYRAIL":
+        assert b"KEYRAIL" not in sent.upper(), "Keyrail's own commands never reach Redis"
+        assert inside or client.heard()
+    elif b"\0" not in request[0] and len(request) == 1:
+        assert call(*request) in sent, "one word is one name, whatever stands in it"
+
+
+@pytest.mark.parametrize("joint", ["|", " ", "\t"])
+def test_a_name_of_one_word_says_nothing_of_a_name_of_two(joint: str) -> None:
+    """What the engine answers to `"CLIENT NOSUCH"` must not count for CLIENT NOSUCH, which it may know."""
+    route = Route()
+    client = Client(route)
+    client.say(f"CLIENT{joint}NOSUCH")
+    client.own.taken()
+    client.own.answer(b"-ERR unknown command\r\n")
+    client.say("CLIENT", "NOSUCH")
+    assert client.own.taken() == call("CLIENT", "NOSUCH"), "asked about on a connection of its own"

@@ -207,7 +207,7 @@ def test_a_command_that_the_engine_does_not_know_either_pins_nobody() -> None:
     own = one.own
     assert two.pinned is None
     own.answer(UNKNOWN)
-    assert (one.heard(), one.pinned, route.lacking) == (UNKNOWN, None, {b"MY.OWN"})
+    assert (one.heard(), one.pinned, route.lacking) == (UNKNOWN, None, {(b"MY.OWN",)})
     sent = b"".join(upstream.taken() for upstream in route.pools.values())
     assert sent == call("my.own", "y")
     assert two.pinned is None
@@ -229,7 +229,7 @@ def test_an_unknown_subcommand_is_probed_by_its_whole_name() -> None:
     client = Client(route)
     client.say("CLIENT", "NOSUCH", "x")
     client.own.answer(b"-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n")
-    assert route.lacking == {b"CLIENT NOSUCH"}
+    assert route.lacking == {(b"CLIENT", b"NOSUCH")}
     assert client.pinned is None
 
 

@@ -196,7 +196,7 @@ def test_a_large_command_that_nobody_knows_is_collected_and_probed() -> None:
     client = Client(route)
     send_in_two(client, call("MY.OWN", BIG))
     assert client.own.taken() == call("MY.OWN", BIG)
-    assert client.probe == b"MY.OWN"
+    assert client.probe == (b"MY.OWN",)
 
 
 def test_each_of_several_large_values_counts() -> None:
