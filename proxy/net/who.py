@@ -2,6 +2,7 @@
 
 from proxy.net.client import ClientConnection
 from proxy.traffic.evidence import Who
+from proxy.traffic.names import shown
 
 _LONGEST_NAME = 64
 
@@ -12,5 +13,5 @@ def who_is(client: ClientConnection) -> Who:
     if client.library_version:
         library = f"{library} {client.library_version.decode('utf-8', 'replace')}"
     name = client.name.decode("utf-8", "replace")
-    user = client.key.user or "default"
+    user = shown(client.key.user_name.encode("utf-8", "surrogateescape"))
     return (user[:_LONGEST_NAME], name[:_LONGEST_NAME], library[:_LONGEST_NAME], client.address)

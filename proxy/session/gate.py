@@ -23,6 +23,14 @@ Questions: TypeAlias = Sequence[Sequence[bytes]]
 """Commands of Keyrail's own, asked together."""
 
 
+_DEFAULT_USER = "default"
+
+
+def user_named(name: bytes) -> str:
+    """The user that AUTH or HELLO names: ACL names are any bytes, and different ones stay different."""
+    return name.decode("utf-8", "surrogateescape")
+
+
 class PoolKey(NamedTuple):
     """What the connections of a pool have in common.
 
@@ -33,6 +41,11 @@ class PoolKey(NamedTuple):
     user: str | None
     database: int
     protocol: int
+
+    @property
+    def user_name(self) -> str:
+        """The user as rules and figures know it."""
+        return _DEFAULT_USER if self.user is None else self.user
 
 
 @dataclass(slots=True)

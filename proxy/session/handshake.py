@@ -18,7 +18,7 @@ from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import company, names, silence, switching
-from proxy.session.gate import PoolKey
+from proxy.session.gate import PoolKey, user_named
 from proxy.session.item import Item
 from proxy.wire.encode import OK, encode_command, encode_error
 
@@ -158,7 +158,7 @@ def _auth(session: "Session", item: Item) -> int:
 
 
 def _logging_in(session: "Session", argv: list[bytes]) -> Callable[[], None]:
-    user = argv[1].decode("utf-8", "replace") if len(argv) == 3 else "default"
+    user = user_named(argv[1]) if len(argv) == 3 else "default"
 
     def accepted() -> None:
         move(session, session.key._replace(user=user))
@@ -277,7 +277,7 @@ def _read_hello(argv: list[bytes]) -> _Hello | None:
         word = rest[0].upper()
         if word == b"AUTH" and len(rest) >= 3 and user is None:
             in_order = name is None
-            user = rest[1].decode("utf-8", "replace")
+            user = user_named(rest[1])
             rest = rest[3:]
         elif word == b"SETNAME" and len(rest) >= 2 and name is None:
             name = rest[1]

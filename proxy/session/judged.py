@@ -11,8 +11,6 @@ from proxy.session.gate import Gate, PoolKey, Regime
 from proxy.session.outlet import Outlet
 from proxy.wire.request import Limits
 
-_DEFAULT_USER = "default"
-
 
 class Judged(Outlet):
     """One client, as rules see it. ``key`` is the pool that it belongs to: user, database and protocol."""
@@ -20,7 +18,7 @@ class Judged(Outlet):
     __slots__ = ("address", "certificate", "key", "listener", "name", "regime", "slot", "stale", "standing")
 
     def __init__(self, gate: Gate, home: PoolKey, limits: Limits, listener: str) -> None:
-        regime = gate.regime(home, Caller(home.user or _DEFAULT_USER, listener=listener))
+        regime = gate.regime(home, Caller(home.user_name, listener=listener))
         super().__init__(gate, regime.terms, limits)
         self.key = home
         self.name = b""
@@ -36,7 +34,7 @@ class Judged(Outlet):
         """This client, now; ``no_wait`` says why no procedure may run."""
         running = self.transaction
         return Context(
-            self.key.user or _DEFAULT_USER,
+            self.key.user_name,
             self.name.decode("utf-8", "replace"),
             self.key.database if running is None else running.database,
             running is not None,
@@ -86,7 +84,7 @@ class Judged(Outlet):
     def caller(self) -> Caller:
         """What is known of this client."""
         name = self.name.decode("utf-8", "replace")
-        return Caller(self.key.user or _DEFAULT_USER, name, self.listener, self.certificate)
+        return Caller(self.key.user_name, name, self.listener, self.certificate)
 
     def rename(self, name: bytes) -> None:
         """The client has another name, by which it may be of another app."""

@@ -34,8 +34,6 @@ from proxy.session.measuring import Measurement
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Limits, Request
 
-_DEFAULT_USER = "default"
-
 if TYPE_CHECKING:
     from proxy.session.company import Deferred
     from proxy.session.subscription import Subscriptions

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
 from proxy.session.gate import PoolKey
@@ -297,3 +299,23 @@ def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer()
     client.silence("OFF")
     client.say("CLIENT", "SETNAME", "you")
     assert client.name == b"you"
+
+
+@settings(max_examples=200)
+@given(
+    names=st.lists(st.binary(max_size=3) | st.sampled_from([b"default", b"\xff", b"\xfe", b"\\xff"]), min_size=2),
+    hello=st.booleans(),
+)
+def test_users_are_told_apart_by_every_byte_of_their_names(names: list[bytes], hello: bool) -> None:
+    """ACL names are bytes, UTF-8 or not: two users never share a pool, an app or a line of evidence."""
+    keys = set()
+    for name in set(names):
+        route = Route()
+        client = Client(route)
+        client.say(*(("HELLO", 2, "AUTH", name, "password") if hello else ("AUTH", name, "password")))
+        client.own.answer(b"*0\r\n" if hello else b"+OK\r\n")
+        assert client.key.user is not None
+        assert client.key.user.encode("utf-8", "surrogateescape") == name
+        assert client.context().user == client.caller().user == client.key.user
+        keys.add(client.key)
+    assert len(keys) == len(set(names))

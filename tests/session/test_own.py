@@ -158,7 +158,7 @@ _OPTIONS = ("COUNT", "WINDOW", "BY", "w\u0131ndow", "60", "\u0663", "reads", "-1
 
 @st.composite
 def _requests(draw: st.DrawFn) -> list[bytes]:
-    """KEYRAIL's words and others': apart or joined by whatever joins words elsewhere, in any case, with odd arguments."""
+    """Words of KEYRAIL and of others, apart or joined by what joins words elsewhere, with odd arguments."""
     name, subcommand = draw(st.sampled_from(_NAMES)), draw(st.sampled_from(_SUBCOMMANDS))
     words = draw(st.sampled_from(([name, subcommand], [name + draw(st.sampled_from(_JOINTS)) + subcommand], [name])))
     words = [draw(st.sampled_from((word, word.lower(), word + "\0", " " + word, word + "x" * 70))) for word in words]
