@@ -95,6 +95,11 @@ _DROPS_TTL = _names("""
     MSET MSETEX PERSIST RENAME RESTORE RESTORE-ASKING SDIFFSTORE SET SINTERSTORE SORT SUNIONSTORE ZDIFFSTORE
     ZINTERSTORE ZRANGESTORE ZUNIONSTORE""")
 
+_NOT_PROCESS_BOUND = _names("""
+    FUNCTION|DELETE FUNCTION|DUMP FUNCTION|FLUSH FUNCTION|HELP FUNCTION|KILL FUNCTION|LIST FUNCTION|STATS SCRIPT|DEBUG
+    SCRIPT|FLUSH SCRIPT|HELP SCRIPT|KILL SCRIPT|SHOW""")
+"""Commands about scripts after which no client library believes that the server knows a script."""
+
 HANDSHAKE = _names("""
     AUTH CLIENT|CAPA CLIENT|GETNAME CLIENT|ID CLIENT|SETINFO CLIENT|SETNAME CLIENT|TRACKING CLUSTER|INFO
     CLUSTER|NODES CLUSTER|SHARDS CLUSTER|SLOTS COMMAND COMMAND|COUNT COMMAND|DOCS COMMAND|INFO HELLO INFO READONLY
@@ -145,6 +150,14 @@ def drops_ttl(name: str) -> bool:
     return name in _DROPS_TTL
 
 
+def process_bound(name: str, categories: frozenset[str]) -> bool:
+    """Whether the client counts on something that the server forgets when it restarts.
+
+    ioredis keeps a list of loaded scripts for each socket, and does not load them again inside MULTI.
+    """
+    return name == "CLIENT|TRACKING" or ("scripting" in categories and name not in _NOT_PROCESS_BOUND)
+
+
 def may_change_data(name: str, flags: frozenset[str]) -> bool:
     """Whether the command may change what is stored: of a module's command the worst is assumed."""
     return "write" in flags or name in _ALSO_CHANGES_DATA or ("module" in flags and "readonly" not in flags)
@@ -153,5 +166,5 @@ def may_change_data(name: str, flags: frozenset[str]) -> bool:
 def decided_names() -> frozenset[str]:
     """Every command that the lists above name: each must exist in the table."""
     listed = _STATELESS | _SLOW | _CREATES | _NEVER_CREATES | _DROPS_TTL | READ_KEYS | _STATE_OF.keys()
-    listed |= HANDSHAKE | _ALSO_CHANGES_DATA
+    listed |= HANDSHAKE | _ALSO_CHANGES_DATA | _NOT_PROCESS_BOUND
     return frozenset(name for name in listed if not name.endswith("|*"))

@@ -132,6 +132,8 @@ class Spec:
     """May create a key that was not there."""
     drops_ttl: bool
     """May leave a key without the lifetime that it had."""
+    process_bound: bool
+    """Whoever sends it counts on what dies with the server process: loaded scripts and functions, tracking."""
     since: str
     engines: tuple[str, ...]
     """Where it was seen: ``valkey-9.1``, ``redis-7.0``, …; empty when only a running engine told of it."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from proxy.commands.introspect import Description, descriptions
 from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
-from proxy.commands.overlay import creates_of, drops_ttl, lane_of, state_of
+from proxy.commands.overlay import creates_of, drops_ttl, lane_of, process_bound, state_of
 from proxy.commands.own import own_commands
 from proxy.commands.recorded import standard_commands
 from proxy.commands.spec import KeySpec, Lane, Spec, State
@@ -34,6 +34,7 @@ UNKNOWN = Spec(
     lane=Lane.SLOW,
     creates=True,
     drops_ttl=True,
+    process_bound=False,
     since="",
     engines=(),
 )
@@ -119,6 +120,7 @@ def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[s
         lane=lane_of(found.name, found.flags),
         creates=True if creates is None else creates,
         drops_ttl=drops_ttl(found.name),
+        process_bound=process_bound(found.name, found.categories),
         since=since,
         engines=tuple(engines),
     )

@@ -20,6 +20,7 @@ from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
 from proxy.net.pool import Backoff, Pool
 from proxy.net.pools import Pools
+from proxy.net.restarts import Restarts
 from proxy.net.settings import RouteSettings, Settings
 from proxy.net.tls import FollowedContext, reason_of, upstream_context
 from proxy.net.upstream import UpstreamConnection
@@ -61,6 +62,7 @@ class Connections:
         self._events = events
         self._tls: FollowedContext | None = None
         self._all: set[UpstreamConnection] = set()
+        self.restarts = Restarts(str(route.upstream), self._all)
         self._tasks: set[asyncio.Task[None]] = set()
         self._backoff = Backoff(random.random)
         self._retrying = False
@@ -154,6 +156,13 @@ class Connections:
             open_upstream(self._address, self._tls, self, key, self.loop), self.settings.connect_timeout
         )
         self._all.add(opened.upstream)
+        if opened.stranger:
+            return opened
+        try:
+            await asyncio.wait_for(self.restarts.identify(opened.upstream), self.settings.connect_timeout)
+        except BaseException:
+            opened.upstream.abort()
+            raise
         return opened
 
     async def open_to_learn(self) -> UpstreamConnection | None:

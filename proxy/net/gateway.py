@@ -5,6 +5,7 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
     lending.py      a connection to send on, shared or of one's own, and whoever waits for one
     inquiries.py    questions that rules ask Redis themselves
     connections.py  how upstream connections come and go
+    restarts.py     whether the server process behind them is another one than before
     policies.py     the policy in force, compiled for what each user may run
     knowledge.py    what is known of the Redis behind the route
     verdicts.py     what the rules said
@@ -144,6 +145,7 @@ class Gateway:
         self.await_shared = lending.await_shared
         self.private = lending.private
         self.await_private = lending.await_private
+        self.relies_on_process = self._connections.restarts.relies
         self.release = lending.release
         self.linger = lending.linger
         self.discard = lending.discard
@@ -249,6 +251,7 @@ class Gateway:
     def departed(self, client: ClientConnection, cause: str) -> None:
         """A client has gone."""
         self.clients.discard(client)
+        self._connections.restarts.departed(client)
         self._closed[cause] += 1
         if not self.clients:
             self._drained.set()
@@ -324,7 +327,9 @@ class Gateway:
             "reconnects": max(0, self._events["reconnects"] - 1),
             "looks": self._insight.latencies(),
             "breakers": self._pulse.figures(),
-            "features_off": [] if engine is None else [*engine.features_off, *self._expiries.off],
+            "features_off": []
+            if engine is None
+            else [*engine.features_off, *self._expiries.off, *self._connections.restarts.off],
             "generation": self._policies.generation,
         }
 

@@ -147,7 +147,7 @@ class Lending:
             ledger.close()
             return
         user = ledger.key.user
-        if user is not None and user not in self._known.able:
+        if user is not None and (user not in self._known.able or not ledger.identified):
             self._learning[user] += 1
             self._connections.start(self._learn_user(ledger, user))
             return
@@ -186,11 +186,10 @@ class Lending:
         return sum(client.key.user == user for client in self._clients)
 
     async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
-        # The first login of a user: what Redis is, and what this user may run. Until then nobody else gets it.
+        # A login has left a new connection: which process it leads to, and for the first login of a user, what Redis is
+        # and what this user may run. Until then nobody else gets it.
         try:
-            found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
-            learning = self._policies.learn_user(upstream, found or self._known.engine or Engine())
-            await asyncio.wait_for(learning, self._settings.connect_timeout)
+            await asyncio.wait_for(self._learn_on(upstream, user), self._settings.connect_timeout)
         except OSError as error:
             _log.warning("user %s: nothing could be learnt on a new connection: %s", user, error)
             upstream.abort()
@@ -206,6 +205,13 @@ class Lending:
             for client in list(self._clients):
                 client.close("not_ready")
         self.release(upstream)
+
+    async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
+        if not upstream.identified:
+            await self._connections.restarts.identify(upstream)
+        if user not in self._known.able:
+            found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
+            await self._policies.learn_user(upstream, found or self._known.engine or Engine())
 
     def learn_again(self) -> None:
         """The policy needs more than was asked about: find out anew what each user may run."""

@@ -180,11 +180,9 @@ class Policies:
         able, app = whose
         table = coming.table
         policy = compile_policy(coming.policy, table, able, app=app, memory=coming.memory, paused=coming.paused)
-        pooled = bytes(
-            state == State.POOL and lane == Lane.FAST.value
-            for state, lane in zip(table.states, table.lanes, strict=True)
-        )
-        pinned = bytes(state == State.POOL for state in table.states)
+        # What counts on the server process is for the session to see.
+        pinned = bytes(spec.state is State.POOL and not spec.process_bound for spec in table.specs)
+        pooled = bytes(may and lane == Lane.FAST.value for may, lane in zip(pinned, table.lanes, strict=True))
         terms = Terms(
             policy.plan,
             table.lookup,

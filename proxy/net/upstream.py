@@ -72,7 +72,10 @@ class Steward(Creditor):
 
 
 class UpstreamConnection(PrivateLedger, asyncio.Protocol):
-    """A connection to Redis; shared by the clients of its pool, or private to ``owner``."""
+    """A connection to Redis; shared by the clients of its pool, or private to ``owner``.
+
+    Once it is ``identified``, ``run_id`` tells the server process behind it; None where that could not be read.
+    """
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -86,6 +89,8 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.congested = False
         self.reading = True
         self.idle_since = 0.0
+        self.identified = False
+        self.run_id: bytes | None = None
         self._patience = _PATIENCE
         self.transport: asyncio.Transport | None = None
         self.steward = Steward()

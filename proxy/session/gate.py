@@ -106,6 +106,9 @@ class Gate(Protocol):
     def await_private(self, seeker: Seeker, key: PoolKey) -> None:
         """Call ``arrived`` when ``private`` may answer, or ``close`` when it will not in time."""
 
+    def relies_on_process(self, seeker: Seeker) -> None:
+        """This client counts on the memory of the server process: it is closed when that is another one."""
+
     def release(self, ledger: PrivateLedger) -> None:
         """Take back a private upstream that has no state of its client left."""
 

@@ -212,6 +212,8 @@ class Session(Judged):
 
     def _route(self, item: Item, data: bytes, end: int) -> int:
         state = item.command.spec.state
+        if item.command.spec.process_bound:
+            self.gate.relies_on_process(self)
         if self.measurement is not None:
             item.measurement, self.measurement = self.measurement, None
             if self.transaction is not None or state is not State.POOL or self.replies != silence.ON:

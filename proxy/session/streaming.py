@@ -49,6 +49,8 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
     if switching.to_private(session) is None:
         return WAIT
     assert session.ledger is not None
+    if spec.process_bound:
+        session.gate.relies_on_process(session)
     stream = _Stream(session, argv, request.expected, request.bulk)
     head = data[request.start : request.position]
     body = data[request.position :]

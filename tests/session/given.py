@@ -31,8 +31,8 @@ LARGE = 64
 """Bytes from which these sessions stream a value: small, so that tests can be."""
 
 
-FAST = bytes(spec.state is State.POOL and spec.lane is Lane.FAST for spec in STANDARD.specs)
-PLAIN = bytes(spec.state is State.POOL for spec in STANDARD.specs)
+PLAIN = bytes(spec.state is State.POOL and not spec.process_bound for spec in STANDARD.specs)
+FAST = bytes(may and spec.lane is Lane.FAST for may, spec in zip(PLAIN, STANDARD.specs, strict=True))
 
 _compiled: list[tuple[Policy, CompiledPolicy]] = []
 _policies: dict[str, Policy] = {}
@@ -106,6 +106,7 @@ class Route(Gate):
         self.idle: list[Upstream] = []
         self.released: list[Upstream] = []
         self.discarded: list[Upstream] = []
+        self.relying: set[Seeker] = set()
         self.dismissed: list[Upstream] = []
         self.starving = False
         self.waiting: list[Seeker] = []
@@ -195,6 +196,9 @@ class Route(Gate):
 
     def await_private(self, seeker: Seeker, key: PoolKey) -> None:
         self.waiting.append(seeker)
+
+    def relies_on_process(self, seeker: Seeker) -> None:
+        self.relying.add(seeker)
 
     def release(self, ledger: PrivateLedger) -> None:
         assert isinstance(ledger, Upstream)

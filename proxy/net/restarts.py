@@ -1,0 +1,99 @@
+"""Whether a new connection leads to another server process than the clients know, and who is closed then.
+
+A pooled client keeps its socket when Redis restarts. Client libraries remember for each socket which scripts they have
+loaded, and do not load them again inside MULTI: ioredis would get NOSCRIPT until the application restarts. So clients
+that count on the memory of the server process are closed when that process is another one.
+
+INFO tells a process by its ``run_id``. It is asked on each new connection before a client's command goes over it. Where
+it cannot be read, the loss of all connections counts as a restart.
+"""
+
+import logging
+import re
+from collections.abc import Collection
+
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.gate import Seeker
+
+_RUN_ID = re.compile(rb"\nrun_id:([0-9a-zA-Z]+)\r\n")
+
+_log = logging.getLogger("keyrail.route")
+
+
+class Restarts:
+    """The server processes behind one route, and the clients that count on their memory."""
+
+    def __init__(self, address: str, connections: Collection[UpstreamConnection]) -> None:
+        self._address = address
+        self._connections = connections
+        self._clients: set[Seeker] = set()
+        self._met = False
+        self._known: set[bytes] = set()
+        self._refusals: dict[str | None, str] = {}
+
+    @property
+    def off(self) -> list[str]:
+        """What is not known because INFO is not allowed, as ``features_off`` lists it."""
+        return [f"restarts known by run_id (INFO: {text})" for user, text in self._refusals.items() if user is None]
+
+    def relies(self, client: Seeker) -> None:
+        """This client has sent a command that counts on the memory of the server process."""
+        self._clients.add(client)
+
+    def departed(self, client: Seeker) -> None:
+        """This client has gone."""
+        self._clients.discard(client)
+
+    def retired(self, upstream: UpstreamConnection) -> None:
+        """Clients leave the process behind this connection: whoever comes back to it finds another memory."""
+        if upstream.run_id is not None:
+            self._known.discard(upstream.run_id)
+
+    async def identify(self, upstream: UpstreamConnection) -> None:
+        """Learn which process a new connection leads to; close the clients that relied on another one.
+
+        Raises ConnectionResetError.
+        """
+        user = upstream.key.user
+        if not self._others(upstream):
+            self._refusals.clear()
+        if user not in self._refusals:
+            frame = await upstream.ask(["INFO", "server"])
+            found = _RUN_ID.search(frame)
+            if found is not None:
+                upstream.run_id = found[1]
+            elif not frame.startswith(b"-BUSY"):
+                self._refusals[user] = _reason(frame)
+        another = self._is_another(upstream.run_id, self._others(upstream))
+        upstream.identified = True
+        if another:
+            self._close_clients()
+
+    def _others(self, upstream: UpstreamConnection) -> list[UpstreamConnection]:
+        # Connections to a process that clients have met. One that is being identified may lead to another.
+        return [other for other in self._connections if other.identified and other is not upstream]
+
+    def _is_another(self, run_id: bytes | None, others: Collection[UpstreamConnection]) -> bool:
+        met, self._met = self._met, True
+        another = met and (not others if run_id is None or not self._known else run_id not in self._known)
+        if another:
+            # What the clients that stay have met, or will meet first.
+            self._known = {other.run_id for other in others if other.run_id is not None and not other.retiring}
+        if run_id is not None:
+            self._known.add(run_id)
+        return another
+
+    def _close_clients(self) -> None:
+        clients, self._clients = self._clients, set()
+        if clients:
+            _log.warning(
+                "%s: another server process than before; closed %d clients that use scripts, functions or tracking",
+                self._address,
+                len(clients),
+            )
+        for client in clients:
+            client.close("redis_restarted")
+
+
+def _reason(frame: bytes) -> str:
+    return frame[1:].decode("utf-8", "replace").strip() if frame.startswith(b"-") else "it names no run_id"
