@@ -13,11 +13,11 @@ What stands in `match` must all be true. Of several apps that match, a proven on
 more, then the order of the file. In each value `*` stands for any characters.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.policy.errors import Where
+from proxy.schema.globs import glob_of
 
 UNKNOWN = "unknown"
 """How clients of no app are counted."""
@@ -78,6 +78,4 @@ def identify(apps: Sequence[App], caller: Caller) -> App | None:
 
 def matches_glob(pattern: str, text: str) -> bool:
     """Whether the text fits a pattern in which `*` stands for any characters; an empty pattern says nothing."""
-    if not pattern:
-        return True
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
+    return not pattern or glob_of(pattern).fits(text)

@@ -18,10 +18,11 @@ from datetime import UTC, date, datetime
 from zlib import crc32
 
 from proxy.commands.command import Command
-from proxy.policy.apps import UNKNOWN, App, matches_glob
+from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.errors import Where
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, RolloutLine, Stage
 from proxy.rules.context import Context
+from proxy.schema.globs import key_glob_of
 
 _BUCKETS = 10_000
 
@@ -155,7 +156,7 @@ def _concerns(exception: PolicyException, command: Command) -> bool:
         return True
     names = [key.name for key in command.keys]
     if names:
-        return all(matches_glob(exception.keys, name.decode("latin-1")) for name in names)
+        return all(map(key_glob_of(exception.keys).fits, names))
     return any(_covers(exception.keys, pattern) for pattern in _patterns(command))
 
 
@@ -171,6 +172,7 @@ def _patterns(command: Command) -> Sequence[bytes]:
 
 def _covers(glob: str, pattern: bytes) -> bool:
     """Whether every key that Redis finds for a pattern fits the glob; told only for ``prefix*`` and equal texts."""
-    text = pattern.decode("latin-1")
-    prefix, star, rest = glob.partition("*")
-    return text == glob or (star == "*" and not rest and not set(prefix) & set("?[]\\") and text.startswith(prefix))
+    parts = key_glob_of(glob).parts
+    if len(parts) == 1:
+        return pattern == parts[0]
+    return len(parts) == 2 and not parts[1] and pattern.startswith(parts[0])

@@ -27,7 +27,6 @@ from proxy.rules.scripts import ScriptsSettings
 
 _WALKS = frozenset({"KEYS", "SCAN"})
 """Commands without keys that exceptions for keys speak of all the same, by their patterns."""
-_SPECIAL = "*?["
 
 
 def find_unreachable(policy: Policy, problems: Problems) -> None:
@@ -192,7 +191,7 @@ def _disjoint(one: str, other: str) -> bool:
 
 
 def _beginning(glob: str) -> str:
-    return glob[: min((place for char in _SPECIAL if (place := glob.find(char)) >= 0), default=len(glob))]
+    return glob.partition("*")[0]
 
 
 def _takes_up(earlier: PolicyException, later: PolicyException) -> bool:

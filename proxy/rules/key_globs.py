@@ -5,13 +5,13 @@ begin anywhere behind it, so a state is the set of places in the pattern that a 
 the last star that was reached tell nothing more, so there are about as many states as the pattern has bytes.
 """
 
-import re
 from collections.abc import Hashable
 from functools import lru_cache
 
 from proxy.hotpath.automaton import Automaton
 from proxy.rules.lowering import UNLIMITED, NameCheck
 from proxy.rules.name_language import Machine, automaton_of
+from proxy.schema.globs import Glob
 
 _ANY = bytes([1]) * 256
 _LONGEST = 4096
@@ -22,7 +22,8 @@ class KeyGlob:
     """The keys that fit ``parts``, with anything in between: one part is one key."""
 
     def __init__(self, parts: tuple[bytes, ...]) -> None:
-        self._pattern = re.compile(b".*".join(map(re.escape, parts)), re.DOTALL)
+        self.fits = Glob(parts).fits
+        """Whether a key does."""
         self._others = _others(parts)
         self.machine: Machine = _Like(parts)
         """Finds those names right that fit."""
@@ -31,10 +32,6 @@ class KeyGlob:
     def of(cls, text: str) -> "KeyGlob":
         """The pattern as a policy writes it."""
         return cls(tuple(text.encode().split(b"*")))
-
-    def fits(self, key: bytes) -> bool:
-        """Whether the key does."""
-        return self._pattern.fullmatch(key) is not None
 
     def check(self) -> NameCheck | None:
         """A check that no key passes which fits; None where that would be too large."""

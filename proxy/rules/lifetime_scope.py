@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fnmatch import translate
-from re import compile as compile_pattern
 from typing import TypeAlias
 
 from proxy.commands.creation import UNKNOWN_TYPE
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import Schema
+from proxy.schema.globs import key_glob_of
 
 Matches: TypeAlias = Callable[[bytes], bool]
 """Whether a key is one of those that are meant."""
@@ -51,10 +50,9 @@ class Scope:
         return key_type == UNKNOWN_TYPE or key_type in self.types
 
 
-def matcher(globs: tuple[str, ...]) -> Matches | None:
-    """Whether one of the globs matches a key; None for no globs, which is every key."""
-    if not globs:
+def matcher(patterns: tuple[str, ...]) -> Matches | None:
+    """Whether one of the patterns fits a key; None for no patterns, which is every key."""
+    if not patterns:
         return None
-    patterns = (translate(glob.encode().decode("latin-1")) for glob in globs)
-    matches = compile_pattern("|".join(patterns)).match
-    return lambda key: matches(key.decode("latin-1")) is not None
+    fits = tuple(key_glob_of(pattern).fits for pattern in patterns)
+    return fits[0] if len(fits) == 1 else lambda key: any(each(key) for each in fits)

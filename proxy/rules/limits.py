@@ -124,7 +124,11 @@ class Limits:
         return PASS if shortage is None else self._too_much(shortage)
 
     def _names_counted_key(self, command: Command) -> bool:
-        return self._keys is None or any(self._keys.fits(key.name) for key in command.keys)
+        keys = self._keys
+        # A key that is streamed is not here to be matched: it counts.
+        return keys is None or any(
+            command.length(key.index) != len(key.name) or keys.fits(key.name) for key in command.keys
+        )
 
     def _subject(self, context: Context) -> str:
         match self._settings.per:

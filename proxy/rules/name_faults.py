@@ -99,6 +99,7 @@ class Banned:
         self._words = frozenset(word.lower().encode() for word in words)
         self._separator = separator.encode()
         self._byte = self._separator[0] if separator else -1
+        self._beginnings = _beginnings_of(self._words)
         self._letters = frozenset(b"".join(self._words))
         self.start: Hashable = b""
 
@@ -122,7 +123,7 @@ class Banned:
         """The state behind one more byte; None where the name is wrong already."""
         if byte == self._byte:
             return b"" if self.accepts(state) else None
-        return _longer(state, byte, self._words)
+        return _longer(state, byte, self._beginnings)
 
     def accepts(self, state: Hashable) -> bool:
         """Whether a name that ends here is right."""
@@ -137,6 +138,7 @@ class HashTags:
         self._anywhere = anywhere
         self._segments = segments
         self._banned = frozenset(word.lower().encode() for word in banned)
+        self._beginnings = _beginnings_of(self._banned)
         self._letters = frozenset(b"".join(self._banned))
         self._separator = separator.encode()
         self._byte = self._separator[0]
@@ -176,7 +178,7 @@ class HashTags:
             return "stray" if byte != _CLOSING else "behind" if state == "opened" else None
         if byte == _CLOSING:
             return None if state in self._banned else "behind"
-        return _longer(state, byte, self._banned)
+        return _longer(state, byte, self._beginnings)
 
     def accepts(self, _state: Hashable) -> bool:
         """Whether a name that ends here is right."""
@@ -190,6 +192,7 @@ class Prefixes:
         self._required = tuple(each.encode() for each in required)
         self._foreign = tuple(each.encode() for each in foreign)
         self._words = frozenset(self._required or self._foreign)
+        self._beginnings = _beginnings_of(self._words)
         self._letters = frozenset(b"".join(self._words))
         self.start: Hashable = b""
 
@@ -220,7 +223,7 @@ class Prefixes:
         beginning = state + bytes((byte,))
         if beginning in self._words:
             return "known" if self._required else None
-        if any(word.startswith(beginning) for word in self._words):
+        if beginning in self._beginnings:
             return beginning
         return None if self._required else "other"
 
@@ -237,9 +240,14 @@ def _lower(byte: int) -> int:
     return byte + 32 if 0x41 <= byte <= 0x5A else byte
 
 
-def _longer(state: Hashable, byte: int, words: frozenset[bytes]) -> Hashable:
+def _beginnings_of(words: frozenset[bytes]) -> frozenset[bytes]:
+    """Every way in which a word begins: looked up for each state and byte, however many words there are."""
+    return frozenset(word[:end] for word in words for end in range(len(word) + 1))
+
+
+def _longer(state: Hashable, byte: int, beginnings: frozenset[bytes]) -> Hashable:
     """The beginning of a word with one more byte, or "other" where no word begins so."""
     if not isinstance(state, bytes):
         return state
     longer = state + bytes((_lower(byte),))
-    return longer if any(word.startswith(longer) for word in words) else "other"
+    return longer if longer in beginnings else "other"

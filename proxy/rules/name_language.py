@@ -8,6 +8,8 @@ from typing import Protocol
 from proxy.hotpath.automaton import NOBODY, Automaton
 
 MOST_STATES = 20_000
+MOST_CELLS = 500_000
+"""States times classes of bytes. A worker builds automata while its clients wait: this takes about a second."""
 _RIGHT = 0
 
 
@@ -51,7 +53,7 @@ def automaton_of(machines: Sequence[Machine], most_states: int = MOST_STATES) ->
                 waiting.append(target)
             rows.append(states[target] * width)
         rows.append(_RIGHT if _right(machines, state) else NOBODY)
-        if len(states) > most_states:
+        if len(states) > most_states or len(rows) > MOST_CELLS:
             return None
     return Automaton(classes, rows, width)
 

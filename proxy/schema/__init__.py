@@ -2,6 +2,7 @@
 
     expressions.py   regular expressions over bytes, as values
     patterns.py      the pattern language: text -> Pattern
+    globs.py         patterns in which * stands for anything: users, client names, keys of rules
     entries.py       what a schema says of the keys of each pattern
     automaton.py     all patterns of a schema -> one automaton that tells the owner of a key in one pass
 

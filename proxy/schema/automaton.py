@@ -21,6 +21,8 @@ from proxy.schema.expressions import ByteSet, Positions
 from proxy.schema.patterns import Pattern
 
 MOST_STATES = 50_000
+MOST_STEPS = 15_000_000
+"""Classes of bytes that positions read, over all states. Only loading a policy builds one: a few seconds at most."""
 _PLEASANT = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_.-"
 """The bytes that an example is made of where it may choose, the best first."""
 
@@ -44,7 +46,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """Patterns that together need more than MOST_STATES states."""
+    """Patterns that together need more than this many states, or too many steps to find them."""
 
     states: int
 
@@ -109,15 +111,18 @@ class _Construction:
         return number
 
     def run(self, most_states: int) -> bool:
-        """Find all states; False if there are too many."""
-        while len(self._steps) < len(self._states) <= most_states:
+        """Find all states; False if there are too many, or it takes too long."""
+        steps_left = MOST_STEPS
+        while len(self._steps) < len(self._states) <= most_states and steps_left > 0:
             number = len(self._steps)
             reading: dict[int, list[int]] = {}
             for position in sorted(self._states[number][0]):
+                steps_left -= len(self._reads[position])
                 for byte_class in self._reads[position]:
                     reading.setdefault(byte_class, []).append(position)
             targets: dict[tuple[int, ...], int] = {}
             step = [0] * self._width
+            steps_left -= self._width
             for byte_class, read in sorted(reading.items()):
                 together = tuple(read)
                 if together not in targets:
@@ -126,7 +131,7 @@ class _Construction:
                         self._reached_by.append((number, byte_class))
                 step[byte_class] = targets[together]
             self._steps.append(step)
-        return len(self._states) <= most_states
+        return len(self._steps) == len(self._states)
 
     def _behind(self, read: tuple[int, ...]) -> _State:
         pending = frozenset().union(*(self._follow[position] for position in read))

@@ -130,13 +130,16 @@ def test_all_flaws_are_told_at_once() -> None:
     assert [type(each) for each in found] == [Tie, Tie, Unreachable]
 
 
-def test_the_number_of_states_is_bounded() -> None:
+def test_the_number_of_states_and_of_steps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     # Which of the letters have gone by is all that a state has to remember: 2 to the power of their number.
     patterns = [parse_pattern(f"{{a}}{letter}{{b}}:{letter}") for letter in "abcdefghijklmnop"]
     with pytest.raises(SchemaError) as caught:
         compile_patterns(patterns, most_states=2000)
     assert caught.value.flaws == (TooLarge(2000),)
     assert compile_patterns(patterns[:5], most_states=2000).states < 2000
+    monkeypatch.setattr("proxy.schema.automaton.MOST_STEPS", 1000)
+    with pytest.raises(SchemaError, match="TooLarge"):
+        compile_patterns(patterns[:5])
 
 
 def test_no_row_may_lead_out_of_the_automaton() -> None:

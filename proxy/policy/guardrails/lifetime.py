@@ -3,6 +3,7 @@
 from proxy.commands.creation import TYPES
 from proxy.policy.bounds import read_bounds
 from proxy.policy.fields import Fields, choice, read_fields, read_list
+from proxy.policy.globs import read_key_pattern
 from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Problems, Scalar, Value
 from proxy.rules.conduct import Conduct, Existing, Outside, Persist, Unproven
@@ -41,14 +42,12 @@ def read_conduct(fields: Fields) -> Conduct:
 
 
 def _read_keys(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    """One glob, or a list of them."""
-    note(value, type="string")
-    if isinstance(value, Scalar) and value.text:
-        return (value.text,)
-    found = read_list(value, problems)
-    for scalar in found or ():
-        note(scalar, type="string")
-    return None if found is None else tuple(scalar.text for scalar in found)
+    """One pattern, or a list of them."""
+    if not isinstance(value, Scalar):
+        found = [read_key_pattern(each, problems) for each in read_list(value, problems) or ()]
+        return tuple(each for each in found if each is not None) or None
+    pattern = read_key_pattern(value, problems)
+    return None if pattern is None else (pattern,)
 
 
 def _read_types(value: Value, problems: Problems) -> frozenset[str] | None:

@@ -3,6 +3,7 @@
 import re
 
 from proxy.policy.fields import SIZE_UNITS, Fields, choice, integer, read_fields, read_list, scan
+from proxy.policy.globs import read_key_pattern
 from proxy.policy.guardrails.commands import read_command
 from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.limits import LimitsSettings, Per
@@ -10,7 +11,6 @@ from proxy.rules.meter import Rate
 
 _RATE = re.compile(r"([1-9]\d{0,8})/([smhd])")
 _BYTE_RATE = re.compile(r"([1-9]\d{0,5})(B|KB|MB|GB)/([smhd])")
-_GLOB = re.compile(r"[!-~]+")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -32,7 +32,7 @@ def read_limits(value: Value, rule: Fields) -> LimitsSettings | None:
         concurrency=fields.read("concurrency", integer(1, 10**9 - 1), None),
         connections=fields.read("connections", integer(1, 10**9 - 1), None),
         commands=tuple(sorted(commands)),
-        keys=fields.read("keys", _read_glob, None),
+        keys=fields.read("keys", read_key_pattern, None),
     )
     fields.finish()
     _check_limits(settings, fields)
@@ -70,8 +70,3 @@ def _read_byte_rate(value: Value, problems: Problems) -> Rate | None:
 
 def _rate(tokens: int, unit: str) -> Rate:
     return Rate(tokens, _SECONDS[unit], tokens)
-
-
-def _read_glob(value: Value, problems: Problems) -> str | None:
-    match = scan(value, _GLOB, "a pattern of keys, such as product:*", problems)
-    return None if match is None else match[0]

@@ -5,8 +5,9 @@ import re
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.errors import shown
 from proxy.policy.fields import Fields, read_fields, read_line, read_mapping
+from proxy.policy.globs import read_pattern
 from proxy.policy.sections.rollout import DEFAULT
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.policy.yaml_source import Problems, Value
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
 _TAKEN = (UNKNOWN, DEFAULT)
@@ -52,20 +53,13 @@ def _read_app(name: str, fields: Fields, others: list[App]) -> App:
 
 
 def _read_match(app: App, fields: Fields) -> App:
-    user, client_name, listener, certificate = (fields.read(key, _read_glob, "") for key in _SHOWN)
+    user, client_name, listener, certificate = (fields.read(key, read_pattern, "") for key in _SHOWN)
     listener = listener.rpartition("://")[2]
     if not any(key in fields for key in _SHOWN):
         expected = f"at least one of {', '.join(_SHOWN)}"
         fields.problems.add(fields.where, fields.path, "nothing", expected)
     fields.finish()
     return App(app.name, app.where, app.team, app.contact, user, client_name, listener, certificate)
-
-
-def _read_glob(value: Value, problems: Problems) -> str | None:
-    if isinstance(value, Scalar) and value.text and value.text.isprintable():
-        return value.text
-    problems.unexpected(value, "text, in which * stands for any characters")
-    return None
 
 
 def _patterns(app: App) -> tuple[str, str, str, str]:

@@ -4,6 +4,7 @@ from datetime import date
 
 from proxy.policy.errors import shown
 from proxy.policy.fields import Fields, read_fields, read_line
+from proxy.policy.globs import read_key_pattern
 from proxy.policy.model import PolicyException
 from proxy.policy.sections.modes import read_mode
 from proxy.policy.sketch import note
@@ -25,7 +26,7 @@ def _read_exception(fields: Fields) -> PolicyException:
     exception = PolicyException(
         rule=fields.read("rule", read_word, ""),
         app=fields.read("app", read_word, ""),
-        keys=fields.read("keys", _read_keys, ""),
+        keys=fields.read("keys", read_key_pattern, ""),
         because=fields.read("because", read_line, ""),
         until=None if until is None else _read_day(until, fields.problems),
         then=None if then is None else read_mode(then, fields.problems),
@@ -51,13 +52,6 @@ def read_word(value: Value, problems: Problems) -> str | None:
     if isinstance(value, Scalar) and value.text:
         return value.text
     problems.unexpected(value, "a name")
-    return None
-
-
-def _read_keys(value: Value, problems: Problems) -> str | None:
-    if isinstance(value, Scalar) and value.text and not set(value.text) & set("?[]\\"):
-        return value.text
-    problems.unexpected(value, "a pattern of keys in which only * is special, such as lock:*")
     return None
 
 

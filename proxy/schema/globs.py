@@ -1,0 +1,58 @@
+"""Patterns in which ``*`` stands for any characters, and every other character for itself.
+
+This is the only matcher for the patterns of a policy: keys of limits, lifetimes and exceptions, and what an app's
+``match`` says of users, client names, listeners and certificates. Clients choose the names that are matched, so the
+worst name counts. Matching never goes back: each part between two stars is taken where it stands first, behind the part
+before it. If a later place of it leads to a match, the first place does, too. So each character of a name is compared
+with one part only, and the cost is at most the name's length times the pattern's.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import AnyStr, Generic
+
+LONGEST = 512
+"""The most characters that a policy may give a pattern."""
+
+
+class Glob(Generic[AnyStr]):
+    """What fits ``parts`` with anything in between; one part alone fits only itself."""
+
+    __slots__ = ("_first", "_last", "_least", "_middle", "parts")
+
+    def __init__(self, parts: Sequence[AnyStr]) -> None:
+        self.parts: tuple[AnyStr, ...] = tuple(parts)
+        self._first: AnyStr = self.parts[0]
+        self._last: AnyStr = self.parts[-1]
+        self._middle: tuple[AnyStr, ...] = tuple(part for part in self.parts[1:-1] if part)
+        self._least = sum(map(len, self.parts))
+
+    def fits(self, name: AnyStr) -> bool:
+        """Whether the whole name does."""
+        if len(self.parts) == 1:
+            return name == self._first
+        if len(name) < self._least or not name.startswith(self._first) or not name.endswith(self._last):
+            return False
+        place, end = len(self._first), len(name) - len(self._last)
+        for part in self._middle:
+            place = name.find(part, place, end)
+            if place < 0:
+                return False
+            place += len(part)
+        return True
+
+
+_REMEMBERED = 1024
+"""More than the policies in force have."""
+
+
+@lru_cache(_REMEMBERED)
+def glob_of(pattern: str) -> Glob[str]:
+    """The pattern, for text."""
+    return Glob(pattern.split("*"))
+
+
+@lru_cache(_REMEMBERED)
+def key_glob_of(pattern: str) -> Glob[bytes]:
+    """The pattern, for keys: they are bytes, and policies are written in UTF-8."""
+    return Glob(pattern.encode().split(b"*"))
