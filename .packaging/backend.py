@@ -32,6 +32,7 @@ SHIPPED = (
     ".packaging",
     "Dockerfile",
     "README.md",
+    "deploy",
     "loadtest",
     "policies",
     "proxy",

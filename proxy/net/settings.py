@@ -93,6 +93,9 @@ class Settings:
     drain: float = 10.0
     """Seconds that clients get to receive what they are owed when Keyrail stops."""
 
+    shutdown_delay: float = 0.0
+    """Seconds for which clients are still accepted after SIGTERM."""
+
     connect_timeout: float = 5.0
     """Seconds that connecting to an upstream (name, TCP, TLS, login) may take."""
 

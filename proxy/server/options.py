@@ -210,6 +210,13 @@ OPTIONS: tuple[Option, ...] = (
         "how long clients may still receive what they are owed when Keyrail stops (default 10s)",
     ),
     Option(
+        "shutdown_delay",
+        Scope.GROUP,
+        read_seconds,
+        "TIME",
+        "how long Keyrail goes on accepting clients after SIGTERM, while /readyz answers 503 (default 0)",
+    ),
+    Option(
         "connect_timeout",
         Scope.GROUP,
         read_positive_seconds,

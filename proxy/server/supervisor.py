@@ -6,7 +6,8 @@ What can be wrong is found in this order and ends the start with one line: a mis
 with status 2, a circumstance (a port in use) with status 1. An upstream that is down is neither: Keyrail starts, says
 so, is not ready, and becomes ready by itself.
 
-SIGTERM and SIGINT stop it, a second one at once; SIGHUP reloads the policies, and begins a log of violations anew that
+SIGTERM and SIGINT stop it, a second one at once (after SIGTERM it accepts clients for ``--shutdown-delay`` more, while
+it says that it is not ready); SIGHUP reloads the policies, and begins a log of violations anew that
 was rotated away; SIGUSR2 starts a successor, and ends this one when that one serves.
 """
 
@@ -39,6 +40,7 @@ from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
 from proxy.server.reload import Reloader, read_policies
 from proxy.server.remedies import Remedies
+from proxy.server.service_manager import ServiceManager
 from proxy.server.state_file import StateError, StateFile
 from proxy.server.succession import Inheritance, Successor
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
@@ -88,6 +90,9 @@ class Supervisor:
         self._engines: list[EmbeddedEngine] = []
         self._stop = asyncio.Event()
         self._now = asyncio.Event()
+        self._delay = 0.0
+        self._replaced = False
+        self._manager = ServiceManager()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ready: dict[str, bool] = {}
 
@@ -106,6 +111,7 @@ class Supervisor:
             if self._settings.watch:
                 self._spawn(Watch(reloader).run())
             self._inherited.tell_ready()
+            self._manager.ready(f"{self._settings.workers} workers, {FORM}")
             return await self._watch()
         finally:
             await self._shut()
@@ -222,6 +228,10 @@ class Supervisor:
             notice("the embedded Valkey has ended: stopping")
             status = FAILURE
             self._stop.set()
+        if not self._replaced:
+            self._manager.stopping()
+        if self._delay:
+            await self._first(self._spawn(asyncio.sleep(self._delay)), self._spawn(self._now.wait()), *engines)
         # The workers close theirs; while one copy is open, the kernel would go on taking connections.
         self._listeners.close()
         await self._first(self._spawn(self._crew.drain(self._settings.drain)), self._spawn(self._now.wait()))
@@ -243,6 +253,8 @@ class Supervisor:
             return
         if await self._successor.serves():
             notice(f"process {self._successor.pid} has taken over: stopping")
+            self._manager.replaced_by(self._successor.pid)
+            self._replaced = True
             self._successor = None
             self._listeners.leave_files()
             if self._admin is not None:
@@ -289,8 +301,8 @@ class Supervisor:
 
     def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for heeded in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(heeded, self._told_to_stop)
+        loop.add_signal_handler(signal.SIGTERM, self._told_to_stop, self._settings.shutdown_delay)
+        loop.add_signal_handler(signal.SIGINT, self._told_to_stop)
         loop.add_signal_handler(signal.SIGHUP, lambda: notice("still starting: policies not reloaded"))
         loop.add_signal_handler(signal.SIGUSR2, lambda: notice("no successor: still starting"))
 
@@ -299,9 +311,11 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGHUP, lambda: self._hang_up(reloader))
         loop.add_signal_handler(signal.SIGUSR2, lambda: self._spawn(self._hand_over()))
 
-    def _told_to_stop(self) -> None:
+    def _told_to_stop(self, delay: float = 0.0) -> None:
         if self._stop.is_set():
             self._now.set()
+        else:
+            self._delay = delay
         self._stop.set()
 
     def _hang_up(self, reloader: Reloader) -> None:

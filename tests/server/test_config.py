@@ -49,6 +49,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "workers": "3",
         "pooling": "off",
         "drain": "1m",
+        "shutdown_delay": "5s",
         "connect_timeout": "2",
         "upstream_connections": "5",
         "private_connections": "6",

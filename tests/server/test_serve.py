@@ -324,6 +324,27 @@ def test_the_drain_time_is_the_limit(engine: Engine) -> None:
                 blocked.frame()
 
 
+def test_after_sigterm_clients_are_accepted_until_the_delay_is_over(upstream: str) -> None:
+    with serve("--upstream", upstream, "--policy", "none", "--shutdown-delay", "10m") as running:
+        (port,) = running.ready().ports()
+        with running.wire() as before:
+            assert before.ask("PING") == b"+PONG\r\n"
+            running.process.send_signal(signal.SIGTERM)
+            assert running.await_http("/readyz", 503) == "stopping\n"
+            with running.wire() as after:
+                assert after.ask("PING") == b"+PONG\r\n"
+            assert before.ask("PING") == b"+PONG\r\n"
+        running.process.send_signal(signal.SIGTERM)
+        await_refusal(port)
+        assert running.exit()[0] == 0
+
+
+def test_sigint_is_not_delayed(upstream: str) -> None:
+    with serve("--upstream", upstream, "--policy", "none", "--shutdown-delay", "10m") as running:
+        running.ready().process.send_signal(signal.SIGINT)
+        assert running.exit()[0] == 0
+
+
 def test_the_environment_configures_it_too(upstream: str) -> None:
     variables = {"KEYRAIL_UPSTREAM": upstream, "KEYRAIL_POLICY": "none", "KEYRAIL_WORKERS": "2"}
     with serve(variables=variables) as running:
