@@ -1,6 +1,7 @@
 cimport cython
 
-from proxy.hotpath.debts cimport Creditor, Debts, Entry
+from proxy.hotpath.debts cimport Creditor, Entry
+from proxy.hotpath.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
 cdef int FORWARD, HIDE, LOCAL, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, MEASURE
@@ -8,24 +9,18 @@ cdef int _MESSAGE, _CONFIRMATION, _REPLY
 cdef int _MINUS, _STAR, _PUSH, _SHORT
 
 
-cdef class Ledger(Debts):
+cdef class Ledger(Outgoing):
     cdef public ReplyScanner scanner
     cdef public bytes rest
     cdef public Creditor destination
     cdef public bint counts
-    cdef public list outgoing
-    cdef public bint scheduled
-    cdef public bint watched
     cdef public bint usable
-    cdef public bint closed
     cdef public bint relay
     cdef public bint retiring
     cdef public bint retired
     cdef public Creditor owner
     cdef public object listener
     cdef public bint arrays
-    cdef public object write
-    cdef public object schedule
     cdef public long long commands
     cdef public long long hidden_errors
     cdef public long long strays
@@ -33,9 +28,6 @@ cdef class Ledger(Debts):
 
     cpdef submit(self, Creditor creditor, bytes chunk, Py_ssize_t count)
     cpdef owe(self, Creditor creditor, Py_ssize_t due, int fate, payload)
-    cpdef send(self, bytes chunk)
-    @cython.locals(outgoing=list)
-    cpdef flush(self)
     @cython.locals(position=cython.Py_ssize_t, buffer=bytes)
     cpdef receive(self, data)
     @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t)

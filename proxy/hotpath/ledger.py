@@ -10,7 +10,6 @@
 Out of step means closing both sides. A reply is never guessed at.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from proxy.hotpath.debts import (
@@ -26,9 +25,9 @@ from proxy.hotpath.debts import (
     REPLACE,
     UNWRAP,
     Creditor,
-    Debts,
     Entry,
 )
+from proxy.hotpath.outgoing import Outgoing
 from proxy.wire.reply import ReplyScanner
 
 _SHORT = 4096
@@ -47,13 +46,11 @@ CONFIRMATION = _CONFIRMATION
 REPLY = _REPLY
 
 
-class Ledger(Debts):
+class Ledger(Outgoing):
     """One upstream connection: what was sent, and what is owed for it.
 
     ``owner`` is the only client of a private upstream, and None for a shared one. ``usable`` says that clients may
-    submit; whoever runs the connection sets it, and ``write`` and ``schedule`` (which arranges a call of ``flush``).
-    ``listener`` follows the subscriptions of the owner; ``arrays`` says that they speak RESP2. While the connection is
-    ``watched``, each ``flush`` ends in a call of ``left``.
+    submit. ``listener`` follows the subscriptions of the owner; ``arrays`` says that they speak RESP2.
     """
 
     def __init__(self) -> None:
@@ -62,19 +59,13 @@ class Ledger(Debts):
         self.rest = b""
         self.destination: Creditor | None = None
         self.counts = False
-        self.outgoing: list[bytes] = []
-        self.scheduled = False
-        self.watched = False
         self.usable = False
-        self.closed = False
         self.relay = False
         self.retiring = False
         self.retired = False
         self.owner: Creditor | None = None
         self.listener: Any = None
         self.arrays = False
-        self.write: Callable[[bytes], object] | None = None
-        self.schedule: Callable[[], object] | None = None
         self.commands = 0
         self.hidden_errors = 0
         self.strays = 0
@@ -85,7 +76,9 @@ class Ledger(Debts):
     def submit(self, creditor: Creditor, chunk: bytes, count: int) -> None:
         """Send a run of ``count`` commands whose replies go to ``creditor`` as they are."""
         assert self.owner is None or self.owner is creditor, "a private upstream serves its owner alone"
-        self.send(chunk)
+        assert self.unit is None or self.unit is creditor, "a unit of another client is open"
+        assert self.partial is None, "a command is under way in pieces"
+        self._put(chunk)
         self.commands += count
         creditor.owed += count
         creditor.run = chunk if len(chunk) <= _SHORT else None
@@ -105,25 +98,6 @@ class Ledger(Debts):
         creditor.owed += due if due > 0 else 1
         creditor.run = None
         self.add(Entry(creditor, due, fate, payload))
-
-    def send(self, chunk: bytes) -> None:
-        """Put bytes behind what leaves at the next ``flush``."""
-        self.outgoing.append(chunk)
-        if not self.scheduled and self.schedule is not None:
-            self.scheduled = True
-            self.schedule()
-
-    def flush(self) -> None:
-        """Write what has gathered, as one piece."""
-        self.scheduled = False
-        outgoing = self.outgoing
-        if outgoing:
-            data = outgoing[0] if len(outgoing) == 1 else b"".join(outgoing)
-            outgoing.clear()
-            if not self.closed and self.write is not None:
-                self.write(data)
-        if self.watched:
-            self.left()
 
     # From Redis
 
@@ -443,9 +417,6 @@ class Ledger(Debts):
         return losers
 
     # What the connection's keeper does about it
-
-    def left(self) -> None:
-        """What had gathered has been written; called only while ``watched``."""
 
     def out_of_step(self) -> None:
         """These bytes can't be the reply that is due: both sides must be closed."""

@@ -134,6 +134,9 @@ class Lending:
         """Wait for such a connection; False where none will come."""
         if key.user is None:
             self.await_private(seeker, key)
+        elif self._pools.of(key).in_unit(Lane.FAST):
+            # A transaction on a shared connection has arrived whole: it ends within this turn of the loop.
+            self._loop.call_soon(seeker.arrived)
         elif self._pools.alive(key) or self._learning[key.user]:
             self.await_shared(seeker, key, Lane.FAST)
         else:
@@ -143,7 +146,8 @@ class Lending:
     def release(self, ledger: PrivateLedger) -> None:
         """Take back a connection: to share it where its pool has none, else to lie ready for a single client."""
         assert isinstance(ledger, UpstreamConnection)
-        if self._connections.closing or ledger.retiring or ledger.head is not None or ledger.relay or ledger.closed:
+        spent = ledger.retiring or ledger.head is not None or ledger.relay or ledger.closed or not ledger.vacant()
+        if self._connections.closing or spent:
             ledger.close()
             return
         user = ledger.key.user

@@ -41,9 +41,13 @@ class Pool:
     def shared(self, lane: Lane) -> UpstreamConnection | None:
         """A shared connection of the lane that takes work now."""
         for upstream in self.lanes[lane]:
-            if upstream.usable:
+            if upstream.usable and upstream.vacant():
                 return upstream
         return None
+
+    def in_unit(self, lane: Lane) -> bool:
+        """Whether a connection of the lane would take work, were it not for a client's open transaction."""
+        return any(upstream.usable and not upstream.vacant() for upstream in self.lanes[lane])
 
     def alive(self, lane: Lane) -> bool:
         """Whether the lane has any connection, busy as it may be."""
@@ -52,7 +56,7 @@ class Pool:
     def take_idle(self) -> UpstreamConnection | None:
         """An idle private connection, the one used last."""
         for upstream in reversed(self.idle):
-            if upstream.head is None and not upstream.closed and not upstream.retiring:
+            if upstream.head is None and upstream.vacant() and not upstream.closed and not upstream.retiring:
                 self.idle.remove(upstream)
                 return upstream
         return None

@@ -44,7 +44,8 @@ class Pools:
         """A connection of this user on which nothing is owed, taken from whichever pool can do without it."""
         theirs = [pool for pool in self._pools.values() if pool.key.user == user]
         for pool in sorted(theirs, key=lambda pool: not pool.idle):
-            free = (upstream for upstream in pool.lanes[Lane.FAST] if upstream.head is None and not upstream.closed)
+            open_ones = (upstream for upstream in pool.lanes[Lane.FAST] if not upstream.closed)
+            free = (upstream for upstream in open_ones if upstream.head is None and upstream.vacant())
             upstream = pool.take_idle() or next(free, None)
             if upstream is not None:
                 pool.forget(upstream)

@@ -71,6 +71,10 @@ class Steward(Creditor):
     """Keyrail itself, where it is owed replies: whatever is delivered to it is dropped."""
 
 
+class UnitOpenError(ConnectionError):
+    """A client's transaction, WATCH or unfinished command is open on the connection."""
+
+
 class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     """A connection to Redis; shared by the clients of its pool, or private to ``owner``.
 
@@ -157,12 +161,18 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     # Questions of the proxy's own
 
     def ask(self, argv: Sequence[bytes | str | int]) -> "asyncio.Future[bytes]":
-        """Send a command of the proxy's own; the result is its reply frame, whole."""
+        """Send a command of the proxy's own; the result is its reply frame, whole.
+
+        It is a ConnectionResetError where the connection is lost, and a UnitOpenError where the command would become
+        part of a client's transaction, WATCH or unfinished command: then nothing was sent.
+        """
         words = [word if isinstance(word, bytes) else str(word).encode() for word in argv]
         question: asyncio.Future[bytes] = self.loop.create_future()
         try:
             self.check()
-        except ConnectionResetError as error:
+            if not self.offer(self.steward, encode_command(words)):
+                raise UnitOpenError("a client's transaction, WATCH or unfinished command is open on the connection")
+        except ConnectionError as error:
             question.set_exception(error)
             return question
         self._questions.add(question)
@@ -173,7 +183,6 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
                 question.set_result(frame)
             return b""
 
-        self.send(encode_command(words))
         self.owe(self.steward, 1, EDIT, answered)
         return question
 
@@ -188,10 +197,14 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def _set(self, argv: list[str | int]) -> None:
         def answered(question: "asyncio.Future[bytes]") -> None:
-            if question.exception() is None and question.result().startswith(b"-"):
+            if question.exception() is not None or question.result().startswith(b"-"):
                 self.abort()
 
         self.ask(argv).add_done_callback(answered)
+
+    def vacant(self) -> bool:
+        """Whether it holds no open transaction, WATCH or unfinished command of any client."""
+        return self.admits(self.steward)
 
     def when_paid(self, act: Any) -> None:
         """Call ``act`` when everything that is owed now has been paid."""

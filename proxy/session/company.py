@@ -111,15 +111,16 @@ def take_leave(session: "Session") -> None:
     """The client has left or begun anew: what it was watching or queueing is over, and what waited for that is sent."""
     ledger = session.pinned
     unending = session.blocked or session.stream is not None or session.replies != silence.ON
-    if ledger is None or ledger.closed or unending:
+    if ledger is None or ledger.closed or ledger.partial is not None or unending:
         give_up(session)
         return
     if session.transaction is not None:
         # Or what follows from replies that are still to come would be queued in it.
-        ledger.send(_DISCARD)
+        ledger.send(session, _DISCARD)
         ledger.owe(_NOBODY, 1, HIDE, None)
         session.transaction = None
     session.watching = False
+    ledger.unit = None
     catch_up(session)
 
 
@@ -195,7 +196,7 @@ def _follow(session: "Session", ledger: Ledger | None, deferred: Deferred) -> No
     elif ledger is session.pinned and _busy(session):
         session.deferred.append(deferred)
     else:
-        ledger.send(encode_command(list(deferred.argv)))
+        ledger.send(session, encode_command(list(deferred.argv)))
         ledger.owe(session, 1, NOTE, answered)
 
 
@@ -245,7 +246,7 @@ class Company:
             for i, argv in enumerate(self._before):
                 self._queue_hidden(i, argv)
         elif self._before or self._after:
-            self._ledger.send(_MULTI + b"".join(map(encode_command, self._before)))
+            self._ledger.send(self._session, _MULTI + b"".join(map(encode_command, self._before)))
             self._ledger.owe(_NOBODY, 1 + len(self._before), HIDE, None)
 
     def end(self, raw: bytes) -> None:
@@ -262,7 +263,7 @@ class Company:
 
     def _end_unit(self, raw: bytes) -> None:
         session, ledger = self._session, self._ledger
-        ledger.send(raw + b"".join(map(encode_command, self._after)) + _EXEC)
+        ledger.send(session, raw + b"".join(map(encode_command, self._after)) + _EXEC)
         ledger.commands += 1
         session.forwarded += 1
         ledger.owe(_NOBODY, 1, NOTE, self._note_early)
@@ -289,7 +290,7 @@ class Company:
         assert running is not None
         running.fates[session.forwarded - running.first] = (NOTE, self._listen(place))
         session.forwarded += 1
-        self._ledger.send(encode_command(list(argv)))
+        self._ledger.send(session, encode_command(list(argv)))
         self._ledger.owe(_NOBODY, 1, NOTE, self._note_queued)
 
     def _note_queued(self, frame: bytes) -> None:

@@ -52,7 +52,7 @@ class Outlet(Intake):
         assert ledger is not None
         self.forwarded += 1
         if self.replies != silence.ON and silence.falls_on(self):
-            ledger.send(raw)
+            ledger.send(self, raw)
             ledger.commands += 1
         elif edit is None:
             ledger.submit(self, raw, 1)
@@ -63,14 +63,14 @@ class Outlet(Intake):
         """Send one command whose reply has a fate of its own."""
         ledger = self.ledger
         assert ledger is not None
-        ledger.send(raw)
+        ledger.send(self, raw)
         ledger.commands += 1
         ledger.owe(self, due, fate, payload)
 
     def hide(self, raw: bytes) -> None:
         """Send a command of the proxy's own on the private upstream; its reply is dropped."""
         assert self.pinned is not None
-        self.pinned.send(raw)
+        self.pinned.send(self, raw)
         self.pinned.owe(self, 1, HIDE, None)
 
     def log_in(self) -> None:
@@ -101,7 +101,7 @@ class Outlet(Intake):
             return
         ledger = self.ledger
         assert ledger is not None
-        ledger.send(poison)
+        ledger.send(self, poison)
         if not silence.falls_on(self):
             ledger.owe(self, 1, REPLACE, error)
 

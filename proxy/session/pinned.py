@@ -78,7 +78,7 @@ def _wait(session: "Session", item: Item) -> int:
             return b""
 
         session.hide(_PING)
-        ledger.send(_SHARD_MESSAGE)
+        ledger.send(session, _SHARD_MESSAGE)
         ledger.owe(session, 1, EDIT, answered)
         session.lingering = True
         switching.wait_until_settled(session)

@@ -327,7 +327,7 @@ class Session(Judged):
         self.pinned = None
         if ledger is not None and not ledger.closed:
             ledger.owner = None
-            if self.blocked or self.stream is not None:
+            if self.blocked or ledger.partial is not None:
                 self.gate.discard(ledger)
             elif self.owed > 0 or holds:
                 self.gate.dismiss(ledger)

@@ -38,7 +38,7 @@ def choose(session: "Session", mode: bytes, raw: bytes) -> None:
         session.submit(raw)
         return
     session.forwarded += 1
-    ledger.send(raw)
+    ledger.send(session, raw)
     session.direct = False
     if mode == b"OFF" or session.replies != OFF:
         session.replies = OFF if mode == b"OFF" else SKIP
@@ -57,7 +57,7 @@ def go_on(session: "Session") -> None:
     ledger = session.ledger
     assert ledger is not None
     if session.replies == OFF:
-        ledger.send(_OFF)
+        ledger.send(session, _OFF)
     else:
         _end(session)
 
@@ -76,7 +76,7 @@ def swallows(session: "Outlet") -> bool:
     assert ledger is not None
     if session.replies == SKIP:
         # Redis still means to silence the next command that it sees: it gets one whose reply nobody wants.
-        ledger.send(POISON)
+        ledger.send(session, POISON)
         _end(session)
         return True
     if session.replies == RELAYED and ledger.scanner.elements > 0:

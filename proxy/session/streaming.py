@@ -9,6 +9,8 @@ Each is looked at closely, whatever the sampler says: they are few, and the larg
 
 Commands that change the connection, and those that are not known, are collected instead: none of them is meant to
 carry megabytes.
+
+While it is under way the upstream is `partial`: it takes the rest of this command, or it is closed.
 """
 
 from typing import TYPE_CHECKING
@@ -77,7 +79,6 @@ class _Stream:
         self.left = length + 2
         self.rest = b""
         self.size = 0
-        self.withheld = b""
         self.judged: Command | None = None
         self.refusal: bytes | None = None
         self.verdict: Verdict = PASS
@@ -124,11 +125,9 @@ class _Stream:
             return
         ledger = self.session.ledger
         assert ledger is not None
-        if self.judged is not None:
-            ledger.send(chunk)
-            return
-        ledger.send(self.withheld + chunk[:-1])
-        self.withheld = chunk[-1:]
+        if ledger.partial is None:
+            ledger.begin_partial(self.session)
+        ledger.send_partial(self.session, chunk, self.judged is None)
 
     def receive(self, data: bytes) -> None:
         """Take more bytes of the client."""
@@ -215,6 +214,8 @@ class _Stream:
 
     def _submit(self, measurement: Measurement | None) -> None:
         session = self.session
+        assert session.ledger is not None
+        session.ledger.end_partial(session)
         if session.transaction is None:
             session.attentive = True
         if self.company is not None:
@@ -237,7 +238,6 @@ class _Stream:
             self.refusal = _CANNOT_REWRITE
         self.judged = command
         self._invite(decision.followings, begun=True)
-        self.tail = self.withheld
         if self.refusal is not None:
             # Redis has all but the last byte: without that upstream, it has nothing.
             _cut(session, self.refusal)

@@ -98,7 +98,7 @@ def _change(session: "Session", item: Item) -> int:
     # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
     silent = silence.falls_on(session)
     if bare and not closing and silent:
-        ledger.send(item.raw)
+        ledger.send(session, item.raw)
         return TAKEN
     due = (-1 if closing else 1) if bare else len(argv) - 1
     count: Any = subscriptions.outstanding

@@ -102,6 +102,13 @@ def keeps_pin(session: "Session") -> bool:
     )
 
 
+def mark_unit(session: "Session") -> None:
+    """A transaction or a WATCH has begun or ended: while there is one, the upstream takes nothing of anybody else's."""
+    if session.ledger is not None:
+        open_unit = session.transaction is not None or session.watching
+        session.ledger.unit = session if open_unit else None
+
+
 def wait_until_settled(session: "Session") -> None:
     """Read no further until nothing is owed."""
     session.halted = True

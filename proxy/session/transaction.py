@@ -42,12 +42,14 @@ _PLAIN = frozenset({State.POOL, State.BLOCKING, State.WAIT, State.IDLE, State.UN
 class Transaction:
     """What has been queued: ``first`` is the client's command count at MULTI; the fates of single members of EXEC's
     array, by position, as the ledger takes them. Where one ``moves`` the client (AUTH, SELECT, HELLO), what stands
-    behind EXEC waits for it. ``database`` is the one that what is queued next will run in."""
+    behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watches`` says that there
+    was a WATCH before it or, in vain, within it."""
 
     first: int
     database: int
     fates: dict[int, tuple[int, Any]] = field(default_factory=dict)
     moves: bool = False
+    watches: bool = False
 
 
 def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
@@ -60,12 +62,18 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
     ledger = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if ledger is None:
         return WAIT
-    running = Transaction(session.forwarded + 1, session.key.database)
+    running = Transaction(session.forwarded + 1, session.key.database, watches=session.watching)
 
     def answered(line: bytes) -> None:
-        if line.startswith(b"-") and session.transaction is running:
+        if not line.startswith(b"-"):
+            return
+        if running.watches:
+            # Without the transaction its EXEC ends no WATCH either: nobody else may get this connection.
+            session.permanent = True
+        if session.transaction is running:
             _forget_keys(session)
             session.transaction = None
+            switching.mark_unit(session)
             session.attentive = True
             if session.stale:
                 session.adopt()
@@ -76,6 +84,7 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
         session.forwarded += 1
         session.owe(item.raw, PEEK, answered)
     session.transaction = running
+    switching.mark_unit(session)
     if session.regime.policy.follows_slots:
         # Each command is judged, so that none of the keys is missed.
         session.simple = bytes(len(session.simple))
@@ -100,6 +109,7 @@ def _within(session: "Session", item: Item) -> int:
     session.submit(item.raw)
     if session.transaction is not None:
         session.transaction.first += 1
+        session.transaction.watches |= item.command.spec.state is State.WATCH
     return TAKEN
 
 
@@ -201,6 +211,7 @@ def abort(session: "Session", error: bytes) -> None:
 def _ended(session: "Session") -> None:
     session.transaction = None
     session.watching = False
+    switching.mark_unit(session)
     _forget_keys(session)
     if session.deferred:
         company.catch_up(session)
@@ -243,6 +254,7 @@ def _watch(session: "Session", item: Item) -> int:
         return WAIT
     session.watching = True
     session.submit(item.raw)
+    switching.mark_unit(session)
     return TAKEN
 
 
@@ -251,6 +263,7 @@ def _unwatch(session: "Session", item: Item) -> int:
         return session.forward(item)
     _forget(session, item)
     session.watching = False
+    switching.mark_unit(session)
     session.slot = NO_SLOT
     if session.deferred:
         company.catch_up(session)

@@ -7,14 +7,14 @@ from inspect import isfunction, signature
 from types import ModuleType
 from typing import Any
 
-from proxy.hotpath import debts, ledger
+from proxy.hotpath import debts, ledger, outgoing
 from proxy.session.subscription import Subscriptions
 
 Case = Callable[[ModuleType], None]
 
 LEDGER = ModuleType("ledger")
-"""The ledger and the debts that it keeps, as the one module that a case asks for."""
-vars(LEDGER).update(vars(debts) | vars(ledger))
+"""The ledger and what it is made of, as the one module that a case asks for."""
+vars(LEDGER).update(vars(debts) | vars(outgoing) | vars(ledger))
 
 OK = b"+OK\r\n"
 ONE = b":1\r\n"

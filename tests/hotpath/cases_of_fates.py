@@ -17,14 +17,14 @@ def what_is_sent_leaves_in_order_at_the_next_flush(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()
     bench.ledger.submit(one, b"1", 1)
-    bench.ledger.send(b"2")
+    bench.ledger.send(bench.client(), b"2")
     bench.ledger.submit(two, b"3", 1)
     assert (bench.written, bench.schedules) == ([], 1)
     bench.ledger.flush()
     assert bench.written == [b"123"]
     bench.ledger.flush()
     assert bench.written == [b"123"]
-    bench.ledger.send(b"4")
+    bench.ledger.send(bench.client(), b"4")
     assert bench.schedules == 2
     bench.ledger.closed = True
     bench.ledger.flush()

@@ -1,8 +1,8 @@
 """The checks of the ledger can fail: it is broken on purpose, one line at a time, and each break must be caught.
 
-A break replaces a piece of the source of ``debts`` and ``ledger`` that occurs once; the result runs from memory as
-plain Python, whatever form is installed. A break that no longer applies fails here: write it anew for the line that
-took the old one's place.
+A break replaces a piece of the source of ``debts``, ``outgoing`` and ``ledger`` that occurs once; the result runs from
+memory as plain Python, whatever form is installed. A break that no longer applies fails here: write it anew for the
+line that took the old one's place.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from tests.hotpath.bench import cases_of
 from tests.transcripts.replay import Transcript, load, play, shareable, ways
 
 FOLDER = Path(str(hotpath.__file__)).parent
-SOURCE = (FOLDER / "debts.py").read_text() + re.sub(
-    r"from proxy\.hotpath\.debts import \([^)]*\)\n", "", (FOLDER / "ledger.py").read_text()
+SOURCE = re.sub(
+    r"from proxy\.hotpath\.(debts|outgoing) import (\([^)]*\)|.*)\n",
+    "",
+    "".join((FOLDER / name).read_text() for name in ("debts.py", "outgoing.py", "ledger.py")),
 )
 NAME = "ledger_broken_on_purpose"
 

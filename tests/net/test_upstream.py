@@ -137,10 +137,10 @@ def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
     def answered(frame: bytes) -> None:
         heard.append(frame)
         if len(heard) == 1:
-            upstream.send(GET)
+            upstream.send(shared.client, GET)
             upstream.owe(shared.client, 1, NOTE, answered)
 
-    upstream.send(GET)
+    upstream.send(shared.client, GET)
     upstream.owe(shared.client, 1, NOTE, answered)
     upstream.finish()
     upstream.data_received(b":1\r\n")
