@@ -13,6 +13,8 @@
     references.py    names that point from one part of a policy to another
     precedence.py    which mode a rule has for whom
     contradictions.py   what rules of one policy may not say together
+    unapplied.py     what the schema says although no rule acts on it
+    lifetimes.py     which rule about lifetimes leaves keys to which; lifetime_overlaps.py: where that is an error
     explain.py       what a policy does with a command, and why
     expectations.py  the tests that a policy carries
     schema_docs.py   the schema of keys as Markdown

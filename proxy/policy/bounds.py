@@ -3,6 +3,12 @@
 from proxy.policy.fields import Fields, choice, read_duration, read_percent, write_duration
 from proxy.schema.bounds import Bounds
 
+REQUIRED_ALONE = "required without a default"
+GIVEN_BESIDE_REQUIRED = (
+    "a default (or a max) beside it, for keys that a command creates which can't state a TTL, such as INCR or HSET; or "
+    "without_proof: refuse in the rule, which refuses those commands"
+)
+"""What `required` alone leaves to live for ever, and what to write instead."""
 _YES = {"true": True, "false": False}
 
 
@@ -36,6 +42,13 @@ def _check(bounds: Bounds, fields: Fields) -> None:
         if said and "default" not in fields:
             tell(key, f"{key} without a default", "a default that it is for")
     least, most, default = bounds.least or 0, bounds.most, bounds.default
+    asks_for_default = bounds.jitter > 0 or bounds.sliding
+    if most is not None and not bounds.required and not asks_for_default and fields.lacks("default"):
+        expected = (
+            f"a default beside it, such as default: {write_duration(most)}, for keys that are written without a TTL "
+            "and would live for ever; or required: true, which refuses to write them"
+        )
+        tell("max", f"max: {write_duration(most)} without a default", expected)
     if most is not None and least > most:
         tell("min", write_duration(least), f"at most max, which is {write_duration(most)}")
     elif default is not None:

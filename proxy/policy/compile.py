@@ -14,7 +14,7 @@ case.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, TypeAlias, assert_never
 
@@ -23,6 +23,7 @@ from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.following import following
+from proxy.policy.lifetimes import others_of, specific_first
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import Voice, is_active, voice
 from proxy.rules.context import Context
@@ -315,13 +316,13 @@ def compile_policy(
     if rehearsal:
         voices = [(rule, voiced.rehearsed()) for rule, voiced in voices]
     active = [(rule, voiced) for rule, voiced in voices if voiced.varies or voiced.stage.mode is not Mode.OFF]
+    active = specific_first(active)
     active.sort(key=lambda each: ORDER.index(type(each[0].settings)))
-    steps = (
-        Step(
-            place, rule.settings.bind(rule.name, rule.wording, binding), rule, voiced, voiced.varies, voiced.stage.mode
-        )
-        for place, (rule, voiced) in enumerate(active)
-    )
+    steps = []
+    for place, (rule, voiced) in enumerate(active):
+        bound = replace(binding, lifetimes=others_of((rule, voiced), active))
+        mode = voiced.stage.mode
+        steps.append(Step(place, rule.settings.bind(rule.name, rule.wording, bound), rule, voiced, voiced.varies, mode))
     return CompiledPolicy(policy, table, app, tuple(steps))
 
 

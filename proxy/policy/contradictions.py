@@ -9,8 +9,8 @@ all and answered by a walk for one app, for which the refusal is off; and a team
 - KEYS refused, and answered by a walk;
 - a command replaced twice, or by one that is itself replaced;
 - prefixes for an application that there is not, or that anyone can claim to be;
-- two lifetimes for all keys, or two by the schema: once the first has given a TTL, the second finds nothing to do (each
-  with keys of its own, they may stand side by side);
+- two lifetimes for all keys, or two by the schema: once the first has given a TTL, the second finds nothing to do (with
+  keys of their own, ``lifetime_overlaps`` compares them);
 - a rule that says the same as another;
 - a rule about the schema in a policy that has none, or none that says anything of the kind.
 """

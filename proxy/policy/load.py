@@ -10,9 +10,11 @@ from pathlib import Path
 from proxy.policy.contradictions import find_contradictions
 from proxy.policy.document import Document, read_document
 from proxy.policy.errors import PolicyError, Where, shown
+from proxy.policy.lifetime_overlaps import find_lifetime_overlaps
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.references import check_references
 from proxy.policy.sections.schema import join_schema
+from proxy.policy.unapplied import find_unapplied
 from proxy.policy.unmeetable import find_unmeetable
 from proxy.policy.unnamed import find_unnamed
 from proxy.policy.unreachable import find_unreachable
@@ -89,6 +91,8 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     find_unreachable(policy, problems)
     find_unmeetable(policy, problems)
     find_unnamed(policy, placed, problems)
+    find_unapplied(policy, placed, problems)
+    find_lifetime_overlaps(policy, placed, problems)
     return replace(policy, warnings=tuple(warnings))
 
 

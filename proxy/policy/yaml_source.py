@@ -65,6 +65,10 @@ class Problems:
         """Note that a value is not what was expected."""
         self.add(value.where, value.path, describe(value), expected)
 
+    def told_of(self, path: str) -> bool:
+        """Whether something is wrong at this place already, or below it."""
+        return any(problem.path == path or problem.path.startswith(f"{path}.") for problem in self.found)
+
     def faulty_rules(self) -> set[str]:
         """The names of the rules in which something is wrong already, so that nobody looks for more."""
         return {problem.path.split(".")[1] for problem in self.found if problem.path.startswith("rules.")}

@@ -29,6 +29,7 @@
     limits.py     rates, bytes and connections; meter.py counts, standing.py says where a client stands
     memory.py     what rules remember from one command to the next
     lifetime.py, schema_ttl.py  how long keys live; bounds.py: what a key is given, lifetime_scope.py: which keys
+    lifetime_precedence.py  which of several lifetimes holds for a key: the most specific
     lifetime_of_creations.py, lifetime_of_uses.py, stamps.py  hidden commands that give a TTL, or renew it
 
 A rule is bound to one command table and to what the engine is known to accept, and is pure from then on: a

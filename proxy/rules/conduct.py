@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from proxy.schema.bounds import Bounds
+
 
 class Outside(StrEnum):
     """What becomes of a lifetime that is shorter or longer than allowed."""
@@ -37,9 +39,15 @@ class Unproven(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """What is done about lifetimes, whatever the key."""
+    """What is done about lifetimes, whatever the key. Without a `persist`, the most that a key may live decides."""
 
     outside: Outside = Outside.CLAMP
-    persist: Persist = Persist.ALLOW
+    persist: Persist | None = None
     existing_keys: Existing = Existing.LEAVE
     without_proof: Unproven = Unproven.LET_THROUGH
+
+    def on_persist(self, bounds: Bounds) -> Persist:
+        """What becomes of PERSIST: unless the policy says it, a key that has a longest lifetime does not outlive it."""
+        if self.persist is not None:
+            return self.persist
+        return Persist.ALLOW if bounds.most is None else Persist.CLAMP

@@ -47,7 +47,8 @@ from proxy.rules.conduct import Conduct, Outside, Persist
 from proxy.rules.context import Context
 from proxy.rules.lifetime_of_creations import Creations
 from proxy.rules.lifetime_of_uses import Uses
-from proxy.rules.lifetime_scope import Scope, matcher
+from proxy.rules.lifetime_precedence import EVERY_KEY, leaves_entry, left_keys
+from proxy.rules.lifetime_scope import Scope
 from proxy.rules.lifetime_wording import LifetimeWording
 from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering
 from proxy.rules.lowering import Stated as PlannedNumber
@@ -76,7 +77,8 @@ _Judge: TypeAlias = Callable[[Command, Context], Verdict]
 class LifetimeSettings:
     """One set of bounds for all keys of these `types`, or for those that match one of `keys` (globs).
 
-    Keys whose entry in the schema has a lifetime of its own are left to that.
+    Keys that fall under a more specific rule (``lifetime_precedence``) are left to that, and so are those whose entry
+    in the schema says that they live for ever on purpose.
     """
 
     bounds: Bounds
@@ -84,11 +86,17 @@ class LifetimeSettings:
     keys: tuple[str, ...] = ()
     types: frozenset[str] = USUAL_TYPES
 
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """Its keys as globs, one at least."""
+        return self.keys or EVERY_KEY
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Lifetime":
         """The rule itself."""
-        entries = binding.schema.entries
-        places = (self.bounds, *(self.bounds if entry.lifetime is None else None for entry in entries))
-        scope = Scope(binding.schema, places, self.types, matcher(self.keys))
+        others = binding.lifetimes
+        left = (leaves_entry(entry.lifetime, others) for entry in binding.schema.entries)
+        places = (self.bounds, *(self.bounds if is_left else None for is_left in left))
+        scope = Scope(binding.schema, places, self.types, left_keys(self.globs, others.globs))
         return Lifetime(name, scope, self.conduct, wording, binding)
 
 
@@ -107,6 +115,7 @@ class Lifetime:
         self._msetex = binding.table.find("MSETEX")
         self._stamps = Stamps(binding)
         self._uses = Uses(scope, self._stamps)
+        self._on_persist = {conduct.on_persist(bounds) for bounds in scope.places if bounds is not None}
         self._creations = Creations(scope, conduct, self._stamps, self._words)
         places, owners = scope.places, scope.schema.automaton
         all_pass = (UNLIMITED,) * len(places)
@@ -119,7 +128,7 @@ class Lifetime:
 
     def _needed(self) -> frozenset[str]:
         needs = frozenset({"SET", "MSETEX", *_WITHOUT_OWN_OPTIONS, *NEEDS}) if self._scope.gives else frozenset[str]()
-        if self._scope.slides or self._conduct.persist is Persist.CLAMP:
+        if self._scope.slides or Persist.CLAMP in self._on_persist:
             needs |= {"EXPIRE", "EVAL"}
         return needs
 
@@ -135,7 +144,7 @@ class Lifetime:
 
     def _concerns_stated(self, spec: Spec) -> bool:
         scope, creation = self._scope, creation_of(spec)
-        takes_away = self._conduct.persist is not Persist.ALLOW
+        takes_away = self._on_persist != {Persist.ALLOW}
         if spec.name == "PERSIST":
             return takes_away
         if spec.name == "GETEX":
@@ -205,10 +214,11 @@ class Lifetime:
         return Rewrite(argv, None, command.spec)
 
     def _judge_persist(self, command: Command, bounds: Bounds) -> Verdict:
-        if self._conduct.persist is Persist.ALLOW:
+        persist = self._conduct.on_persist(bounds)
+        if persist is Persist.ALLOW:
             return PASS
         longest = bounds.longest
-        if self._conduct.persist is Persist.REFUSE or longest is None:
+        if persist is Persist.REFUSE or longest is None:
             return self._words.refuse_persist(command)
         if command.spec.name == "GETEX":
             plain = all(word_of(option) == b"PERSIST" for option in command.argv[2:])

@@ -67,7 +67,7 @@ class Creations:
                 keys.append((name, bounds))
         if not keys:
             return PASS
-        if any(bounds.default is None for _, bounds in keys):
+        if any(bounds.given is None for _, bounds in keys):
             return self._unproven(command, "the command can't state a TTL")
         if takes_over and _goes_elsewhere(argv, context.database):
             return self._unproven(command, "the key appears in another database")

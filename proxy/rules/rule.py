@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
+from proxy.rules.lifetime_precedence import NO_OTHERS, OtherLifetimes
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.verdict import Verdict
@@ -32,7 +33,7 @@ class Binding:
     `available` are the commands that the engine is known to run for this user, among those that rules need;
     None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
     for clients of no app; `proven` are the apps that no client can merely claim to be. `schema` is the policy's.
-    `memory` keeps what rules remember.
+    `memory` keeps what rules remember. `lifetimes` are those that may take keys from the rule that is bound.
     """
 
     table: Table
@@ -42,6 +43,7 @@ class Binding:
     schema: Schema = NO_SCHEMA
     memory: Memory = field(default_factory=Memory)
     proven: frozenset[str] = frozenset()
+    lifetimes: OtherLifetimes = NO_OTHERS
 
     def can_send(self, command: str) -> bool:
         """Whether a rewrite may send this command in place of the client's."""

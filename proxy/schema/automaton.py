@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from proxy.hotpath.automaton import NOBODY, Automaton
-from proxy.schema.expressions import ByteSet, Positions
+from proxy.schema.expressions import ByteSet, Expression, Positions
 from proxy.schema.patterns import Pattern
 
 MOST_STATES = 50_000
@@ -64,14 +64,28 @@ class SchemaError(ValueError):
 
 def compile_patterns(patterns: Sequence[Pattern], most_states: int = MOST_STATES) -> Automaton:
     """The automaton that finds the owner of a key: its number in `patterns`. Raises SchemaError."""
-    building = _Construction(patterns)
-    if not building.run(most_states):
-        raise SchemaError([TooLarge(most_states)])
+    building = _constructed([pattern.expression for pattern in patterns], most_states)
     matches = _Matches(patterns, building.matches)
     flaws = matches.flaws(building.examples())
     if flaws:
         raise SchemaError(flaws)
     return building.automaton([matches.owner_of(found) for found in building.matches])
+
+
+def find_regions(languages: Sequence[Expression], most_states: int = MOST_STATES) -> dict[frozenset[int], bytes]:
+    """Each set of languages, by their numbers, that some key is in all of and in no other; with a shortest such key.
+
+    So two languages overlap if a region has both, and one lies within the other if each of its regions has the other
+    too. The empty key is left out. Raises SchemaError.
+    """
+    return _constructed(languages, most_states).examples()
+
+
+def _constructed(languages: Sequence[Expression], most_states: int) -> "_Construction":
+    building = _Construction(languages)
+    if not building.run(most_states):
+        raise SchemaError([TooLarge(most_states)])
+    return building
 
 
 _State: TypeAlias = tuple[frozenset[int], frozenset[int]]
@@ -81,12 +95,12 @@ _State: TypeAlias = tuple[frozenset[int], frozenset[int]]
 class _Construction:
     """The subset construction. State 0 is that of no way on; without any pattern it is the start too."""
 
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, languages: Sequence[Expression]) -> None:
         positions = Positions()
         self._pattern_of: dict[int, int] = {}
         starts: set[int] = set()
-        for number, pattern in enumerate(patterns):
-            ends = positions.add(pattern.expression)
+        for number, language in enumerate(languages):
+            ends = positions.add(language)
             starts |= ends.first
             self._pattern_of |= dict.fromkeys(ends.last, number)
         self._follow = [frozenset(each) for each in positions.follow]

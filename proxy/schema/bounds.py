@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class Bounds:
     """The lifetime of a key, in seconds. Where nothing is said, a key may live for ever.
 
-    `default` is given to a key that is created without one; `jitter` is the share by which it varies (0 <= jitter < 1),
+    `default` is given to a key that is created without one (the `most`, where `required` leaves that to commands that
+    can't state any, and there is no `default`); `jitter` is the share by which it varies (0 <= jitter < 1),
     `jitter_stated` that by which those vary that applications state. `required`: whoever writes with a command that can
     state a lifetime has to. `sliding`: each use renews the default.
     """
@@ -22,8 +23,9 @@ class Bounds:
 
     def seconds(self, chance: float) -> int:
         """The lifetime that belongs to a random number in [0, 1), within the bounds."""
-        assert self.default is not None
-        drawn = max(1, round(spread(self.default, self.jitter, chance)))
+        given = self.given
+        assert given is not None
+        drawn = max(1, round(spread(given, self.jitter, chance)))
         return -(-self.nearest(drawn * 1000) // 1000)
 
     def nearest(self, milliseconds: int) -> int:
@@ -46,6 +48,11 @@ class Bounds:
     def gives(self) -> bool:
         """Whether a key that is created without a lifetime is this rule's business."""
         return self.default is not None or self.required
+
+    @property
+    def given(self) -> int | None:
+        """What a key gets, in seconds and before jitter, whose creator can't state a lifetime; None for nothing."""
+        return self.most if self.default is None and self.required else self.default
 
     @property
     def longest(self) -> int | None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import AnyStr, Generic
 
+from proxy.schema.expressions import ANY_BYTE, Chain, Expression, OneOf, Repeated, text
+
 LONGEST = 512
 """The most characters that a policy may give a pattern."""
 
@@ -56,3 +58,10 @@ def glob_of(pattern: str) -> Glob[str]:
 def key_glob_of(pattern: str) -> Glob[bytes]:
     """The pattern, for keys: they are bytes, and policies are written in UTF-8."""
     return Glob(pattern.encode().split(b"*"))
+
+
+def glob_expression(pattern: str) -> Expression:
+    """The keys that fit, as a language: to be compared with those of other patterns."""
+    first, *others = (text(part) for part in key_glob_of(pattern).parts)
+    anything = Repeated(OneOf(ANY_BYTE), or_not=True)
+    return Chain((first, *(part for other in others for part in (anything, other))))

@@ -210,7 +210,7 @@ def test_jitter_is_left_out() -> None:
 
 def test_whose_the_keys_are_is_told_first() -> None:
     loaded = policy("""
-        schema: {cart: {key: "cart:{user:int}", type: hash}}
+        schema: {cart: {key: "cart:{user:int}"}}
         rules: {known: {names: {in_schema: true}}}
         """)
     text = str(explain(compile_policy(loaded, STANDARD), b"MGET cart:1 x".split(), context()))

@@ -20,17 +20,17 @@ def test_everything_that_can_be_said() -> None:
           all:
             lifetime:
               {default: 5m, min: 10s, max: 1d, jitter: 10%, jitter_stated: 5%, required: true, sliding: true,
-               outside: refuse, persist: clamp, existing_keys: stamp, without_proof: refuse, types: [list, stream],
-               keys: ["a:*", b]}
-          every-type: {lifetime: {max: 1h, types: all, keys: c}}
+               outside: refuse, persist: clamp, existing_keys: stamp, without_proof: refuse,
+               types: [hash, string, set, zset, other], keys: ["a:*", b]}
+          every-type: {lifetime: {default: 30m, max: 1h, types: all, keys: c}}
           short: {lifetime: {default: 30s}}
         """
     )
     conduct = Conduct(Outside.REFUSE, Persist.CLAMP, Existing.STAMP, Unproven.REFUSE)
     bounds = Bounds(300, 10, 86_400, 0.1, required=True, sliding=True, jitter_stated=0.05)
     assert [rule.settings for rule in loaded.rules] == [
-        LifetimeSettings(bounds, conduct, ("a:*", "b"), frozenset({"list", "stream"})),
-        LifetimeSettings(Bounds(most=3600), Conduct(), ("c",), frozenset(TYPES)),
+        LifetimeSettings(bounds, conduct, ("a:*", "b"), USUAL_TYPES),
+        LifetimeSettings(Bounds(1800, most=3600), Conduct(), ("c",), frozenset(TYPES)),
         LifetimeSettings(Bounds(30), Conduct(), (), USUAL_TYPES),
     ]
 

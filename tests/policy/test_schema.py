@@ -16,10 +16,11 @@ schema:
   cart: {key: "cart:{user:int}", type: hash, ttl: {default: 2h, max: 7d, sliding: true}, about: open basket}
   page: {key: "cache:{path...}", type: string, ttl: {default: 5m, min: 10s, jitter: 10%}, size: {max: 10KB}}
   jobs: {key: "queue:{name}", type: list, ttl: none, size: {members: 500, max: 1MB}}
-  code: {key: "code:{id}", ttl: {required: true}, size: 1KB}
+  code: {key: "code:{id}", ttl: {required: true, max: 1h}, size: 1KB}
   lock: {key: "lock:{id}", ttl: 30s}
   both: {key: "both:{id}", ttl: {default: 1d, required: true, jitter_stated: 20%}}
 """
+RULES = "rules: {ttl: {schema: ttl, mode: off}, size: {schema: size, mode: off}, "
 
 
 def problems(text: str) -> list[str]:
@@ -30,19 +31,19 @@ def problems(text: str) -> list[str]:
 
 def problem(body: str) -> str:
     """The one thing that is wrong with an entry."""
-    found = problems("schema:\n  e: {" + body + "}\nrules: {}\n")
+    found = problems("schema:\n  e: {" + body + "}\nrules: {type: {schema: type, mode: off}}\n")
     assert len(found) == 1, found
     return found[0]
 
 
 def test_all_that_can_be_said() -> None:
-    found = policy(SCHEMA + "rules: {}")
+    found = policy(SCHEMA + RULES + "types: {schema: type}}")
     cart, page, jobs, code, lock, both = found.schema.entries
     assert (cart.name, cart.type, cart.about, cart.app) == ("cart", "hash", "open basket", "")
     assert cart.lifetime == Bounds(default=7200, most=604_800, sliding=True)
     assert page.lifetime == Bounds(default=300, least=10, jitter=0.1)
     assert jobs.lifetime == Bounds()
-    assert code.lifetime == Bounds(required=True)
+    assert code.lifetime == Bounds(most=3600, required=True)
     assert lock.lifetime == Bounds(default=30)
     assert both.lifetime == Bounds(default=86_400, required=True, jitter_stated=0.2)
     assert [each.size for each in (cart, page, jobs, code)] == [
@@ -66,7 +67,10 @@ def test_all_that_can_be_said() -> None:
         ("key: a, ttl: {max: 1d, jitter: 5%}", "schema.e.ttl.jitter: found jitter without a default"),
         ("key: a, ttl: {max: 1d, sliding: true}", "schema.e.ttl.sliding: found sliding without a default"),
         ("key: a, ttl: {required: false}", "schema.e.ttl: found no lifetime, expected default, min, max or required"),
-        ("key: a, ttl: {min: 2h, max: 1h}", "schema.e.ttl.min: found 2h, expected at most max, which is 1h"),
+        (
+            "key: a, ttl: {min: 2h, max: 1h, required: true}",
+            "schema.e.ttl.min: found 2h, expected at most max, which is 1h",
+        ),
         ("key: a, ttl: {default: 1h, max: 1h, jitter: 10%}", "schema.e.ttl.default: found 54m to 1h6m"),
         ("key: a, ttl: {default: 1h, min: 2h}", "schema.e.ttl.default: found 1h"),
         ("key: a, size: [1]", "schema.e.size: found a list, expected a size such as 10KB"),
@@ -156,7 +160,7 @@ def test_names_are_unique_within_what_one_app_owns(tmp_path: Path) -> None:
 
 
 def test_a_rule_reads_the_schema() -> None:
-    bound = compiled(SCHEMA + "rules: {types: {schema: type, applies_to: all, mode: enforce}}")
+    bound = compiled(SCHEMA + RULES + "types: {schema: type, applies_to: all, mode: enforce}}")
     for text, passes in (("LPUSH cart:1 x", False), ("GET cart:1", False), ("HGET cart:1 f", True), ("GET x", True)):
         assert (bound.judge(command(text), context()).verdict == PASS) is passes, text
 

@@ -16,9 +16,9 @@ schema:
   session: {key: "session:{id:uuid}", type: hash, ttl: {default: 90m, sliding: true, max: 7d}}
   page: {key: "cache:{env:prod|dev}:{path...}", type: string, ttl: {default: 5m, jitter: 10%, min: 10s}, app: checkout}
   jobs: {key: "queue:{name}", type: list, ttl: none, size: {max: 1500B, members: 5000}, app: checkout, about: "<b> a|b"}
-  raw: {key: "raw:`{id}", ttl: {required: true}, size: 10KB, app: data}
+  raw: {key: "raw:`{id}", ttl: {required: true, max: 1h}, size: 10KB, app: data}
   any: {key: "{any...}", ttl: 1d12h}
-rules: {}
+rules: {t: {schema: type, mode: off}, l: {schema: ttl, mode: off}, s: {schema: size, mode: off}}
 """
 
 TEXT = r"""# Keys
@@ -43,7 +43,7 @@ Owned by team checkout, \#checkout.
 
 | keys | name | type | TTL | size | about |
 |---|---|---|---|---|---|
-| ``raw:`{id}`` | raw | any | required | 10KB |  |
+| ``raw:`{id}`` | raw | any | required; at most 1h | 10KB |  |
 """
 
 

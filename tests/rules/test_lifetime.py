@@ -7,6 +7,7 @@ from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.table import STANDARD
 from proxy.rules.conduct import Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.lifetime import USUAL_CONDUCT, USUAL_TYPES, Lifetime, LifetimeSettings
+from proxy.rules.lifetime_precedence import OtherLifetimes
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.verdict import PASS, Follow, Pass, Refuse, Rewrite, Verdict
@@ -434,8 +435,45 @@ def test_the_schema_says_how_long_each_key_lives() -> None:
 
 def test_a_rule_for_all_other_keys_leaves_the_schema_its_own() -> None:
     settings = LifetimeSettings(FIVE_MINUTES, types=ALL)
-    rule = settings.bind("others", NO_WORDS, Binding(STANDARD, schema=SCHEMA))
+    by_schema = Binding(STANDARD, schema=SCHEMA, lifetimes=OtherLifetimes(by_schema=True))
+    rule = settings.bind("others", NO_WORDS, by_schema)
     for text in ("SET misc:1 v", "SET unknown v"):
         assert judged(text, rule) == Rewrite([*text.encode().split(), b"EX", b"300"])
     for text in ("SET page:1 v", "RPUSH jobs:a x", "SET code:1 v"):
         assert judged(text, rule) == PASS
+
+
+def test_without_a_rule_for_the_schema_only_what_lives_for_ever_is_left_to_it() -> None:
+    rule = LifetimeSettings(FIVE_MINUTES, types=ALL).bind("all", NO_WORDS, Binding(STANDARD, schema=SCHEMA))
+    for text in ("SET misc:1 v", "SET page:1 v", "SET code:1 v"):
+        assert judged(text, rule) == Rewrite([*text.encode().split(), b"EX", b"300"])
+    assert judged("RPUSH jobs:a x", rule) == PASS
+
+
+def test_the_most_specific_keys_decide() -> None:
+    inner, outer, all_others = ("a:b:*", "c"), ("a:*", "a:b:c:*", "d:*"), ("*",)
+
+    def bound(keys: tuple[str, ...], *others: tuple[str, ...]) -> Lifetime:
+        binding = Binding(STANDARD, lifetimes=OtherLifetimes(globs=others))
+        return LifetimeSettings(FIVE_MINUTES, keys=keys).bind("l", NO_WORDS, binding)
+
+    rules = [bound(inner, outer, all_others), bound(outer, inner, all_others), bound((), inner, outer)]
+    for key, owner in (("a:b:1", 0), ("c", 0), ("a:1", 1), ("a:b:c:1", 1), ("d:1", 1), ("e", 2), ("a", 2)):
+        acting = [judged(f"SET {key} v", rule) != PASS for rule in rules]
+        assert acting == [number == owner for number in range(3)], key
+
+
+def test_what_cannot_state_a_required_ttl_gets_the_most() -> None:
+    rule = lifetime(Bounds(most=60, required=True))
+    assert "states no TTL" in refused(judged("SET k v", rule))
+    assert followed_by("INCR k", b":1\r\n", b":0\r\n", rule=rule) == ["EXPIRE k 60 NX"]
+
+
+def test_a_most_holds_for_persist_unless_the_policy_says_otherwise() -> None:
+    for conduct, becomes in (
+        (Conduct(), Rewrite([b"EXPIRE", b"k", b"60", b"XX"])),
+        (Conduct(persist=Persist.ALLOW), PASS),
+    ):
+        rule = lifetime(Bounds(default=30, most=60), conduct)
+        assert judged("PERSIST k", rule) == becomes
+    assert judged("PERSIST k", lifetime(Bounds(default=30))) == PASS

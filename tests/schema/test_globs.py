@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.schema.globs import LONGEST, Glob, glob_of, key_glob_of
+from proxy.schema.automaton import find_regions
+from proxy.schema.globs import LONGEST, Glob, glob_expression, glob_of, key_glob_of
 
 PARTS = st.lists(st.text("ab:", max_size=3), min_size=1, max_size=5)
 NAMES = st.text("ab:\n", max_size=12)
@@ -66,3 +67,19 @@ def test_it_never_goes_back(pattern: bytes) -> None:
     for name in map(Counted, worst_names(pattern, 5000)):
         glob.fits(name)
         assert name.compared <= len(name) * len(pattern)
+
+
+PATTERNS = st.lists(st.text("ab:*é", min_size=1, max_size=6), min_size=3, max_size=3)
+KEYS = st.lists(st.text("ab:é", min_size=1, max_size=6), max_size=30)
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(PATTERNS, KEYS)
+def test_each_key_is_in_the_region_of_the_patterns_that_it_fits(patterns: list[str], keys: list[str]) -> None:
+    regions = find_regions([glob_expression(each) for each in patterns])
+    globs = [key_glob_of(each) for each in patterns]
+    for region, example in regions.items():
+        assert region == {i for i, each in enumerate(globs) if each.fits(example)}
+    for key in keys:
+        fitting = frozenset(i for i, each in enumerate(globs) if each.fits(key.encode()))
+        assert not fitting or fitting in regions

@@ -1,7 +1,7 @@
 """``lifetime: {default: 5m, min: 10s, max: 1d, jitter: 10%}``."""
 
 from proxy.commands.creation import TYPES
-from proxy.policy.bounds import read_bounds
+from proxy.policy.bounds import GIVEN_BESIDE_REQUIRED, REQUIRED_ALONE, read_bounds
 from proxy.policy.fields import Fields, choice, read_fields, read_list
 from proxy.policy.globs import read_key_pattern
 from proxy.policy.sketch import note
@@ -21,8 +21,11 @@ def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
     keys = fields.read("keys", _read_keys, everywhere)
     types = fields.read("types", _read_types, USUAL_TYPES)
     fields.finish()
-    if bounds.permanent and conduct.persist is Persist.ALLOW and fields.lacks("default"):
+    if bounds.permanent and conduct.persist in {None, Persist.ALLOW} and fields.lacks("default"):
         rule.problems.add(fields.where, fields.path_of("default"), "nothing", "a time such as 5m")
+    if bounds.required and bounds.given is None and conduct.without_proof is not Unproven.REFUSE:
+        where, path = fields.line_of("required"), fields.path_of("required")
+        rule.problems.add(where, path, REQUIRED_ALONE, GIVEN_BESIDE_REQUIRED)
     if conduct.persist is Persist.CLAMP and bounds.longest is None:
         expected = "refuse, or a max (or a default) to give to the key"
         rule.problems.add(fields.line_of("persist"), fields.path_of("persist"), "'clamp'", expected)
@@ -33,7 +36,7 @@ def read_conduct(fields: Fields) -> Conduct:
     """``outside``, ``persist``, ``existing_keys`` and ``without_proof`` of these fields."""
     return Conduct(
         outside=fields.read("outside", choice({each.value: each for each in Outside}), Outside.CLAMP),
-        persist=fields.read("persist", choice({each.value: each for each in Persist}), Persist.ALLOW),
+        persist=fields.read("persist", choice({each.value: each for each in Persist}), None),
         existing_keys=fields.read("existing_keys", choice({each.value: each for each in Existing}), Existing.LEAVE),
         without_proof=fields.read(
             "without_proof", choice({each.value: each for each in Unproven}), Unproven.LET_THROUGH

@@ -1,9 +1,11 @@
 """``schema: {cart: {key: "cart:{user:int}", type: hash, ttl: {default: 2h, max: 7d, sliding: true}, about: …}}``."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from proxy.commands.key_types import KEY_TYPES
+from proxy.policy import yaml_source
 from proxy.policy.bounds import read_bounds
 from proxy.policy.errors import Where, shown
 from proxy.policy.fields import (
@@ -18,7 +20,7 @@ from proxy.policy.fields import (
 )
 from proxy.policy.sections.exceptions import read_word
 from proxy.policy.sketch import note
-from proxy.policy.yaml_source import Mapping, Problems, Scalar, Value
+from proxy.policy.yaml_source import Problems, Scalar, Value
 from proxy.schema.automaton import Flaw, SchemaError, Tie, TooLarge, Unreachable
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeySize, Schema
@@ -32,15 +34,24 @@ _PERMANENT = "none"
 
 @dataclass(frozen=True, slots=True)
 class PlacedEntry:
-    """An entry, and where its key stands in a file."""
+    """An entry, and where its key and its other parts (``ttl``, ``type``, ``size``) stand in a file."""
 
     entry: KeyEntry
     where: Where
+    parts: Mapping[str, Where] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
         """The path of its key in the file."""
-        return f"schema.{self.entry.name}.key"
+        return self.path_of("key")
+
+    def path_of(self, part: str) -> str:
+        """The path of one of its parts."""
+        return f"schema.{self.entry.name}.{part}"
+
+    def line_of(self, part: str) -> Where:
+        """The place of one of its parts, or of its key."""
+        return self.parts.get(part, self.where)
 
 
 def read_schema(value: Value, app: str, problems: Problems) -> tuple[PlacedEntry, ...]:
@@ -78,7 +89,10 @@ def _read_entry(name: str, fields: Fields, app: str) -> PlacedEntry | None:
     if pattern is None:
         return None
     where = fields.line_of("key")
-    return PlacedEntry(KeyEntry(name, pattern, key_type or None, lifetime, most, about, owner, str(where)), where)
+    parts = {part: fields.line_of(part) for part in ("ttl", "type", "size")}
+    return PlacedEntry(
+        KeyEntry(name, pattern, key_type or None, lifetime, most, about, owner, str(where)), where, parts
+    )
 
 
 def _read_pattern(value: Value, problems: Problems) -> Pattern | None:
@@ -101,7 +115,7 @@ def _read_lifetime(value: Value, problems: Problems) -> Bounds | None:
             return Bounds()
         default = read_duration(value, problems)
         return None if default is None else Bounds(default=default)
-    fields = read_fields(value, problems) if isinstance(value, Mapping) else None
+    fields = read_fields(value, problems) if isinstance(value, yaml_source.Mapping) else None
     if fields is None:
         problems.unexpected(value, "none, a time such as 5m, or a mapping such as {default: 5m, max: 1d}")
         return None
@@ -117,7 +131,7 @@ def _read_size(value: Value, problems: Problems) -> KeySize | None:
     if isinstance(value, Scalar):
         most = read_size(value, problems)
         return None if most is None else KeySize(most)
-    fields = read_fields(value, problems) if isinstance(value, Mapping) else None
+    fields = read_fields(value, problems) if isinstance(value, yaml_source.Mapping) else None
     if fields is None:
         problems.unexpected(value, "a size such as 10KB, or a mapping such as {max: 10KB, members: 5000}")
         return None

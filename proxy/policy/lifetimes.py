@@ -1,0 +1,48 @@
+"""Which rules about lifetimes leave keys to which, for the clients of one app.
+
+The more specific rule takes its keys (``proxy.rules.lifetime_precedence``) from a rule that is in no stricter mode, so
+one that is only audited never switches off one that is enforced. Nor does an app's own rule take keys from a rule of
+the platform's, which it could loosen like that: both act then, the app's own first.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from proxy.policy.model import PolicyRule
+from proxy.policy.precedence import Voice
+from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.lifetime_precedence import OtherLifetimes, compare
+from proxy.rules.schema_ttl import SchemaTtlSettings
+
+Voiced: TypeAlias = tuple[PolicyRule, Voice]
+
+
+def others_of(each: Voiced, active: Iterable[Voiced]) -> OtherLifetimes:
+    """The rules that may take keys from this one, if it is about lifetimes."""
+    rule, _ = each
+    if not isinstance(rule.settings, LifetimeSettings):
+        return OtherLifetimes()
+    ahead = [other.settings for other, voiced in active if other is not rule and _may_take((other, voiced), each)]
+    return OtherLifetimes(
+        by_schema=any(isinstance(settings, SchemaTtlSettings) for settings in ahead),
+        globs=tuple(settings.globs for settings in ahead if isinstance(settings, LifetimeSettings)),
+    )
+
+
+def _may_take(other: Voiced, each: Voiced) -> bool:
+    own_of_an_app = other[0].app not in {"", each[0].app}
+    return not own_of_an_app and other[1].stage.tightens(each[1].stage)
+
+
+def specific_first(active: Sequence[Voiced]) -> list[Voiced]:
+    """The same, of lifetimes each app's own and the more specific ones first: what acts sees what the client sent."""
+    globs = [rule.settings.globs for rule, _ in active if isinstance(rule.settings, LifetimeSettings)]
+
+    def rank(each: Voiced) -> tuple[bool, int]:
+        rule, _ = each
+        if not isinstance(rule.settings, LifetimeSettings):
+            return False, 0
+        mine = rule.settings.globs
+        return not rule.app, sum(bool(compare(mine, other).takings) for other in globs)
+
+    return sorted(active, key=rank)
