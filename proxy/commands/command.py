@@ -22,10 +22,11 @@ class Command:
 
     ``streamed`` is the index of an argument whose ``streamed_length`` bytes are not here, because they are
     passed on while they arrive; ``argv`` holds ``b""`` in its place. ``further`` has the lengths of large arguments
-    behind that one, by index: their bytes are not here either.
+    behind that one, by index: their bytes are not here either. ``named`` are the keys that the script which it runs
+    names itself, beside those that the command declares, where somebody has read the script.
     """
 
-    __slots__ = ("_keys", "_table", "argv", "further", "spec", "streamed", "streamed_length")
+    __slots__ = ("_keys", "_table", "argv", "further", "named", "spec", "streamed", "streamed_length")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Command:
         self.streamed = streamed
         self.streamed_length = streamed_length
         self.further: dict[int, int] = {}
+        self.named: tuple[Key, ...] = ()
         self._table = table
         self._keys: tuple[Key, ...] | None = None
 
@@ -55,6 +57,10 @@ class Command:
             found = self._table.keys_of(self.spec, self.argv)
             self._keys = tuple([Key(index, self.argv[index], write) for index, write in found])
         return self._keys
+
+    def preset_keys(self, keys: tuple[Key, ...]) -> None:
+        """Let these be the keys, whatever the arguments say."""
+        self._keys = keys
 
     def length(self, index: int) -> int:
         """How many bytes argument ``index`` has, here or not."""

@@ -103,7 +103,7 @@ def creation_of(spec: Spec) -> Creation | None:
 
 def created_keys(command: Command, creation: Creation) -> tuple[bytes, ...]:
     """The keys that a command of this creation may bring into being, each once."""
-    names = [key.name for key in command.keys if key.write]
+    names = [key.name for key in (*command.keys, *command.named) if key.write]
     if creation.last_key_only:
         names = names[-1:]
     return tuple(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""Scripts follow the rules about commands: what a client may not send, its scripts may not call.
+"""Scripts follow the rules: what a client may not send, its scripts may not call, as far as their text tells.
 
 A rule that is only audited for this client refuses nothing, so an enforced rule about scripts lets them call it too.
 One that is itself only counted counts what it would refuse if all of them were enforced, or no audit could tell what
@@ -6,6 +6,8 @@ enforcing will do.
 
 Nobody can tell from a text whether a call in it will ever run, so every call is one that the script *may* make. A rule
 with ``in_scripts: audit`` counts such calls and refuses no script for them.
+
+What a rule would change in a command, nobody can change in a script: it stays as it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,38 +15,80 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
 from proxy.policy.model import Mode
+from proxy.rules.breaker import Breaker
 from proxy.rules.context import Context
-from proxy.rules.rule import CommandRule
+from proxy.rules.lifetime import Lifetime
+from proxy.rules.limits import Limits
+from proxy.rules.one_slot import OneSlot
+from proxy.rules.rule import CommandRule, Rule
+from proxy.rules.script_calls import CalledCommand
 from proxy.rules.script_memory import ScriptKey
-from proxy.rules.scripts import Objection, Refusing, Scripts, keys_of
+from proxy.rules.scripts import Objection, Scripts, keys_of
 from proxy.rules.verdict import Procedure, Refuse
 
 if TYPE_CHECKING:
     from proxy.policy.compile import CompiledPolicy, Step
 
 
+def holds_scripts(rule: Rule) -> bool:
+    """Whether scripts are held to the rule. To rules about who asks, and how much at a time, a script is one command,
+    whatever it calls."""
+    return not isinstance(rule, Scripts | Limits | Breaker)
+
+
 def following(steps: "Sequence[Step]") -> "tuple[tuple[Step, Scripts], ...]":
     """The rules about scripts, each of which now knows the rules that are in force beside it."""
     found = tuple((step, step.rule) for step in steps if isinstance(step.rule, Scripts))
-    about_commands = [(step, step.rule) for step in steps if isinstance(step.rule, CommandRule)]
-    about_commands.sort(key=lambda each: each[0].source.audits_scripts)  # a refusal comes before what is only counted
-
-    def refusing_from(least: Mode) -> Refusing:
-        def refusing(command: Command, complete: bool, context: Context) -> Objection | None:
-            for step, rule in about_commands:
-                if not rule.touches(command.spec) or mode_of(step, command, context).strictness < least.strictness:
-                    continue
-                # What would have to be asked first, a script does not wait for.
-                refuses_it = not complete and rule.refuses_part(command)
-                if refuses_it or isinstance(rule.judge(command, context), Refuse | Procedure):
-                    return Objection(rule.name, step.source.audits_scripts)
-            return None
-
-        return refusing
-
     for step, scripts in found:
-        scripts.refusing = refusing_from(Mode.ENFORCE if step.mode is Mode.ENFORCE else Mode.AUDIT)
+        scripts.others = _Others(steps, Mode.ENFORCE if step.mode is Mode.ENFORCE else Mode.AUDIT)
     return found
+
+
+class _Others:
+    """The rules that scripts are held to, as far as they are in this mode at least."""
+
+    def __init__(self, steps: "Sequence[Step]", least: Mode) -> None:
+        self._least = least
+        # A refusal comes before what is only counted.
+        ordered = sorted(steps, key=lambda step: step.source.audits_scripts)
+        self._about_commands = [(step, step.rule) for step in ordered if isinstance(step.rule, CommandRule)]
+        self._about_calls = [
+            step for step in ordered if holds_scripts(step.rule) and not isinstance(step.rule, CommandRule | OneSlot)
+        ]
+        self._about_slots = [step for step in ordered if isinstance(step.rule, OneSlot)]
+        self.about_keys = bool(self._about_calls or self._about_slots)
+
+    def to_command(self, command: Command, complete: bool, context: Context) -> Objection | None:
+        for step, rule in self._about_commands:
+            if not self._speaks(step, command, context):
+                continue
+            refuses_it = not complete and rule.refuses_part(command)
+            # What would have to be asked first, a script does not wait for.
+            if refuses_it or isinstance(rule.judge(command, context), Refuse | Procedure):
+                return Objection(rule.name, step.source.audits_scripts)
+        return None
+
+    def to_call(self, called: CalledCommand, context: Context) -> Objection | None:
+        return next(filter(None, (self._ask(step, called, context) for step in self._about_calls)), None)
+
+    def to_keys(self, command: Command, context: Context) -> Objection | None:
+        return next(filter(None, (self._ask(step, command, context) for step in self._about_slots)), None)
+
+    def _ask(self, step: "Step", command: Command, context: Context) -> Objection | None:
+        if not self._speaks(step, command, context):
+            return None
+        judge = step.rule.judge_called if isinstance(step.rule, Lifetime) else step.rule.judge
+        verdict = judge(command, context)
+        if isinstance(verdict, Procedure) and verdict.waits:
+            verdict = verdict.otherwise("a script calls it")
+        if not isinstance(verdict, Refuse):
+            return None
+        text = verdict.error.decode("utf-8", "replace").rstrip("\r\n").partition(f"{step.rule.name}: ")[2]
+        why, _, instead = text.rpartition("; ")
+        return Objection(step.rule.name, step.source.audits_scripts, why, instead)
+
+    def _speaks(self, step: "Step", command: Command, context: Context) -> bool:
+        return step.rule.touches(command.spec) and mode_of(step, command, context).strictness >= self._least.strictness
 
 
 def mode_of(step: "Step", command: Command, context: Context) -> Mode:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from proxy.commands.table import STANDARD, Spec
 from proxy.policy.apps import App, matches_glob
+from proxy.policy.following import holds_scripts
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
 from proxy.policy.precedence import Voice, audience, voice
 from proxy.policy.yaml_source import Problems
@@ -22,7 +23,7 @@ from proxy.rules.limits import LimitsSettings
 from proxy.rules.lowering import Lowering
 from proxy.rules.order import ORDER
 from proxy.rules.refuse import RefuseSettings
-from proxy.rules.rule import Binding, CommandRule, Rule, Settings
+from proxy.rules.rule import Binding, Rule, Settings
 from proxy.rules.scripts import ScriptsSettings
 
 _WALKS = frozenset({"KEYS", "SCAN"})
@@ -125,8 +126,8 @@ def _check_in_scripts(policy: Policy, rules: Sequence[PolicyRule], bound: dict[s
         if not rule.audits_scripts:
             continue
         path = f"rules.{rule.name}.in_scripts"
-        if not isinstance(bound[rule.name], CommandRule):
-            expected = "a rule about commands; scripts are not held to this one"
+        if not holds_scripts(bound[rule.name]):
+            expected = "a rule about commands or keys; scripts are not held to this one"
             problems.add(rule.where, path, "audit", expected)
         elif not audience(policy, rule) & held_to:
             expected = "a rule with scripts: {commands: follow_rules}; no script is held to any rule without it"

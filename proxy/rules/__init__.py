@@ -12,8 +12,11 @@
                   commands that are refused for what they are not, or for what they are
     schema_type.py  commands for another type than the schema gives a key
     schema_size.py  writes that bring more than the schema gives a key
-    scripts.py, script_text.py, script_memory.py
+    scripts.py, script_memory.py
                   what scripts and functions may call
+    script_text.py, lua_tokens.py, lua_names.py
+                  what the text of a script says that it calls
+    script_calls.py  those calls, with the keys and arguments that the script is run with
     one_slot.py   keys of several hash slots, as a cluster refuses them
     replace.py    commands that run under another name (DEL as UNLINK)
     names.py      how keys may be named; in_schema.py: and that the schema knows them

@@ -43,7 +43,7 @@ from proxy.commands.expiry import (
 )
 from proxy.commands.table import Spec
 from proxy.commands.words import word_of
-from proxy.rules.conduct import Conduct, Outside, Persist
+from proxy.rules.conduct import Conduct, Outside, Persist, Unproven
 from proxy.rules.context import Context
 from proxy.rules.lifetime_of_creations import Creations
 from proxy.rules.lifetime_of_uses import Uses
@@ -164,6 +164,27 @@ class Lifetime:
         if isinstance(verdict, Rewrite) and command.streamed is not None and command.streamed < len(command.argv) - 1:
             return self._words.refuse_streamed()
         return verdict
+
+    def judge_called(self, command: Command, context: Context) -> Verdict:
+        """The same for what a script calls: nothing can be changed there. A TTL that would be is unproven, and the keys
+        that it creates get theirs behind the script."""
+        verdict = self.judge(command, context)
+        if not isinstance(verdict, Rewrite):
+            return verdict
+        expiry = read_expiry(command) if states_expiry(command.spec) else None
+        if self._conduct.without_proof is Unproven.REFUSE:
+            if expiry is Unstated.PERSISTS:
+                return self._words.refuse_persist(command)
+            if isinstance(expiry, Stated):
+                return self._judge_stated_by_script(command, expiry, context)
+        return PASS
+
+    def _judge_stated_by_script(self, command: Command, stated: Stated, context: Context) -> Verdict:
+        found = self._bounds_of(command)
+        stated_for = stated.milliseconds(command.argv, context.now)
+        if stated_for is None or all(bounds.nearest(stated_for) == stated_for for bounds in found):
+            return PASS  # it would only have been spread
+        return self._words.refuse_outside(command, found, stated_for)
 
     def _skip(self, command: Command, _context: Context) -> Verdict:
         if command.spec.id == _UNKNOWN and self._container_of(command.argv) is not None:

@@ -126,9 +126,9 @@ class Limits:
     def _names_counted_key(self, command: Command) -> bool:
         keys = self._keys
         # A key that is streamed is not here to be matched: it counts.
-        return keys is None or any(
-            command.length(key.index) != len(key.name) or keys.fits(key.name) for key in command.keys
-        )
+        if keys is None or any(keys.fits(key.name) for key in command.named):
+            return True
+        return any(command.length(key.index) != len(key.name) or keys.fits(key.name) for key in command.keys)
 
     def _subject(self, context: Context) -> str:
         match self._settings.per:

@@ -8,11 +8,11 @@ whatever changes it:
 - ``allow_only``: behind ``refuse``, whose words about a command are the more telling ones.
 - ``unknown_commands``: behind both, which may know such a command by name.
 - ``read_only``, ``databases``, ``transactions``: about the command and none of its keys, so before all that is.
-- ``scripts``: about what a script calls, and so the last that is about commands.
 - ``names``: about the keys that the client wrote, before anything adds arguments around them.
 - ``schema: type``, ``schema: size``: about what the schema says of those keys, whose names are good now.
 - ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
 - ``sizes``, ``fan_out``, ``ranges``: about what the client asks for, the cheapest first.
+- ``scripts``: about what a script calls, behind all that is about the command that brings it.
 - ``breaker``: what Redis would not be asked need not be kept from it.
 - ``limits``: what is refused for a reason of its own costs nothing.
 - ``scan_counts``: it may lower a COUNT, which no rule above is about.
@@ -56,7 +56,6 @@ ORDER: tuple[type[Settings], ...] = (
     ReadOnlySettings,
     DatabasesSettings,
     TransactionsSettings,
-    ScriptsSettings,
     NamesSettings,
     SchemaTypeSettings,
     SchemaSizeSettings,
@@ -64,6 +63,7 @@ ORDER: tuple[type[Settings], ...] = (
     SizesSettings,
     FanOutSettings,
     RangesSettings,
+    ScriptsSettings,
     BreakerSettings,
     LimitsSettings,
     ScanCountsSettings,

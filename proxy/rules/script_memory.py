@@ -16,6 +16,8 @@ MOST_REMEMBERED = 500_000
 """How many scripts, functions and words of their calls are remembered together, about 100 bytes each; what was not used
 for longest is forgotten."""
 
+_BYTES_EACH = 100
+
 ScriptKey: TypeAlias = tuple[Literal["script", "function"], bytes]
 """A script by its SHA1 in hexadecimal, a function by its name; in small letters."""
 
@@ -64,7 +66,11 @@ class ScriptMemory:
 
 
 def _weight(calls: ScriptCalls | None) -> int:
-    return 0 if calls is None else 1 + len(calls.functions) + sum(len(call.words) for call in calls.calls)
+    if calls is None:
+        return 0
+    words = (word for call in calls.calls for word in call.words)
+    long = sum(len(word) // _BYTES_EACH for word in words if isinstance(word, bytes))
+    return 1 + len(calls.functions) + sum(len(call.words) for call in calls.calls) + long
 
 
 def script_key(sha: bytes) -> ScriptKey:

@@ -236,10 +236,16 @@ def test_they_are_read(text: str, settings: ScriptsSettings) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{}", "s.scripts: found nothing to do, expected commands: follow_rules, dynamic_calls, or both"),
+        (
+            "{}",
+            "s.scripts: found nothing to do, expected commands: follow_rules, dynamic_calls, undeclared_keys",
+        ),
         ("{dynamic_calls: allow}", "s.scripts: found nothing to do, expected commands: follow_rules"),
         ("{commands: allow}", "s.scripts.commands: found 'allow', expected follow_rules"),
-        ("{commands: follow_rules}, in_scripts: audit", "s.in_scripts: found audit, expected a rule about commands; "),
+        (
+            "{commands: follow_rules}, in_scripts: audit",
+            "s.in_scripts: found audit, expected a rule about commands or keys; ",
+        ),
         ("{dynamic_calls: on}", "s.scripts.dynamic_calls: found 'on', expected one of refuse, warn, allow"),
     ],
 )

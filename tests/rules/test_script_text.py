@@ -4,10 +4,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.rules.script_text import LONGEST, MOST_PLACES, Call, ScriptCalls, read_script
+from proxy.rules.script_text import (
+    EVERY,
+    LONGEST,
+    MOST_PLACES,
+    UNKNOWN,
+    Call,
+    Parameter,
+    ScriptCalls,
+    Word,
+    read_script,
+)
 
 
-def calls(text: bytes) -> list[tuple[bytes, ...]]:
+def calls(text: bytes) -> list[tuple[Word, ...]]:
     found = read_script(text)
     assert found.dynamic == "", found
     return [call.words for call in found.calls]
@@ -78,16 +88,102 @@ def test_what_calls_nothing_calls_nothing(text: bytes) -> None:
     assert read_script(text) == ScriptCalls()
 
 
-def test_the_leading_literals_are_its_words() -> None:
-    text = b"redis.call('CONFIG', \"set\", [[a]], 7) redis.call('GET', KEYS[1], 'x') redis.call('SELECT', 1+1)"
-    assert read_script(text).calls == (
-        Call((b"CONFIG", b"set", b"a", b"7"), complete=True),
-        Call((b"GET",), complete=False),
-        Call((b"SELECT",), complete=False),
-    )
-    assert read_script(b"redis.call('SET', 'k', '%s')" % (b"x" * 99)).calls == (Call((b"SET", b"k"), complete=False),)
-    assert read_script(b"redis.call('DEL'%s)" % (b",'k'" * 20)).calls[0].complete is False
+def words(text: bytes) -> tuple[Word, ...]:
+    """The words of the only call of a script."""
+    (call,) = read_script(text).calls
+    assert call.complete
+    return call.words
+
+
+def test_its_words_are_literals_and_elements_of_keys_and_argv() -> None:
+    assert words(b"redis.call('CONFIG', \"set\", [[a]], 7)") == (b"CONFIG", b"set", b"a", b"7")
+    assert words(b"redis.call('LRANGE', KEYS[1], 0, -1)") == (b"LRANGE", Parameter("KEYS", 1), b"0", b"-1")
+    assert words(b"redis.call('SET', KEYS[i], ARGV[12])") == (b"SET", Parameter("KEYS", 0), Parameter("ARGV", 12))
+    assert words(b"redis.call('SET', k, 'a' .. 'b')") == (b"SET", UNKNOWN, UNKNOWN)
+    assert words(b"redis.call('SET', '\\65', 1.5, 0x1)") == (b"SET", UNKNOWN, UNKNOWN, UNKNOWN)
+    assert words(b"redis.call('SET', 'k', '%s')" % (b"x" * 999)) == (b"SET", b"k", b"x" * 999)
+    assert words(b"redis.call('DEL', unpack(KEYS))") == (b"DEL", Parameter("KEYS", EVERY))
     assert read_script(b"redis.call('A') redis.call('A')").calls == (Call((b"A",), complete=True),)
+
+
+@pytest.mark.parametrize("more", [b"unpack(t)", b"...", b"f()", b"f'x'", b"f{}", b"a .. f()", b"function() end"])
+def test_behind_what_may_be_several_values_there_may_be_more(more: bytes) -> None:
+    assert read_script(b"redis.call('GET', 'a', %s)" % more).calls == (Call((b"GET", b"a"), complete=False),)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (b"local k = KEYS[1] redis.call('GET', k)", Parameter("KEYS", 1)),
+        (b"local k, n = KEYS[2], ARGV[1]; if n then redis.call('GET', k) end", Parameter("KEYS", 2)),
+        (b"local k = 'a' return redis.call('GET', k)", b"a"),
+        (b"local k = -5 redis.call('GET', k)", b"-5"),
+        (b"local k redis.call('GET', k)", UNKNOWN),
+        (b"local k = KEYS[1] .. 'x' redis.call('GET', k)", UNKNOWN),
+        (b"local k = KEYS[1] or 'x' redis.call('GET', k)", UNKNOWN),
+        (b"local k = 'x' == y redis.call('GET', k)", UNKNOWN),
+        (b"local k = KEYS[1] k = 'x' redis.call('GET', k)", UNKNOWN),
+        (b"local k = KEYS[1] a, k = 1, 'x' redis.call('GET', k)", UNKNOWN),
+        (b"local k = KEYS[1] local k = 'x' redis.call('GET', k)", UNKNOWN),
+        (b"local k = KEYS[1] local function f(a, k) redis.call('GET', k) end", UNKNOWN),
+        (b"local k = KEYS[1] function t.f:g(k) redis.call('GET', k) end", UNKNOWN),
+        (b"local k = KEYS[1] for _, k in f() do redis.call('GET', k) end", UNKNOWN),
+        (b"local k, j = KEYS[1] redis.call('GET', k)", UNKNOWN),
+        (b"local k = j local j = 'x' redis.call('GET', k)", UNKNOWN),
+        (b"k = KEYS[1] redis.call('GET', k)", UNKNOWN),
+    ],
+)
+def test_a_variable_that_is_bound_once_stands_for_its_value(text: bytes, key: Word) -> None:
+    assert words(text) == (b"GET", key)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"KEYS[1] = 'x'",
+        b"a, KEYS[1] = 1, 'x'",
+        b"KEYS[1], a = 'x', 1",
+        b"KEYS = {'x'}",
+        b"local k = KEYS k[1] = 'x'",
+        b"f(KEYS)",
+        b"(KEYS)[1] = 'x'",
+        b"(#KEYS)[1] = 'x' local t = {KEYS}",
+        b"local f, t = ipairs(KEYS) t[1] = 'x'",
+        b"local unpack = f unpack(KEYS)",
+        b"function f(KEYS) end",
+        b"return KEYS",
+        b"KEYS:sort()",
+    ],
+)
+def test_keys_that_may_be_changed_are_not_known(text: bytes) -> None:
+    found = read_script(b"redis.call('GET', KEYS[1]) redis.call('DEL', unpack(KEYS)) " + text)
+    assert [call.words for call in found.calls] == [(b"GET", UNKNOWN), (b"DEL",)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"return #KEYS",
+        b"if KEYS[1] == 'x' then return KEYS[1]:rep(2) end",
+        b"local a, b = KEYS[1], KEYS[2]",
+        b"for i, key in ipairs(KEYS) do end",
+        b"for _, key in pairs(KEYS) do end",
+        b"return unpack(KEYS, 2)",
+        b"local t = {KEYS[1], KEYS[2]}",
+        b"return #KEYS[1], KEYS[i], f(KEYS[1], KEYS[2])",
+    ],
+)
+def test_keys_that_are_only_read_are_what_was_declared(text: bytes) -> None:
+    found = read_script(b"redis.call('GET', KEYS[1]) " + text)
+    assert found.calls[0].words == (b"GET", Parameter("KEYS", 1))
+
+
+def test_reading_takes_time_by_its_length_alone() -> None:
+    for unit in (b"a,", b"a.b,", b"a[", b"(", b"{a=", b"f(a,", b"local a=KEYS[1] "):
+        closing = {b"a[": b"]", b"(": b")", b"{a=": b"}", b"f(a,": b")"}.get(unit, b"")
+        for many in (100, 4_000):
+            text = b"redis.call('GET', a) x=" + unit * many + closing * many
+            read_script(text)
 
 
 @pytest.mark.parametrize(

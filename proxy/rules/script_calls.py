@@ -1,0 +1,170 @@
+"""What a script calls, as the commands that Redis will run: with the keys and arguments that it is run with.
+
+A word that the text does not tell stays unknown. An unknown argument is no reason to judge nothing: which arguments are
+keys depends, for most commands, on how many there are. Where it depends on the unknown one (a number of keys, a word
+that may be STORE), the keys cannot be told.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from proxy.commands.command import Command, Key
+from proxy.commands.sort_patterns import beginnings_of
+from proxy.commands.spec import KeySpec, Spec
+from proxy.commands.table import Table
+from proxy.commands.values import whole_number
+from proxy.rules.script_text import EVERY, Call, Word
+
+_FIRST_KEY = 3
+_NUMBER_OF_KEYS = 2
+_RUNS = frozenset({"EVAL", "EVAL_RO", "EVALSHA", "EVALSHA_RO"})
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The keys and arguments that a script is run with; None where they are not known, and for each that is not."""
+
+    keys: Sequence[bytes | None] | None = None
+    arguments: Sequence[bytes | None] | None = None
+
+    def of(self, word: Word) -> bytes | None:
+        """What a word stands for."""
+        if isinstance(word, bytes):
+            return word
+        values = self.all(word)
+        return None if values is None or not 1 <= word.index <= len(values) else values[word.index - 1]
+
+    def all(self, word: Word) -> Sequence[bytes | None] | None:
+        """All of the table that a word speaks of."""
+        if isinstance(word, bytes) or not word.table:
+            return None
+        return self.keys if word.table == "KEYS" else self.arguments
+
+
+def inputs_of(command: Command) -> Inputs:
+    """What a command hands to the script that it runs; nothing where it only brings one, or runs a function, whose
+    parameters have names of their own."""
+    argv = command.argv
+    if command.spec.name not in _RUNS or len(argv) <= _NUMBER_OF_KEYS:
+        return Inputs()
+    count = whole_number(argv[_NUMBER_OF_KEYS])
+    if count is None or not 0 <= count <= len(argv) - _FIRST_KEY:
+        return Inputs()
+    known = [
+        argument if command.length(index) == len(argument) else None
+        for index, argument in enumerate(argv[_FIRST_KEY:], _FIRST_KEY)
+    ]
+    return Inputs(known[:count], known[count:])
+
+
+def known_beginning(call: Call) -> list[bytes]:
+    """The words of a call up to the first that its text does not tell."""
+    known = []
+    for word in call.words:
+        if not isinstance(word, bytes):
+            break
+        known.append(word)
+    return known
+
+
+class CalledCommand(Command):
+    """A command as a script calls it: what is not known of it is an empty argument, and no key.
+
+    `undeclared` says that a key of it is none of the keys that are declared for the script, and no literal; or that its
+    keys cannot be told. `named` are the keys that are known and not declared.
+    """
+
+    __slots__ = ("undeclared",)
+
+    def __init__(self, table: Table, call: Call, inputs: Inputs) -> None:
+        words, complete = _spread(call, inputs)
+        values = [inputs.of(word) for word in words]
+        super().__init__(table, [b"" if value is None else value for value in values])
+        places, told = _places(table, self.spec, words, self.argv, complete)
+        # Where a script is only loaded, what depends on its KEYS and ARGV is told when it is run.
+        depends = inputs.keys is None and any(not isinstance(word, bytes) and word.table for word in words)
+        self.undeclared = not (told or depends) or bool(beginnings_of(self))
+        keys, named = [], []
+        for index, write in places:
+            word, value = words[index], values[index]
+            declared = not isinstance(word, bytes) and word.table == "KEYS"
+            self.undeclared = self.undeclared or not (declared or isinstance(word, bytes))
+            if value is not None:
+                keys.append(Key(index, value, write))
+                if not declared:
+                    named.append(keys[-1])
+        self.preset_keys(tuple(keys))
+        self.named = tuple(named)
+
+
+def undeclared_keys(called: Iterable[CalledCommand]) -> tuple[Key, ...]:
+    """The keys that are known and not declared, each once; one counts as written if a call of it may create a key."""
+    found: dict[bytes, Key] = {}
+    for each in called:
+        for key in each.named:
+            creates = key.write and (each.spec.creates or each.spec.drops_ttl)
+            written = creates or (key.name in found and found[key.name].write)
+            found[key.name] = Key(key.index, key.name, written)
+    return tuple(found.values())
+
+
+def with_named_keys(table: Table, command: Command) -> Command:
+    """A command that runs a script, as one that has the keys too which that names."""
+    whole = Command(table, [*command.argv, *(key.name for key in command.named)], command.spec)
+    places = range(len(command.argv), len(whole.argv))
+    named = (Key(place, key.name, key.write) for place, key in zip(places, command.named, strict=True))
+    whole.preset_keys((*command.keys, *named))
+    return whole
+
+
+def _spread(call: Call, inputs: Inputs) -> tuple[list[Word], bool]:
+    """The words of a call, each one argument, and whether there are no others."""
+    *words, last = call.words
+    if isinstance(last, bytes) or last.index != EVERY:
+        return [*words, last], call.complete
+    values = inputs.all(last)
+    if values is None:
+        return [*words, last], False
+    return [*words, *(replace(last, index=i + 1) for i in range(len(values)))], True
+
+
+def _places(
+    table: Table, spec: Spec, words: Sequence[Word], argv: Sequence[bytes], complete: bool
+) -> tuple[list[tuple[int, bool]], bool]:
+    """Which words are keys and may be written, and whether these are all but declared ones."""
+    named = [key_spec for key_spec in spec.key_specs if key_spec.names_keys]
+    if not named:
+        return [], bool(spec.id)
+    if all(each.begin == "index" and each.find == "range" for each in named):
+        return _places_by_number(table, spec, named, words, argv, complete)
+    found = table.keys_of(spec, argv)
+    if not all(each.begin == "index" and each.find in ("range", "keynum") for each in named):
+        # A word that nobody knows may be one behind which a key stands.
+        keys = {index for index, _ in found}
+        if not (complete and all(isinstance(word, bytes) or i in keys for i, word in enumerate(words))):
+            found = []
+    return found, bool(found)
+
+
+def _places_by_number(
+    table: Table,
+    spec: Spec,
+    named: Sequence[KeySpec],
+    words: Sequence[Word],
+    argv: Sequence[bytes],
+    complete: bool,
+) -> tuple[list[tuple[int, bool]], bool]:
+    # Where the keys are depends on nothing but the number of arguments.
+    writes = dict(table.keys_of(spec, argv)) if complete else {}
+    rest, size = words[-1], len(words)
+    declared_rest = not isinstance(rest, bytes) and rest.table == "KEYS" and rest.index == EVERY
+    if declared_rest:
+        size -= 1
+    places: list[tuple[int, bool]] = []
+    told = True
+    for each in named:
+        last = each.start + each.last if each.last >= 0 else size + each.last if complete else size
+        told = told and (complete or declared_rest or (each.last >= 0 and last < size))
+        fits = range(each.start, min(last + 1, size), max(1, each.step))
+        places += [(index, writes.get(index, each.writes)) for index in fits]
+    return places, told

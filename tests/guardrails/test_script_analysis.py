@@ -1,0 +1,101 @@
+"""What is read of scripts is sound: every command that an engine runs for a script is one that its text was read to
+call, with these arguments, and every key that it touches is declared, a literal, or known to be neither."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import pytest
+
+from proxy.commands.table import STANDARD
+from proxy.rules.script_calls import CalledCommand, Inputs
+from proxy.rules.script_text import Call, ScriptCalls, read_script
+from tests.conftest import Fleet, kind_named
+from tests.guardrails.scripts import ARGUMENTS, KEYS, random_script
+from tests.resp import Wire
+
+SCRIPTS = 800
+_LINE = re.compile(rb"\+[0-9.]+ \[\d+ (?P<who>\S+)\] (?P<words>.*)\r\n", re.DOTALL)
+_WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+_INPUTS = Inputs(KEYS, ARGUMENTS)
+
+
+@pytest.mark.parametrize("name", ["valkey-9.1", "redis-7.0"])
+def test_whatever_runs_has_been_read(fleet: Fleet, name: str) -> None:
+    engine = fleet.engine(kind_named(name).name)
+    random = Random(7)
+    told = dynamic = touched = 0
+    with engine.wire() as wire, engine.wire() as monitor, engine.wire() as asking:
+        monitor.ask("MONITOR")
+        for number in range(SCRIPTS):
+            text = random_script(random)
+            wire.ask("EVAL", text, len(KEYS), *KEYS, *ARGUMENTS)
+            found = read_script(text)
+            for argv in _ran(wire, monitor, number):
+                told += _is_read(found, argv, text)
+                dynamic += bool(found.dynamic)
+                touched += _keys_are_read(asking, found, argv, text)
+            wire.ask("DEL", "declared:1", "declared:2")
+    assert told > SCRIPTS / 2
+    assert touched > SCRIPTS / 2
+    assert dynamic < told
+    engine.do("FLUSHALL")
+
+
+def _ran(wire: Wire, monitor: Wire, number: int) -> list[list[bytes]]:
+    """The commands that scripts have run since the last time."""
+    marker = b"marker:%d" % number
+    wire.ask("ECHO", marker)
+    ran: list[list[bytes]] = []
+    while True:
+        (line,) = monitor.frames(1)
+        match = _LINE.fullmatch(line)
+        assert match is not None, line
+        words = [_unquoted(word) for word in _WORD.findall(match["words"])]
+        if words == [b"ECHO", marker]:
+            return ran
+        if match["who"] in (b"lua", b"script"):
+            ran.append(words)
+
+
+def _unquoted(word: bytes) -> bytes:
+    return word.decode("unicode_escape").encode("latin-1")
+
+
+def _is_read(found: ScriptCalls, argv: list[bytes], text: bytes) -> bool:
+    """Whether the command was read; a script that is dynamic may run others."""
+    matching = [call for call in found.calls if _fits(call, argv)]
+    assert matching or found.dynamic, (text, argv, found)
+    return bool(matching)
+
+
+def _fits(call: Call, argv: list[bytes]) -> bool:
+    called = CalledCommand(STANDARD, call, _INPUTS)
+    known = [_INPUTS.of(word) for word in call.words]
+    if call.words and not isinstance(call.words[-1], bytes) and call.words[-1].index < 0:
+        known, values = known[:-1], _INPUTS.all(call.words[-1])
+        assert values is not None
+        known += values
+    if len(known) > len(argv) or (call.complete and len(known) != len(argv)):
+        return False
+    if len(called.argv) > len(argv):
+        return False
+    pairs = list(zip(known, argv, strict=False))
+    name = pairs[0][0]
+    if name is None or name.upper() != argv[0].upper():
+        return False
+    return all(value is None or value == word for value, word in pairs[1:])
+
+
+def _keys_are_read(asking: Wire, found: ScriptCalls, argv: list[bytes], text: bytes) -> int:
+    """How many keys the command touches that its call was known to touch."""
+    keys = asking.value("COMMAND", "GETKEYS", *argv)
+    touched = [key for key in keys if isinstance(key, bytes)] if isinstance(keys, list) else []
+    for call in found.calls:
+        called = CalledCommand(STANDARD, call, _INPUTS)
+        # Declared keys are judged with the command that declares them, whichever of them it is.
+        if _fits(call, argv) and (called.undeclared or {*touched} <= {*KEYS, *(key.name for key in called.keys)}):
+            return len(touched)
+    assert found.dynamic, (text, argv, touched, found)
+    return 0
