@@ -16,8 +16,8 @@ cdef class Ledger(Outgoing):
     cdef public bint counts
     cdef public bint usable
     cdef public bint relay
-    cdef public bint retiring
-    cdef public bint retired
+    cdef public bint read_only
+    cdef public bint read_only_told
     cdef public Creditor owner
     cdef public object listener
     cdef public bint arrays

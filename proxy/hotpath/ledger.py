@@ -61,8 +61,8 @@ class Ledger(Outgoing):
         self.counts = False
         self.usable = False
         self.relay = False
-        self.retiring = False
-        self.retired = False
+        self.read_only = False
+        self.read_only_told = False
         self.owner: Creditor | None = None
         self.listener: Any = None
         self.arrays = False
@@ -164,7 +164,7 @@ class Ledger(Outgoing):
         done = 0
         due = entry.due
         while True:
-            if p[i] == _MINUS and not self.retiring:
+            if p[i] == _MINUS and not self.read_only:
                 self._read_error(p, i, size)
             n = scanner.walk(p, i, size)
             if n < 0:
@@ -234,7 +234,7 @@ class Ledger(Outgoing):
 
     def _special(self, entry: Entry, data: bytes, p: bytes, i: int, size: int) -> int:
         fate = entry.fate
-        if p[i] == _MINUS and not self.retiring:
+        if p[i] == _MINUS and not self.read_only:
             self._read_error(p, i, size)
         if fate == HIDE:
             n = self._stream(data, p, i, size, None, True)
@@ -393,9 +393,9 @@ class Ledger(Outgoing):
         return n
 
     def _read_error(self, p: bytes, i: int, size: int) -> None:
-        # -READONLY: the server behind this connection is no longer the primary.
+        # -READONLY: the server behind this connection is a replica now, or a script has made the error up.
         if size - i > 9 and p[i + 1] == 82 and p[i + 2] == 69 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 79:
-            self.retiring = True
+            self.read_only = True
 
     def _cut(self, data: bytes, p: bytes, start: int, end: int) -> bytes:
         # Cut from the pointer, compiled: from the object it would take a slice object.
@@ -403,9 +403,9 @@ class Ledger(Outgoing):
 
     def _end(self) -> None:
         self.end_round()
-        if self.retiring and not self.retired:
-            self.retired = True
-            self.retire()
+        if self.read_only and not self.read_only_told:
+            self.read_only_told = True
+            self.doubt_role()
 
     def abandon(self) -> list[Creditor]:
         """The connection is lost: who is still owed a reply of Redis. LOCAL answers of others are sent."""
@@ -427,5 +427,8 @@ class Ledger(Outgoing):
     def heavy(self, creditor: Creditor) -> None:
         """A bulk string of more than ``large`` bytes has begun on its way to ``creditor``."""
 
-    def retire(self) -> None:
-        """The server said READONLY: this connection should take no more work."""
+    def doubt_role(self) -> None:
+        """An error said READONLY: whether the server is a replica now, only its role tells.
+
+        Not called again until ``read_only`` and ``read_only_told`` are taken back.
+        """

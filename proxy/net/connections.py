@@ -16,6 +16,7 @@ from typing import Any
 from proxy.commands.table import Lane
 from proxy.net.client import ClientConnection
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
+from proxy.net.engine import is_replica
 from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
 from proxy.net.pool import Backoff, Pool
@@ -262,12 +263,36 @@ class Connections:
         pool = self.pools.of(upstream.key)
         pool.wake(pool.waiting_shared[upstream.lane])
 
+    def doubted(self, upstream: UpstreamConnection) -> None:
+        """An error said READONLY, which a script can say, too: only the server's own role retires a connection."""
+        self.start(self._check_role(upstream))
+
+    async def _check_role(self, upstream: UpstreamConnection) -> None:
+        with contextlib.suppress(OSError):
+            if await self.leads_to_replica(upstream):
+                for other in [other for pool in self.pools for other in pool.connections()]:
+                    if other is not upstream and not other.read_only:
+                        other.read_only = other.read_only_told = True
+                        self.start(self._check_role(other))
+
+    async def leads_to_replica(self, upstream: UpstreamConnection) -> bool:
+        """Ask a connection that no client holds for the server's role, and retire it if that is a replica.
+
+        Raises ConnectionResetError.
+        """
+        if not await is_replica(upstream):
+            upstream.trust_role()
+            return False
+        self.restarts.retired(upstream)
+        upstream.retire()
+        return True
+
     def retired(self, upstream: UpstreamConnection) -> None:
-        """A shared connection is to close: open another in its place."""
+        """A connection is to close: open another in its place where it was shared."""
         pool = self.pools.of(upstream.key)
-        pool.forget(upstream)
         self._events["retired"] += 1
-        self.ensure(pool, upstream.lane)
+        if pool.forget(upstream):
+            self.ensure(pool, upstream.lane)
 
     def count(self, event: str) -> None:
         """Count an event for the metrics."""

@@ -34,9 +34,8 @@ class Engine:
 
 def described_by(hello: Any) -> Engine | None:
     """The engine as HELLO's reply describes it; None when that is no such reply."""
-    if isinstance(hello, list) and len(hello) % 2 == 0:
-        hello = dict(zip(hello[::2], hello[1::2], strict=True))
-    if not isinstance(hello, dict):
+    hello = _pairs(hello)
+    if hello is None:
         return None
     text = _text(hello.get(b"version", b""))
     return Engine(
@@ -45,6 +44,13 @@ def described_by(hello: Any) -> Engine | None:
         version_text=text,
         cluster=hello.get(b"mode") == b"cluster",
     )
+
+
+def _pairs(reply: Any) -> dict[Any, Any] | None:
+    # A map as RESP2 or RESP3 has it; None for any other reply.
+    if isinstance(reply, list) and len(reply) % 2 == 0:
+        return dict(zip(reply[::2], reply[1::2], strict=True))
+    return reply if isinstance(reply, dict) else None
 
 
 def read_version(text: str) -> tuple[int, ...] | None:
@@ -57,6 +63,18 @@ def read_version(text: str) -> tuple[int, ...] | None:
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+async def is_replica(upstream: UpstreamConnection) -> bool:
+    """Whether the server says that it is a replica: in ROLE, or in HELLO where ROLE is not allowed.
+
+    Raises ConnectionResetError.
+    """
+    role = read_reply(await upstream.ask(["ROLE"]))
+    if isinstance(role, list) and role:
+        return bool(role[0] == b"slave")
+    hello = _pairs(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
+    return hello is not None and hello.get(b"role") in (b"replica", b"slave")
 
 
 async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:

@@ -8,6 +8,7 @@ is learnt when the first of them is given back.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Collection
@@ -150,6 +151,9 @@ class Lending:
         if self._connections.closing or spent:
             ledger.close()
             return
+        if ledger.read_only:
+            self._connections.start(self._release_unless_replica(ledger))
+            return
         user = ledger.key.user
         if user is not None and (user not in self._known.able or not ledger.identified):
             self._learning[user] += 1
@@ -167,6 +171,11 @@ class Lending:
         most = IDLE_KEPT if user is None else self.logged_in(user)
         pool.keep(ledger, self._loop.time(), max(most, len(pool.waiting_private)))
         pool.wake(pool.waiting_private, 1)
+
+    async def _release_unless_replica(self, upstream: UpstreamConnection) -> None:
+        with contextlib.suppress(OSError):
+            if not await self._connections.leads_to_replica(upstream):
+                self.release(upstream)
 
     def linger(self, session: Lingerer) -> None:
         """A login is rarely followed by nothing."""

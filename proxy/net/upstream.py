@@ -60,8 +60,11 @@ class Keeper(Protocol):
     def relieved(self, upstream: "UpstreamConnection") -> None:
         """The connection takes work again."""
 
+    def doubted(self, upstream: "UpstreamConnection") -> None:
+        """An error on a shared connection said READONLY: find out the server's role."""
+
     def retired(self, upstream: "UpstreamConnection") -> None:
-        """The connection should take no more work, and close when it is paid."""
+        """The connection takes no more work, and closes when it has no pending replies."""
 
     def count(self, event: str) -> None:
         """Count an event for the metrics."""
@@ -93,6 +96,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.congested = False
         self.reading = True
         self.idle_since = 0.0
+        self.retiring = False
         self.identified = False
         self.run_id: bytes | None = None
         self._patience = _PATIENCE
@@ -268,12 +272,22 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
             self.reading = True
             self.transport.resume_reading()
 
+    def doubt_role(self) -> None:
+        """Ask for the server's role; on a private connection once its client has given it back."""
+        if self.shared:
+            self.keeper.doubted(self)
+
+    def trust_role(self) -> None:
+        """The server is no replica: the next READONLY is looked into again."""
+        self.read_only = False
+        self.read_only_told = False
+
     def retire(self) -> None:
         """The server is a replica now: new work goes to new connections, which resolve the name again."""
-        if self.shared:
-            self.usable = False
-            self.keeper.retired(self)
-            self.when_paid(self.close)
+        self.retiring = True
+        self.usable = False
+        self.keeper.retired(self)
+        self.when_paid(self.close)
 
     def _give_up(self, creditor: Creditor, waited: int) -> None:
         self._held_timer = None

@@ -184,8 +184,8 @@ def _unknown(session: "Session", item: Item) -> int:
         return WAIT
 
     def answered(line: bytes) -> None:
-        said = line.lower()
-        lacking = said.startswith(b"-") and (b"unknown command" in said or b"unknown subcommand" in said)
+        # A module's own error may say these words further on, and so may a script that it runs.
+        lacking = line.lower().startswith((b"-err unknown command", b"-err unknown subcommand"))
         session.permanent = session.permanent or not lacking
         session.probe = None
         session.gate.end_probe(name, lacking)

@@ -56,9 +56,8 @@ class Bench:
             def overflowing(self, creditor: Any) -> None:
                 bench.events.append(("overflowing", creditor))
 
-            def retire(self) -> None:
-                self.usable = False
-                bench.events.append("retire")
+            def doubt_role(self) -> None:
+                bench.events.append("doubt_role")
 
         def schedule() -> None:
             bench.schedules += 1

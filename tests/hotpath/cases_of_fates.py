@@ -229,7 +229,7 @@ def a_client_that_does_not_take_what_it_has_is_told_of(module: ModuleType) -> No
 # READONLY
 
 
-def a_replica_retires_once(module: ModuleType) -> None:
+def a_read_only_error_is_told_once(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()
     bench.ledger.submit(client, b"x", 4)
@@ -237,16 +237,16 @@ def a_replica_retires_once(module: ModuleType) -> None:
     assert bench.events == []
     bench.ledger.receive(READONLY)
     bench.ledger.receive(READONLY)
-    assert bench.events == ["retire"]
+    assert bench.events == ["doubt_role"]
     assert heard(client) == OK + b"-READING is no such error\r\n" + READONLY * 2
 
 
-def a_replica_retires_under_a_rewritten_command_too(module: ModuleType) -> None:
+def a_read_only_error_to_a_rewritten_command_is_told_too(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()
     bench.ledger.owe(client, 1, module.EDIT, lambda frame: frame)
     bench.ledger.receive(READONLY)
-    assert bench.events == ["retire"]
+    assert bench.events == ["doubt_role"]
 
 
 # HIDE, REPLACE, EDIT, PEEK, LOCAL

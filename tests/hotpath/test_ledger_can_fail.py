@@ -165,7 +165,7 @@ BREAKS: dict[str, tuple[str, str]] = {
     "a long array waits": ("return 0 if size - i > 64 else -2", "return -2"),
     "a confirmation is not noted": ("        self.listener.confirm(frame)\n", ""),
     "READONLY is any error": ("if size - i > 9 and p[i + 1] == 82 and", "if"),
-    "READONLY is not heard": ("            self.retiring = True\n", "            pass\n"),
+    "READONLY is not heard": ("            self.read_only = True\n", "            pass\n"),
     "who has left is sent more": ("if creditor.gone or not chunk:", "if not chunk:"),
     "nothing is a write": ("if creditor.gone or not chunk:", "if creditor.gone:"),
     "an entry never ends": ("        if entry.due > 0 and not whole:\n            return\n", "        return\n"),
@@ -182,7 +182,7 @@ BREAKS: dict[str, tuple[str, str]] = {
     "relief never comes": ("elif creditor.stalled and creditor.owed <= creditor.low_water:", "elif False:"),
     "overflow is not told": ("                if creditor.full:\n", "                if False:\n"),
     "settled is said to who owes again": ("if creditor.attentive and creditor.owed == 0:", "if creditor.attentive:"),
-    "retirement is told again and again": ("if self.retiring and not self.retired:", "if self.retiring:"),
+    "READONLY is told again and again": ("if self.read_only and not self.read_only_told:", "if self.read_only:"),
     "a local answer alone is a loss": (
         "if entry.fate != _LOCAL and entry.creditor not in losers:",
         "if entry.creditor not in losers:",

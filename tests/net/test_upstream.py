@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,9 +40,22 @@ class Loop:
         self.timers.append((seconds, lambda: act(*arguments)))
         return SimpleNamespace(cancel=self.timers.clear)
 
+    def create_task(self, work: Coroutine[Any, Any, None]) -> Any:
+        """What is started comes to its end at once."""
+        with contextlib.suppress(StopIteration):
+            work.send(None)
+        return Ended()
+
     async def create_connection(self, _protocol: object, host: str, port: int, **_options: object) -> None:
         self.asked.append((host, port))
         raise ConnectionRefusedError
+
+
+class Ended:
+    """A task that has come to its end."""
+
+    def add_done_callback(self, forget: Callable[[Ended], object]) -> None:
+        forget(self)
 
 
 class Transport:
@@ -217,7 +231,32 @@ def test_who_is_a_little_behind_holds_nobody_up() -> None:
     assert shared.client.heard == [b"+b\r\n"]
 
 
-def test_a_connection_to_a_replica_takes_no_more_work_and_closes_when_it_is_paid() -> None:
+def server_that_is(monkeypatch: pytest.MonkeyPatch, replica: bool) -> list[UpstreamConnection]:
+    """Its role is what the test says; the connections that were asked for it."""
+    asked: list[UpstreamConnection] = []
+
+    async def is_replica(upstream: UpstreamConnection) -> bool:
+        asked.append(upstream)
+        return replica
+
+    monkeypatch.setattr("proxy.net.connections.is_replica", is_replica)
+    return asked
+
+
+def test_an_error_that_says_readonly_retires_no_connection_to_a_primary(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = server_that_is(monkeypatch, replica=False)
+    shared = Shared()
+    for each in (1, 2):
+        shared.submit(shared.client)
+        shared.upstream.receive(b"-READONLY says a script\r\n")
+        assert (shared.takes_work(), shared.transport.closed, shared.events["retired"]) == (True, "", 0)
+        assert asked == [shared.upstream] * each
+
+
+def test_a_connection_to_a_replica_takes_no_more_work_and_closes_when_it_is_paid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server_that_is(monkeypatch, replica=True)
     shared = Shared()
     shared.submit(shared.client)
     shared.submit(shared.client)

@@ -89,7 +89,7 @@ class Upstream(PrivateLedger):
         self.complaints.append(f"uninvited {frame!r}")
         self.closed = True
 
-    def retire(self) -> None:
+    def doubt_role(self) -> None:
         self.usable = False
 
 

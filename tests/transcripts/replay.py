@@ -123,7 +123,7 @@ class Play:
             def uninvited(self, frame: bytes) -> None:
                 play.complaints.append(f"uninvited: {frame!r}")
 
-            def retire(self) -> None:
+            def doubt_role(self) -> None:
                 self.usable = False
                 play.retired += 1
 
