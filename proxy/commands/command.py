@@ -70,6 +70,13 @@ class Command:
             return self.streamed_length
         return self.further.get(index, len(self.argv[index]))
 
+    @property
+    def unseen(self) -> int:
+        """How many bytes its arguments have that are not here."""
+        if self.streamed is None:
+            return 0
+        return sum(self.length(index) - len(self.argv[index]) for index in (self.streamed, *self.further))
+
     def __repr__(self) -> str:
         return f"Command({self.name!r}, {len(self.argv)} arguments)"
 

@@ -1,7 +1,9 @@
 """What a rule may know besides the command. Time and chance come in as values: a verdict can be repeated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from proxy.rules.meter import Advance
 
 NO_SLOT = -1
 """Stands for the slot of keys that have not come yet."""
@@ -15,7 +17,8 @@ class Context:
     application that the client belongs to, empty where it is unknown. `slot` is the hash slot of the first key that
     has been watched or queued since the last transaction. `address` is the host that the client comes from, without the
     port. `surplus` are the limits under which it is one client too many. `no_wait` says in words why the command can't
-    wait for a procedure (it is inside MULTI, or on its way already), and is empty where it can.
+    wait for a procedure (it is inside MULTI, or on its way already), and is empty where it can. `advances` is what a
+    streamed command has paid of its bytes already, by the limit's name.
     """
 
     user: str
@@ -29,3 +32,4 @@ class Context:
     address: str = ""
     surplus: frozenset[str] = frozenset()
     no_wait: str = ""
+    advances: Mapping[str, Advance] | None = None

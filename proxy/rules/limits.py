@@ -24,7 +24,7 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering
-from proxy.rules.meter import Meter, Quota, Rate, Shortage
+from proxy.rules.meter import Advance, Meter, Quota, Rate, Shortage
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.standing import Presence, is_free
 from proxy.rules.verdict import PASS, Refuse, Verdict, refusal
@@ -118,10 +118,20 @@ class Limits:
             return self._too_many_clients()
         if self._rehearsal or not self._costs(command.spec) or not self._names_counted_key(command):
             return PASS
-        size = encoded_size(command.argv) + command.streamed_length
+        advance = context.advances.get(self.name) if context.advances else None
+        size = encoded_size(command.argv) + command.unseen
         account = self._meter.account(self._subject(context), context.now)
-        shortage = account.take(size, context.now)
-        return PASS if shortage is None else self._too_much(shortage)
+        shortage = account.take(size, context.now, 0 if advance is None else advance.bytes)
+        return PASS if shortage is None else self.too_much(shortage)
+
+    def advance(self, command: Command, context: Context) -> Advance | None:
+        """What the bytes of a command are paid from that is still arriving; None if, by what is known, they are free.
+
+        What has been paid is handed to ``judge`` in the context's ``advances``.
+        """
+        if self._rehearsal or not self._costs(command.spec) or not self._names_counted_key(command):
+            return None
+        return self._meter.account(self._subject(context), context.now).advance()
 
     def _names_counted_key(self, command: Command) -> bool:
         keys = self._keys
@@ -143,7 +153,8 @@ class Limits:
             case Per.CLIENT_NAME:
                 return context.client_name
 
-    def _too_much(self, shortage: Shortage) -> Refuse:
+    def too_much(self, shortage: Shortage) -> Refuse:
+        """The refusal of a command for which something is missing."""
         if shortage.of == "places":
             allowed = f"{self._settings.concurrency} commands under way"
         else:

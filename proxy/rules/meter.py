@@ -150,6 +150,35 @@ class Bucket(Allowance):
         return self._want
 
 
+class Advance:
+    """The `bytes` of one command that are paid for while it is still arriving."""
+
+    __slots__ = ("_bucket", "_on_credit", "bytes")
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._on_credit = False
+        self.bytes = 0
+
+    def pay(self, total: int, now: float) -> Shortage | None:
+        """Pay for all of the first `total` bytes, or say what is missing.
+
+        As for a command that is judged whole, a bucket that is full when it begins pays for any size.
+        """
+        bucket, cost = self._bucket, total - self.bytes
+        if self.bytes == 0:
+            self._on_credit = bucket.full(now)
+        if bucket.left < cost and not self._on_credit:
+            bucket.fill(now)
+            wait = bucket.wait(cost)
+            if wait > 0.0:
+                bucket.miss(cost)
+                return Shortage("bytes", wait)
+        bucket.left -= cost
+        self.bytes = total
+        return None
+
+
 class Places(Allowance):
     """Commands that may be under way at once, from all members together."""
 
@@ -198,11 +227,16 @@ class Account:
         """How many clients count here."""
         return len(self.members)
 
-    def take(self, size: int, now: float) -> Shortage | None:
-        """Pay for a command of `size` bytes, or say what is missing."""
+    def advance(self) -> Advance | None:
+        """What pays for bytes before their command is whole; None where bytes are not limited."""
+        return None if self._volume is None else Advance(self._volume)
+
+    def take(self, size: int, now: float, paid: int = 0) -> Shortage | None:
+        """Pay for a command of `size` bytes, or say what is missing. What is `paid` has passed, and so may the rest."""
         shortage: Shortage | None = None
+        size = max(0, size - paid)
         for bucket, of, cost in self._costs(size):
-            if bucket.left < cost:
+            if bucket.left < cost and not (paid and of == "bytes"):
                 bucket.fill(now)
                 wait = bucket.wait(cost)
                 if wait > (0.0 if shortage is None else shortage.seconds):

@@ -1,9 +1,12 @@
 """A client under the policy: who it is, which regime holds for it, and what that decides about a command."""
 
+from collections.abc import Mapping
+
 from proxy.commands.command import Command
 from proxy.policy.apps import Caller
 from proxy.policy.compile import Decision
 from proxy.rules.context import NO_SLOT, Context
+from proxy.rules.meter import Advance
 from proxy.rules.standing import Standing
 from proxy.rules.verdict import Refuse, closes
 from proxy.session import transaction
@@ -30,8 +33,8 @@ class Judged(Outlet):
         self.slot = NO_SLOT
         self.standing: Standing | None = None
 
-    def context(self, no_wait: str = "") -> Context:
-        """This client, now; ``no_wait`` says why no procedure may run."""
+    def context(self, no_wait: str = "", advances: Mapping[str, Advance] | None = None) -> Context:
+        """This client, now; ``no_wait`` says why no procedure may run, ``advances`` what is paid already."""
         running = self.transaction
         return Context(
             self.key.user_name,
@@ -44,11 +47,12 @@ class Judged(Outlet):
             slot=self.slot,
             address=self.address.rpartition(":")[0] or self.address,
             no_wait="it is inside MULTI" if running is not None else no_wait,
+            advances=advances,
         )
 
-    def judge(self, command: Command, no_wait: str = "") -> Decision:
+    def judge(self, command: Command, no_wait: str = "", advances: Mapping[str, Advance] | None = None) -> Decision:
         """What the policy decides; what its rules said is reported."""
-        context = self.context(no_wait)
+        context = self.context(no_wait, advances)
         if self.regime.policy.limits:
             self._stand(context)
         decision = self.regime.policy.judge(command, context)

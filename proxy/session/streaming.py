@@ -23,6 +23,7 @@ from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdic
 from proxy.session import company, scripts, silence, switching, transaction
 from proxy.session.item import Item
 from proxy.session.measuring import Measurement
+from proxy.session.paying import Paying
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
 
@@ -48,6 +49,9 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
         return TAKEN
     if session.regime.policy.scripts and scripts.waits(session, Command(table, argv, spec)):
         return WAIT
+    session.assembling(request.position - request.start + request.bulk)
+    if session.gone:
+        return ENDED
     if switching.to_private(session) is None:
         return WAIT
     assert session.ledger is not None
@@ -59,6 +63,7 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
     if len(argv) == request.expected - 1:
         stream.judge_first(head)
     else:
+        stream.pay_ahead(len(head))
         stream.emit(head)
     session.stream = stream
     stream.size = len(head)
@@ -84,6 +89,7 @@ class _Stream:
         self.verdict: Verdict = PASS
         self.edit: ReplyEdit | None = None
         self.company: company.Company | None = None
+        self.paying: Paying | None = None
         self.tail = b""
 
     def judge_first(self, head: bytes) -> None:
@@ -119,9 +125,18 @@ class _Stream:
         command.further = self.further
         return command
 
+    def pay_ahead(self, arrived: int) -> None:
+        """So many bytes more are about to pass unjudged, and what is announced behind them."""
+        if self.paying is None:
+            self.paying = Paying(self.session, self._command())
+        total = self.size + arrived + self.left
+        self.session.assembling(total)
+        if self.refusal is None and not self.session.gone:
+            self.refusal = self.paying.pay(total)
+
     def emit(self, chunk: bytes) -> None:
         """Send on what may be sent: all of it when it has been judged, all but the last byte when not."""
-        if not chunk or self.refusal is not None:
+        if not chunk or self.refusal is not None or self.session.gone:
             return
         ledger = self.session.ledger
         assert ledger is not None
@@ -149,7 +164,7 @@ class _Stream:
             begun = position
             position, stopped = self._read_arguments(data, position)
             self.size += position - begun
-            if stopped:
+            if stopped or self.session.gone:
                 self.rest = data[position:]
                 return
 
@@ -170,6 +185,7 @@ class _Stream:
             self.argv.append(b"")
             self.left = walker.bulk + 2
             end = walker.position
+        self.pay_ahead(end - position)
         self.emit(data[position:end])
         return end, code not in (COMPLETE, LARGE)
 
@@ -229,14 +245,18 @@ class _Stream:
 
     def _judge_last(self) -> None:
         session = self.session
-        command = self._command()
-        decision = session.judge(command, _ON_ITS_WAY)
+        command = self.judged = self._command()
+        if self.refusal is not None:
+            if session.pinned is not None and session.pinned.partial is not None:
+                _cut(session, self.refusal)
+            return
+        assert self.paying is not None
+        decision = session.judge(command, _ON_ITS_WAY, self.paying.advances)
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)
         elif isinstance(verdict, Rewrite):
             self.refusal = _CANNOT_REWRITE
-        self.judged = command
         self._invite(decision.followings, begun=True)
         if self.refusal is not None:
             # Redis has all but the last byte: without that upstream, it has nothing.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import pytest
 
 from proxy.session.poison import POISON
+from tests.policy.given import policy
 from tests.session.given import LARGE, Client, Route, call, route_with
 
 OK = b"+OK\r\n"
@@ -246,3 +248,76 @@ def test_a_refused_one_is_looked_at_and_none_where_nobody_looks() -> None:
         client = Client(route_with(RULES, looks=looks))
         send_in_two(client, call("APPEND", "a:b", BIG))
         assert [(each.refused, each.first_line) for each in client.route.observed] == told
+
+
+BYTES = """
+defaults: {mode: %s}
+rules: {heavy: {limits: {bytes: 400B/s}}, many: {limits: {rate: 1000/s, bytes: 1MB/s}}}
+"""
+BURST = 400
+
+
+def passed(route: Route) -> int:
+    """The bytes that have reached any upstream, also those that were cut off."""
+    for upstream in route.discarded:
+        upstream.closed = False
+    return len(total(route)) + sum(len(upstream.taken()) for upstream in route.discarded)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bytes_are_paid_for_before_they_pass(seed: int) -> None:
+    """A moment lets so many bytes pass, in whatever arguments they come; a full bucket pays for one command of any
+    size."""
+    chance = random.Random(seed)
+    route = Route(policy(BYTES % "enforce"))
+    most = 0
+    for _ in range(6):
+        client = Client(route)
+        sizes = [chance.choice((1, 20, LARGE - 1, LARGE + 1, 150, 1000)) for _ in range(chance.randint(1, 12))]
+        sent = call(
+            chance.choice(("RPUSH", "DEL", "SET", "HSET", "MSET", "XADD")), "k", *("x" * size for size in sizes)
+        )
+        most = most or max(BURST, len(sent))
+        for at in range(0, len(sent), step := chance.choice((7, 50, 10_000))):
+            client.send(sent[at : at + step])
+        assert passed(route) <= most
+
+
+def test_a_command_pays_once_however_large_its_arguments() -> None:
+    route = Route(policy(BYTES % "enforce"))
+    client = Client(route)
+    sent = call("RPUSH", "k", "x" * 100, "x" * 100, "y")
+    send_in_two(client, sent)
+    assert total(route) == sent
+    spent = call("GET", "k" * (BURST - len(sent) - len(call("GET", "k" * 100)) + 100))
+    client.send(spent)
+    assert total(route) == spent, "what is left is left to spend"
+    client.send(call("GET", "k"))
+    assert route.hits == [("heavy", "enforce", "refused")]
+
+
+def test_a_refusal_in_the_middle_lets_the_client_go_on() -> None:
+    route = Route(policy(BYTES % "enforce"))
+    client = Client(route)
+    client.say("GET", "k")
+    route.upstream().answer(OK)
+    send_in_two(client, call("RPUSH", "k", *(["x" * 150] * 8)))
+    heard = client.heard()
+    assert heard.startswith(OK + b"-DENIED keyrail/heavy: more than 400 bytes/s in all; retry after ")
+    assert route.hits == [("heavy", "enforce", "refused")]
+    assert client.cause is None
+    route.moment += 5
+    client.say("GET", "k")
+    route.upstream().answer(OK)
+    assert client.heard() == OK
+
+
+def test_a_limit_that_is_only_audited_lets_bytes_pass() -> None:
+    route = Route(policy(BYTES % "audit"))
+    client = Client(route)
+    client.say("GET", "k")
+    route.upstream().answer(OK)
+    sent = call("RPUSH", "k", *(["x" * 150] * 8))
+    send_in_two(client, sent)
+    assert sent in total(route)
+    assert route.hits == [("heavy", "audit", "refused")]

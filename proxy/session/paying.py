@@ -1,0 +1,44 @@
+"""Limits on bytes, for a command that is streamed before it can be judged: its bytes are paid for before they pass.
+
+What a command is about may be known only at its end. What stands before its first large argument is enough to tell
+which enforced limits it is under, but for keys that come later: a limit on those is paid for at the end, as are limits
+with exceptions.
+"""
+
+from typing import TYPE_CHECKING
+
+from proxy.commands.command import Command
+from proxy.policy.compile import Hit
+from proxy.policy.model import Mode
+from proxy.rules.limits import Limits
+from proxy.rules.meter import Advance
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+
+
+class Paying:
+    """The limits that one streamed command pays, and what it has paid each so far."""
+
+    __slots__ = ("_command", "_limits", "_session", "advances")
+
+    def __init__(self, session: "Session", command: Command) -> None:
+        context = session.context()
+        self._session = session
+        self._command = command
+        self._limits: list[tuple[Limits, Advance]] = []
+        for step in session.regime.policy.steps:
+            rule = step.rule
+            if step.enforced and isinstance(rule, Limits) and (advance := rule.advance(command, context)) is not None:
+                self._limits.append((rule, advance))
+        self.advances = {limit.name: advance for limit, advance in self._limits}
+
+    def pay(self, total: int) -> bytes | None:
+        """Pay for the first `total` bytes of the command; the error if a limit does not allow so many."""
+        gate = self._session.gate
+        for limit, advance in self._limits:
+            shortage = advance.pay(total, gate.now())
+            if shortage is not None:
+                gate.report((Hit(limit.name, Mode.ENFORCE, "refused"),), self._command, self._session)
+                return limit.too_much(shortage).error
+        return None
