@@ -43,6 +43,6 @@ def specific_first(active: Sequence[Voiced]) -> list[Voiced]:
         if not isinstance(rule.settings, LifetimeSettings):
             return False, 0
         mine = rule.settings.globs
-        return not rule.app, sum(bool(compare(mine, other).takings) for other in globs)
+        return not rule.app, sum(bool(compare(mine, other).takings) for other in globs if other != mine)
 
     return sorted(active, key=rank)
