@@ -19,11 +19,12 @@ schema:
   mail: {key: "c:mail:{name}", type: list, ttl: 5m}
 rules:
   by-schema: {schema: ttl}
+  types: {schema: type, mode: off}
   given: {lifetime: {default: 5m, types: all, keys: "g:*"}}
   usual: {lifetime: {default: 5m, keys: "u:*"}}
   stamped: {lifetime: {default: 5m, types: all, existing_keys: stamp, keys: "e:*"}}
   sliding: {lifetime: {default: 5m, sliding: true, keys: "s:*"}}
-  bounded: {lifetime: {min: 10s, max: 1h, persist: clamp, keys: "b:*"}}
+  bounded: {lifetime: {default: 5m, min: 10s, max: 1h, persist: clamp, keys: "b:*"}}
   strict:
     lifetime:
       {default: 5m, max: 1h, required: true, outside: refuse, persist: refuse, without_proof: refuse, types: all,
@@ -155,7 +156,7 @@ SET b:k v           | PEXPIRE b:k 5                         | b:k 10
 SET b:k v           | EXPIRE b:k 9223372036854775807        | b:k none
 SET b:k v           | EXPIRE b:k x                          | b:k none
                     | EXPIRE b:k 5                          | b:k gone
-                    | SET b:k v                             | b:k none
+                    | SET b:k v                             | b:k new
                     | SET b:k v EX 99999                    | b:k 3600
                     | SET b:k v PXAT 99999999999000 GET     | b:k 3600
                     | SET b:k v EX 0                        | b:k gone
