@@ -17,16 +17,20 @@ class Key:
     write: bool
 
 
+class KeysUnknownError(Exception):
+    """The keys of a command cannot be told, which is not the same as none. The text says why, for people."""
+
+
 class Command:
     """A command and its arguments, the name included.
 
-    ``streamed`` is the index of an argument whose ``streamed_length`` bytes are not here, because they are
-    passed on while they arrive; ``argv`` holds ``b""`` in its place. ``further`` has the lengths of large arguments
-    behind that one, by index: their bytes are not here either. ``named`` are the keys that the script which it runs
-    names itself, beside those that the command declares, where somebody has read the script.
+    ``streamed`` is the index of an argument of ``streamed_length`` bytes that are passed on while they arrive; ``argv``
+    holds the first of them in its place, enough to tell a word (``words.LONGEST``). ``further`` has the lengths of
+    large arguments behind that one, by index: of those, too, only the first bytes are here. ``named`` are the keys that
+    the script which it runs names itself, beside those that the command declares, where somebody has read the script.
     """
 
-    __slots__ = ("_keys", "_table", "argv", "further", "named", "spec", "streamed", "streamed_length")
+    __slots__ = ("_keys", "_places", "_table", "argv", "further", "named", "spec", "streamed", "streamed_length")
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class Command:
         self.named: tuple[Key, ...] = ()
         self._table = table
         self._keys: tuple[Key, ...] | None = None
+        self._places: tuple[tuple[int, bool], ...] | None = None
 
     @property
     def name(self) -> str:
@@ -52,15 +57,43 @@ class Command:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """The command's keys, in the order of its arguments as the key specifications list them."""
+        """The command's keys, in the order of its arguments as the key specifications list them.
+
+        Raises KeysUnknownError where not all of them can be told.
+        """
         if self._keys is None:
-            found = self._table.keys_of(self.spec, self.argv)
-            self._keys = tuple([Key(index, self.argv[index], write) for index, write in found])
+            keys = []
+            for index, write in self.key_places:
+                name = self.argv[index]
+                if self.streamed is not None and self.length(index) != len(name):
+                    size = self.length(index)
+                    raise KeysUnknownError(f"the key in argument {index} is {size} bytes long, too long to be a name")
+                keys.append(Key(index, name, write))
+            self._keys = tuple(keys)
         return self._keys
 
     def preset_keys(self, keys: tuple[Key, ...]) -> None:
         """Let these be the keys, whatever the arguments say."""
         self._keys = keys
+        self._places = tuple((key.index, key.write) for key in keys)
+
+    @property
+    def known_keys(self) -> tuple[Key, ...]:
+        """The keys, or none where they cannot all be told: for those who count keys, never for those who judge."""
+        try:
+            return self.keys
+        except KeysUnknownError:
+            return ()
+
+    @property
+    def key_places(self) -> tuple[tuple[int, bool], ...]:
+        """Which arguments are keys, and whether the command may write each. Raises KeysUnknownError."""
+        if self._places is None:
+            found = self._table.keys_of(self.spec, self.argv)
+            if found is None:
+                raise KeysUnknownError(f"which arguments of this {self.name} are keys cannot be told")
+            self._places = tuple(found)
+        return self._places
 
     def length(self, index: int) -> int:
         """How many bytes argument ``index`` has, here or not."""

@@ -38,6 +38,11 @@ class Creation:
     null_is_nothing: bool = True
     by_script: bool = False
 
+    @property
+    def takes_over(self) -> bool:
+        """Whether the key gets what another key has: its value, and its lifetime or the lack of one."""
+        return self is _TAKEN_OVER
+
     def may_have_written(self, reply: bytes) -> bool:
         """Whether something may have been written, by the first line of a reply that is no error."""
         if reply in NULLS:
@@ -75,7 +80,7 @@ _LISTED: tuple[tuple[str, Creation], ...] = (
     ("ZADD GEOADD", _ZSET),
     ("ZINCRBY", Creation("zset")),
     ("ZDIFFSTORE ZINTERSTORE ZUNIONSTORE ZRANGESTORE GEOSEARCHSTORE", _STORED_ZSET),
-    ("GEORADIUS GEORADIUSBYMEMBER", _STORED_ZSET),
+    ("GEORADIUS GEORADIUSBYMEMBER", Creation("zset", fresh=True, zero_is_nothing=True, last_key_only=True)),
     ("XADD XGROUP|CREATE", Creation("stream")),
     ("COPY RENAME RENAMENX", _TAKEN_OVER),
     ("RESTORE RESTORE-ASKING", Creation(UNKNOWN_TYPE, fresh=True)),

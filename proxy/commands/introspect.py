@@ -65,10 +65,12 @@ def _legacy_range(fields: list[Any]) -> Iterator[KeySpec]:
     first, last, step = fields[3:6]
     if not all(isinstance(value, int) and abs(value) < _MOST_ARGUMENTS for value in (first, last, step)):
         return
-    if first <= 0 or step <= 0:
-        return
     flags = {text(flag) for flag in _items(fields[2])}
     access = frozenset({"RO"} if "readonly" in flags else {"RW"})
+    if "movablekeys" in flags:
+        yield KeySpec(access, "unknown", find="unknown")
+    if first <= 0 or step <= 0:
+        return
     yield KeySpec(access, "index", start=first, last=last if last < 0 else last - first, step=step)
 
 

@@ -1,11 +1,14 @@
 cimport cython
 
+from proxy.commands.words cimport Keyword
 from proxy.wire.request cimport Request
 
 cdef int _READ, _WRITE
-cdef int _NONE, _RANGE, _SPECS, _SORT, _MIGRATE, _GEORADIUS, _STREAMS, _BITFIELD
-cdef int _MISFIT, _WIDTH, _KEYWORD, _START, _KEYNUM, _LAST, _STEP, _LIMIT, _COUNT_AT, _FIRST_KEY, _ACCESS
+cdef int _NONE, _RANGE, _SPECS, _SORT, _MIGRATE, _GEORADIUS, _STREAMS, _BITFIELD, _UNTOLD
+cdef int _UNKNOWN_KEYS, _WIDTH, _KEYWORD, _START, _KEYNUM, _LAST, _STEP, _LIMIT, _COUNT_AT, _FIRST_KEY, _ACCESS
 cdef int _FIRST_CAPACITY, _KEPT_CAPACITY, _MOST_DIGITS
+cdef Keyword _WORD_STORE, _WORD_STOREDIST, _WORD_LIMIT, _WORD_BY, _WORD_GET, _WORD_KEYS, _WORD_AUTH, _WORD_AUTH2
+cdef Keyword _WORD_STREAMS, _WORD_GROUP, _WORD_BLOCK, _WORD_OVERFLOW
 
 
 cdef class KeyFinder:
@@ -31,22 +34,21 @@ cdef class KeyFinder:
     cdef Py_ssize_t _find(self, int kind, int command_id, Request request, const unsigned char *data) except -1
     cdef _shrink(self)
     cdef Py_ssize_t _specs(self, Py_ssize_t row, Py_ssize_t end, Request request, const unsigned char *data) except -1
+    cdef Py_ssize_t _unknown(self) noexcept
     @cython.locals(argc=cython.Py_ssize_t, first=cython.Py_ssize_t, last=cython.longlong, step=cython.Py_ssize_t,
                    keys=cython.longlong)
-    cdef int _spec(self, Py_ssize_t row, Request request, const unsigned char *data) except -2
-    @cython.locals(i=cython.Py_ssize_t, word=bytes, size=cython.Py_ssize_t)
+    cdef int _spec(self, Py_ssize_t row, Request request, const unsigned char *data) except -1
+    @cython.locals(i=cython.Py_ssize_t, word=Keyword)
     cdef Py_ssize_t _behind_keyword(self, Py_ssize_t keyword, Py_ssize_t start, Request request,
                                     const unsigned char *data) except -1
     @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t, value=cython.longlong)
     cdef long long _number(self, Request request, const unsigned char *data, Py_ssize_t index) noexcept
-    @cython.locals(start=cython.Py_ssize_t, end=cython.Py_ssize_t, i=cython.Py_ssize_t, byte=cython.uchar)
-    cdef bint _is(self, Request request, const unsigned char *data, Py_ssize_t index, const unsigned char *word,
-                  Py_ssize_t size) noexcept
+    cdef bint _is(self, Request request, const unsigned char *data, Py_ssize_t index, Keyword word) except -1
     @cython.locals(argc=cython.Py_ssize_t, store=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cdef Py_ssize_t _sort(self, Request request, const unsigned char *data) except -1
     @cython.locals(argc=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cdef Py_ssize_t _migrate(self, Request request, const unsigned char *data) except -1
-    @cython.locals(argc=cython.Py_ssize_t, store=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    @cython.locals(argc=cython.Py_ssize_t, i=cython.Py_ssize_t)
     cdef Py_ssize_t _georadius(self, Request request, const unsigned char *data) except -1
     @cython.locals(first=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef Py_ssize_t _streams(self, Request request, const unsigned char *data) except -1

@@ -2,15 +2,16 @@
 # cython: initializedcheck=False
 """Which arguments of a request are keys, and which of those it may write.
 
-Most commands have one plain range of keys and take one step. The rest follow Redis's key specifications, with
-its rule that a specification which does not fit the arguments (a count that is no number, keys beyond the
-last argument) means no keys at all, since such a request fails. A keyword that is absent is no misfit: it is
-optional.
+Most commands have one plain range of keys and take one step. The rest follow Redis's key specifications. Where one
+does not fit the arguments (a count that is no number, keys beyond the last argument), or where only the command itself
+can tell its keys, the answer is UNKNOWN_KEYS, never "no keys". A keyword that is absent is no misfit: it is
+optional. Nor is a range up to the end that holds nothing, as the sources of ``PFMERGE dest``.
 
 Five syntaxes are walked as the commands themselves walk them, because no specification tells the truth about
-them: SORT (the last STORE counts), MIGRATE, GEORADIUS, XREAD and XREADGROUP (a group or consumer may be
-called STREAMS), and BITFIELD (which only reads when all it does is GET). Following Redis's own key functions
-there would leave ways to name a key that the command uses and the policy does not see.
+them: SORT (the last STORE counts), MIGRATE, GEORADIUS (the last STORE or STOREDIST is written, and engines take all of
+them for keys), XREAD and XREADGROUP (a group or consumer may be called STREAMS), and BITFIELD (which only reads when
+all it does is GET). Following Redis's own key functions there would leave ways to name a key that the command uses and
+the policy does not see.
 """
 
 from array import array
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 
 from proxy.commands.overlay import READ_KEYS
 from proxy.commands.spec import KeySpec
+from proxy.commands.words import Keyword
 from proxy.wire.request import Request
 
 _READ = 1
@@ -31,6 +33,7 @@ _MIGRATE = 4
 _GEORADIUS = 5
 _STREAMS = 6
 _BITFIELD = 7
+_UNTOLD = 8
 
 _SYNTAXES = {
     "SORT": _SORT,
@@ -43,7 +46,11 @@ _SYNTAXES = {
     "BITFIELD": _BITFIELD,
 }
 
-_MISFIT = -1
+# Under two names: a C integer in here, Python's for everybody else.
+_UNKNOWN_KEYS = -2
+UNKNOWN_KEYS = _UNKNOWN_KEYS
+"""What ``KeyFinder.find`` says where it cannot tell which arguments are keys."""
+
 _FIRST_CAPACITY = 64
 _KEPT_CAPACITY = 16384
 _MOST_DIGITS = 10
@@ -60,10 +67,25 @@ _COUNT_AT = 6
 _FIRST_KEY = 7
 _ACCESS = 8
 
+_WORD_STORE = Keyword(b"STORE")
+_WORD_STOREDIST = Keyword(b"STOREDIST")
+_WORD_LIMIT = Keyword(b"LIMIT")
+_WORD_BY = Keyword(b"BY")
+_WORD_GET = Keyword(b"GET")
+_WORD_KEYS = Keyword(b"KEYS")
+_WORD_AUTH = Keyword(b"AUTH")
+_WORD_AUTH2 = Keyword(b"AUTH2")
+_WORD_STREAMS = Keyword(b"STREAMS")
+_WORD_GROUP = Keyword(b"GROUP")
+_WORD_BLOCK = Keyword(b"BLOCK")
+_WORD_OVERFLOW = Keyword(b"OVERFLOW")
+
 
 class KeyFinder:
     """The keys of requests: ``find`` says how many; ``indexes`` then holds the arguments that are keys, and
     ``access`` what the command may do to each: 1 only read it, 2 write it.
+
+    ``commands`` are their names and key specifications; of one without a name, nothing is known.
     """
 
     def __init__(self, commands: Sequence[tuple[str, Sequence[KeySpec]]]) -> None:
@@ -73,21 +95,23 @@ class KeyFinder:
         self.count = 0
         self.kinds = bytearray(len(commands))
         self.offsets = array("i", bytes(4 * (len(commands) + 1)))
-        self.keywords: list[bytes] = []
+        self.keywords: list[Keyword] = []
         numbers: list[int] = []
         for i, (name, key_specs) in enumerate(commands):
             self.offsets[i] = len(numbers)
-            usable = [spec for spec in key_specs if _usable(spec)]
+            named = [spec for spec in key_specs if spec.names_keys]
+            usable = [spec for spec in named if _usable(spec)]
             for spec in usable:
                 numbers += self._row(spec, name in READ_KEYS)
-            self.kinds[i] = _SYNTAXES.get(name, _kind(usable))
+            told = name and len(usable) == len(named)
+            self.kinds[i] = _SYNTAXES.get(name, _kind(usable) if told else _UNTOLD)
         self.offsets[len(commands)] = len(numbers)
         self.rows = array("i", numbers or [0])
 
     def _row(self, spec: KeySpec, read_only: bool) -> list[int]:
         keyword = 0
         if spec.begin == "keyword":
-            self.keywords.append(spec.keyword.lower().encode("ascii"))
+            self.keywords.append(Keyword(spec.keyword.encode("ascii")))
             keyword = len(self.keywords)
         access = _WRITE if spec.writes and not read_only else _READ
         keynum = int(spec.find == "keynum")
@@ -104,7 +128,7 @@ class KeyFinder:
         ]
 
     def find(self, command_id: int, request: Request) -> int:
-        """How many keys the request has. Never raises for what a client sent."""
+        """How many keys the request has, or UNKNOWN_KEYS. Never raises for what a client sent."""
         kind = self.kinds[command_id]
         self.count = 0
         if self.capacity > _KEPT_CAPACITY:
@@ -134,8 +158,8 @@ class KeyFinder:
         first = self.rows[row + _START]
         last = self.rows[row + _LAST]
         last = first + last if last >= 0 else argc + last
-        if last >= argc or last < first or first >= argc:
-            return 0
+        if last >= argc or last < first:
+            return 0 if last + 1 == first and self.rows[row + _LAST] < 0 else _UNKNOWN_KEYS
         step = self.rows[row + _STEP]
         access = self.rows[row + _ACCESS]
         if first + step > last:
@@ -169,8 +193,8 @@ class KeyFinder:
         self.capacity = capacity
 
     def _find(self, kind: int, command_id: int, request: Request, data: bytes | bytearray) -> int:
-        if request.argc < 2:
-            return 0
+        if kind == _UNTOLD or request.argc < 2:
+            return _UNKNOWN_KEYS
         if kind == _SPECS:
             return self._specs(self.offsets[command_id], self.offsets[command_id + 1], request, data)
         if kind == _SORT:
@@ -190,11 +214,14 @@ class KeyFinder:
 
     def _specs(self, row: int, end: int, request: Request, data: bytes | bytearray) -> int:
         while row < end:
-            if self._spec(row, request, data) == _MISFIT:
-                self.count = 0
-                return 0
+            if self._spec(row, request, data) == _UNKNOWN_KEYS:
+                return self._unknown()
             row += _WIDTH
         return self.count
+
+    def _unknown(self) -> int:
+        self.count = 0
+        return _UNKNOWN_KEYS
 
     def _spec(self, row: int, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
@@ -206,10 +233,10 @@ class KeyFinder:
         step = self.rows[row + _STEP]
         if self.rows[row + _KEYNUM] != 0:
             if first + self.rows[row + _COUNT_AT] >= argc:
-                return _MISFIT
+                return _UNKNOWN_KEYS
             keys = self._number(request, data, first + self.rows[row + _COUNT_AT])
-            if keys < 0:
-                return _MISFIT
+            if keys <= 0:
+                return _UNKNOWN_KEYS if keys < 0 else 0
             first += self.rows[row + _FIRST_KEY]
             last = first + (keys - 1) * step
         elif self.rows[row + _LAST] >= 0:
@@ -218,8 +245,10 @@ class KeyFinder:
             last = argc + self.rows[row + _LAST]
         else:
             last = first + (argc - first) // self.rows[row + _LIMIT] + self.rows[row + _LAST]
-        if last >= argc or last < first or first >= argc:
-            return _MISFIT
+        if last >= argc:
+            return _UNKNOWN_KEYS
+        if last < first:
+            return 0 if last + 1 == first and self.rows[row + _LAST] < 0 else _UNKNOWN_KEYS
         while first <= last:
             self._add(first, self.rows[row + _ACCESS])
             first += step
@@ -227,17 +256,16 @@ class KeyFinder:
 
     def _behind_keyword(self, keyword: int, start: int, request: Request, data: bytes | bytearray) -> int:
         word = self.keywords[keyword]
-        size = len(word)
         if start >= 0:
             i = start
             while i + 1 < request.argc:
-                if self._is(request, data, i, word, size):
+                if self._is(request, data, i, word):
                     return i + 1
                 i += 1
             return 0
         i = request.argc + start
         while i > 0 and i + 1 < request.argc:
-            if self._is(request, data, i, word, size):
+            if self._is(request, data, i, word):
                 return i + 1
             i -= 1
         return 0
@@ -256,31 +284,20 @@ class KeyFinder:
             i += 1
         return value
 
-    def _is(self, request: Request, data: bytes | bytearray, index: int, word: bytes, size: int) -> bool:
-        """Whether the argument is that lower-case word, in any letter case, up to its end or its first NUL."""
-        start = request.starts[index]
-        end = request.ends[index]
-        if end - start != size and (end - start < size or data[start + size] != 0):
-            return False
-        i = 0
-        while i < size:
-            byte = data[start + i]
-            if byte != word[i] and (byte < 65 or byte > 90 or byte + 32 != word[i]):
-                return False
-            i += 1
-        return True
+    def _is(self, request: Request, data: bytes | bytearray, index: int, word: Keyword) -> bool:
+        return word.stands_at(data, request.starts[index], request.ends[index])
 
     def _sort(self, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
         store = 0
         i = 2
         while i < argc:
-            if self._is(request, data, i, b"store", 5) and i + 1 < argc:
+            if self._is(request, data, i, _WORD_STORE) and i + 1 < argc:
                 store = i + 1
                 i += 2
-            elif self._is(request, data, i, b"limit", 5):
+            elif self._is(request, data, i, _WORD_LIMIT):
                 i += 3
-            elif self._is(request, data, i, b"by", 2) or self._is(request, data, i, b"get", 3):
+            elif self._is(request, data, i, _WORD_BY) or self._is(request, data, i, _WORD_GET):
                 i += 2
             else:
                 i += 1
@@ -292,20 +309,20 @@ class KeyFinder:
     def _migrate(self, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
         if argc < 6:
-            return self.count
+            return _UNKNOWN_KEYS
         i = 6
         while i < argc:
-            if self._is(request, data, i, b"keys", 4):
+            if self._is(request, data, i, _WORD_KEYS):
                 if request.ends[3] != request.starts[3]:
-                    return self.count
+                    return _UNKNOWN_KEYS
                 i += 1
                 while i < argc:
                     self._add(i, _WRITE)
                     i += 1
                 return self.count
-            if self._is(request, data, i, b"auth", 4):
+            if self._is(request, data, i, _WORD_AUTH):
                 i += 2
-            elif self._is(request, data, i, b"auth2", 5):
+            elif self._is(request, data, i, _WORD_AUTH2):
                 i += 3
             else:
                 i += 1
@@ -314,24 +331,21 @@ class KeyFinder:
 
     def _georadius(self, request: Request, data: bytes | bytearray) -> int:
         argc = request.argc
-        store = 0
+        self._add(1, _READ)
         i = 5
         while i + 1 < argc:
-            if self._is(request, data, i, b"store", 5) or self._is(request, data, i, b"storedist", 9):
-                store = i + 1
+            if self._is(request, data, i, _WORD_STORE) or self._is(request, data, i, _WORD_STOREDIST):
+                self._add(i + 1, _WRITE)
                 i += 2
             else:
                 i += 1
-        self._add(1, _READ)
-        if store != 0:
-            self._add(store, _WRITE)
         return self.count
 
     def _streams(self, request: Request, data: bytes | bytearray) -> int:
         first = self._stream_options(request, data)
         first = first if first >= 0 else -first
-        if first == 0 or (request.argc - first) % 2 != 0:
-            return 0
+        if first == 0 or first == request.argc or (request.argc - first) % 2 != 0:
+            return _UNKNOWN_KEYS
         end = first + (request.argc - first) // 2
         while first < end:
             self._add(first, _READ)
@@ -347,12 +361,12 @@ class KeyFinder:
         sign = 1
         i = 1
         while i < argc:
-            if self._is(request, data, i, b"streams", 7):
+            if self._is(request, data, i, _WORD_STREAMS):
                 return sign * (i + 1)
-            if self._is(request, data, i, b"group", 5):
+            if self._is(request, data, i, _WORD_GROUP):
                 i += 3
             else:
-                if self._is(request, data, i, b"block", 5):
+                if self._is(request, data, i, _WORD_BLOCK):
                     sign = -1
                 i += 1
         return 0
@@ -362,9 +376,9 @@ class KeyFinder:
         access = _READ
         i = 2
         while i < argc and access == _READ:
-            if self._is(request, data, i, b"get", 3):
+            if self._is(request, data, i, _WORD_GET):
                 i += 3
-            elif self._is(request, data, i, b"overflow", 8):
+            elif self._is(request, data, i, _WORD_OVERFLOW):
                 i += 2
             else:
                 access = _WRITE
@@ -373,7 +387,7 @@ class KeyFinder:
 
 
 def _usable(spec: KeySpec) -> bool:
-    return spec.names_keys and "unknown" not in (spec.begin, spec.find) and spec.keyword.isascii()
+    return "incomplete" not in spec.flags and "unknown" not in (spec.begin, spec.find) and spec.keyword.isascii()
 
 
 def _kind(usable: Sequence[KeySpec]) -> int:

@@ -33,14 +33,25 @@ def bytes_asked(command: Command) -> int | None:
 
 def scan_count(command: Command) -> tuple[int, int] | None:
     """COUNT of SCAN, HSCAN, SSCAN and ZSCAN: the number and the argument that holds it; None where none is given."""
-    found = None
+    index = _scan_option(command, b"COUNT")
+    number = whole_number(command.argv[index]) if index else None
+    return None if number is None else (number, index)
+
+
+def scan_pattern(command: Command) -> int:
+    """The argument that holds the pattern of MATCH, for the same commands; 0 where there is none."""
+    return _scan_option(command, b"MATCH")
+
+
+def _scan_option(command: Command, wanted: bytes) -> int:
+    # The argument behind the last such option. NOVALUES (HSCAN) and NOSCORES (Valkey's ZSCAN) stand alone.
+    found = 0
     i = SCANS[command.spec.name]
     while i + 1 < len(command.argv):
         word = word_of(command.argv[i])
-        if word == b"COUNT":
-            number = whole_number(command.argv[i + 1])
-            found = None if number is None else (number, i + 1)
-        i += 1 if word == b"NOVALUES" else 2
+        if word == wanted:
+            found = i + 1
+        i += 1 if word in (b"NOVALUES", b"NOSCORES") else 2
     return found
 
 
@@ -98,7 +109,7 @@ def _score(argv: _Argv) -> int:
 def _xrange(argv: _Argv) -> int:
     if len(argv) < 4:
         return 0
-    if argv[2] == argv[3] and b"-" in argv[2][1:]:
+    if argv[2] == argv[3] and b"-" in word_of(argv[2])[1:]:
         return 1  # one ID, whole
     found = _options(argv, 4, b"COUNT", {b"COUNT": 2})
     return ENDLESS if found is None else max(0, found)
@@ -115,7 +126,7 @@ def _xread(argv: _Argv) -> int:
             count = _number(argv, i + 1)
         i += _STREAM_OPTIONS.get(word_of(argv[i]), 1)
     streams = max(0, len(argv) - i - 1) // 2
-    if streams and all(stream_id in (b"$", b"+") for stream_id in argv[-streams:]):
+    if streams and all(word_of(stream_id) in (b"$", b"+") for stream_id in argv[-streams:]):
         return streams
     return count * streams if count > 0 else ENDLESS if streams else 0
 
@@ -124,6 +135,14 @@ def _xpending(argv: _Argv) -> int:
     # XPENDING key group [[IDLE ms] start end count [consumer]]; without a range it is a summary
     start = 5 if len(argv) > 3 and word_of(argv[3]) == b"IDLE" else 3
     return max(0, _number(argv, start + 2)) if len(argv) > start + 2 else 0
+
+
+def _xinfo_stream(argv: _Argv) -> int:
+    # XINFO STREAM key [FULL [COUNT n]]: the last entries, and as many pending ones of each group; 0 is all of them.
+    if len(argv) < 4 or word_of(argv[3]) != b"FULL":
+        return 2
+    found = _options(argv, 4, b"COUNT", {b"COUNT": 2})
+    return 10 if found is None or found < 0 else found or ENDLESS
 
 
 def _xautoclaim(argv: _Argv) -> int:
@@ -184,6 +203,7 @@ _ELEMENTS: dict[str, Callable[[_Argv], int]] = {
     "XREVRANGE": _xrange,
     "XREAD": _xread,
     "XREADGROUP": _xread,
+    "XINFO|STREAM": _xinfo_stream,
     "XPENDING": _xpending,
     "XAUTOCLAIM": _xautoclaim,
     "GEOSEARCH": _near(2),

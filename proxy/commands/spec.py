@@ -144,6 +144,11 @@ class Spec:
         return self.name.replace("|", " ")
 
     @property
+    def may_have_keys(self) -> bool:
+        """Whether some request of the command has keys."""
+        return any(key_spec.names_keys for key_spec in self.key_specs)
+
+    @property
     def write(self) -> bool:
         """Flagged as a write by the engine. Scripts are not: what they do is known only to them."""
         return "write" in self.flags

@@ -8,19 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from proxy.commands.introspect import Description, descriptions
-from proxy.commands.keys import KeyFinder
+from proxy.commands.keys import UNKNOWN_KEYS, KeyFinder
 from proxy.commands.lookup import Lookup
 from proxy.commands.overlay import creates_of, drops_ttl, lane_of, process_bound, state_of
 from proxy.commands.own import own_commands
 from proxy.commands.recorded import standard_commands
 from proxy.commands.spec import KeySpec, Lane, Spec, State
+from proxy.commands.words import LONGEST
 from proxy.wire.request import Request
 
 __all__ = ["STANDARD", "KeySpec", "Lane", "Spec", "State", "Table"]
 
-
-_TELLING = 64
-"""Bytes of an argument that tell where keys are: no keyword and no count is that long, and values need no copy."""
 
 UNKNOWN = Spec(
     id=0,
@@ -79,12 +77,15 @@ class Table:
         spec = self.spec_of(argv[:1])
         return spec if spec.container else None
 
-    def keys_of(self, spec: Spec, argv: Sequence[bytes]) -> list[tuple[int, bool]]:
-        """Which arguments of a request whose arguments are apart are keys, and whether it may write each."""
+    def keys_of(self, spec: Spec, argv: Sequence[bytes]) -> list[tuple[int, bool]] | None:
+        """Which arguments of a request whose arguments are apart are keys, and whether it may write each.
+
+        None where that cannot be told, which is not the same as a request without keys.
+        """
         finder = self._judged_keys
-        self._judged.load([argument[:_TELLING] for argument in argv])
-        finder.find(spec.id, self._judged)
-        return finder.listed()
+        # No keyword and no count is longer, and values need no copy.
+        self._judged.load([argument[:LONGEST] for argument in argv])
+        return None if finder.find(spec.id, self._judged) == UNKNOWN_KEYS else finder.listed()
 
     def completed_by(self, command_reply: object) -> "Table":
         """This table and, with new ids, the commands of a running engine that it lacks.

@@ -101,7 +101,7 @@ def values_of(command: Command) -> list[Value]:
     if name not in _VALUES:
         return []
     behind = _OWN_KEYS.get(name, 0)
-    key = command.keys[0].index if command.keys else 1
+    key = command.key_places[0][0] if command.key_places else 1
     indexes = _VALUES[name][0].indexes(len(command.argv))
     return [Value(index - behind if behind else key, index, command.length(index)) for index in indexes]
 
@@ -112,28 +112,29 @@ def members_of(command: Command) -> int:
         return 0
     members = _VALUES[command.spec.name][1]
     if members in _COUNTS:
-        return _COUNTS[members](command.argv)
+        return _COUNTS[members](command)
     return len(_run(members).indexes(len(command.argv)))
 
 
 # Members that a syntax tells
 
 _OPTIONS = {
-    b"ZADD": (frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"}), 2),
-    b"GEOADD": (frozenset({b"NX", b"XX", b"CH"}), 3),
+    "ZADD": (frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"}), 2),
+    "GEOADD": (frozenset({b"NX", b"XX", b"CH"}), 3),
 }
 """The options before the members, and how many arguments each member has."""
 
 
-def _members_behind_options(argv: list[bytes]) -> int:
-    options, width = _OPTIONS[argv[0].upper()]
+def _members_behind_options(command: Command) -> int:
+    argv, (options, width) = command.argv, _OPTIONS[command.spec.name]
     i = 2
     while i < len(argv) and word_of(argv[i]) in options:
         i += 1
     return (len(argv) - i) // width
 
 
-def _members_behind_fields(argv: list[bytes]) -> int:
+def _members_behind_fields(command: Command) -> int:
+    argv = command.argv
     # HSETEX key … FIELDS n field value …: if n is not true, Redis refuses the command.
     for i in range(2, len(argv)):
         if word_of(argv[i]) == b"FIELDS":
@@ -144,13 +145,13 @@ def _members_behind_fields(argv: list[bytes]) -> int:
 _ENTRY_OPTIONS = {b"NOMKSTREAM": 1, b"KEEPREF": 1, b"DELREF": 1, b"ACKED": 1, b"LIMIT": 2, b"IDMP": 3, b"IDMPAUTO": 2}
 
 
-def _fields_of_entry(argv: list[bytes]) -> int:
+def _fields_of_entry(command: Command) -> int:
     # XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT n]] id field value …
-    i = 2
+    argv, i = command.argv, 2
     while i < len(argv):
         word = word_of(argv[i])
         if word in (b"MAXLEN", b"MINID"):
-            i += 3 if argv[i + 1 : i + 2] in ([b"="], [b"~"]) else 2
+            i += 3 if i + 1 < len(argv) and word_of(argv[i + 1]) in (b"=", b"~") else 2
         elif word in _ENTRY_OPTIONS:
             i += _ENTRY_OPTIONS[word]
         else:
@@ -158,7 +159,7 @@ def _fields_of_entry(argv: list[bytes]) -> int:
     return max(0, len(argv) - i - 1) // 2
 
 
-_COUNTS: dict[str, Callable[[list[bytes]], int]] = {
+_COUNTS: dict[str, Callable[[Command], int]] = {
     "OPTIONS": _members_behind_options,
     "FIELDS": _members_behind_fields,
     "ENTRY": _fields_of_entry,
@@ -202,7 +203,7 @@ def _ends_of_bitfield(command: Command) -> list[Value]:
 
 def _end_of_bits(kind: bytes, offset: bytes) -> int:
     # The length in bytes of a string that has this field: ``u8 100``, ``i5 #3`` (the fourth of so many bits).
-    width = whole_number(kind[1:])
+    width = whole_number(word_of(kind)[1:])
     start = whole_number(offset.removeprefix(b"#"))
     if width is None or start is None or start < 0:
         return 0

@@ -1,5 +1,6 @@
 cimport cython
 
+from proxy.commands.words cimport Keyword
 from proxy.wire.request cimport Request
 
 
@@ -9,7 +10,7 @@ cdef Py_ssize_t _MOST_DIGITS
 @cython.final
 cdef class StatedNumber:
     cdef readonly Py_ssize_t argc
-    cdef readonly bytes word
+    cdef readonly Keyword word
     cdef readonly Py_ssize_t word_at
     cdef readonly Py_ssize_t number_at
     cdef readonly long long least
@@ -29,10 +30,5 @@ cdef class Appending:
     cdef readonly bytes header
 
     cpdef bytes next_suffix(self)
-    @cython.locals(argc=cython.Py_ssize_t, word=bytes, stated=StatedNumber)
+    @cython.locals(argc=cython.Py_ssize_t, word=Keyword, stated=StatedNumber)
     cpdef bint settled(self, Request request, const unsigned char *data) except -1
-
-
-cpdef bint is_word(const unsigned char *p, Py_ssize_t start, Py_ssize_t end, bytes word) except -1
-@cython.locals(i=cython.Py_ssize_t)
-cdef bint _same(const unsigned char *p, Py_ssize_t start, const unsigned char *word, Py_ssize_t size) except -1

@@ -8,6 +8,7 @@ word that settles the matter (``KEEPTTL``), or by a number within bounds (``EX 3
 
 from collections.abc import Sequence
 
+from proxy.commands.words import Keyword
 from proxy.wire.request import Request
 
 _MOST_DIGITS = 15
@@ -23,7 +24,7 @@ class StatedNumber:
         if not 0 <= word_at < argc or not 0 < number_at < argc:
             raise ValueError("a request has the arguments that are asked of it")
         self.argc = argc
-        self.word = word.upper()
+        self.word = Keyword(word)
         self.word_at = word_at
         self.number_at = number_at
         self.least = least
@@ -33,7 +34,7 @@ class StatedNumber:
         """Whether the request states such a number; one that Redis may read in another way is none."""
         if request.argc != self.argc:
             return False
-        if self.word_at and not is_word(data, request.starts[self.word_at], request.ends[self.word_at], self.word):
+        if self.word_at and not self.word.stands_at(data, request.starts[self.word_at], request.ends[self.word_at]):
             return False
         i = request.starts[self.number_at]
         end = request.ends[self.number_at]
@@ -61,7 +62,7 @@ class Appending:
     ) -> None:
         self.argc = argc
         self.suffixes = list(suffixes)
-        self.satisfied_by = [word.upper() for word in satisfied_by]
+        self.satisfied_by = [Keyword(word) for word in satisfied_by]
         self.stated = list(stated)
         self.turn = 0
         self.header = b"*%d\r\n" % (argc + added)
@@ -78,23 +79,9 @@ class Appending:
         argc = self.argc
         if request.argc > argc:
             for word in self.satisfied_by:
-                if is_word(data, request.starts[argc], request.ends[argc], word):
+                if word.stands_at(data, request.starts[argc], request.ends[argc]):
                     return True
         for stated in self.stated:
             if stated.passes(request, data):
                 return True
         return False
-
-
-def is_word(p: bytes, start: int, end: int, word: bytes) -> bool:
-    """Whether the argument is the word, which is in capitals, in any letter case."""
-    return len(word) == end - start and _same(p, start, word, len(word))
-
-
-def _same(p: bytes, start: int, word: bytes, size: int) -> bool:
-    i = 0
-    while i < size:
-        if (p[start + i] & 0xDF) != word[i]:
-            return False
-        i += 1
-    return True

@@ -221,7 +221,7 @@ class Intake(Creditor):
                 self.refused(self.command_id, request)
                 self.refuse(self.terms.plan.error)
             elif code == EMPTY:
-                outcome = _TAKEN
+                self.empty()
             elif code == INLINE:
                 outcome = self._inline(data, position, end)
             elif code == LARGE:
@@ -330,6 +330,7 @@ class Intake(Creditor):
             self.malformed(self.terms.request)
             return _ENDED
         if not words:
+            self.empty()
             return _TAKEN
         return self.handle_inline(words, end - position)
 
@@ -349,6 +350,9 @@ class Intake(Creditor):
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge and route an inline command of ``size`` bytes."""
         raise AssertionError("the session decides")
+
+    def empty(self) -> None:
+        """See a request without arguments (``*0``, ``*-1``, an empty line), to which Redis answers nothing."""
 
     def handle_large(self, data: bytes, request: Request) -> int:
         """Begin to stream the command whose bulk string is announced and has not arrived."""

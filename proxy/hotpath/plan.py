@@ -250,6 +250,8 @@ class Plan:
         found = 0
         if operation & (_OP_COUNT | _OP_NAMES | _OP_ENTRIES):
             found = keys.find(command_id, request)
+            if found < 0:
+                return _JUDGE
         if operation & _OP_NAMES and not self._names_pass(command_id, request, data, keys, found):
             return _JUDGE
         if operation & _OP_ENTRIES and not self._entries_pass(command_id, request, data, keys, found):

@@ -130,7 +130,7 @@ class Insight:
 def _look(at: float, measurement: Measurement, client: ClientConnection) -> tuple[Look, frozenset[str]]:
     # The look, and the names of those of its patterns that are entries of the schema.
     schema = client.regime.policy.policy.schema
-    keys = measurement.command.keys[:_MOST_KEYS]
+    keys = measurement.command.known_keys[:_MOST_KEYS]
     owners = [schema.owner_of(key.name) for key in keys]
     patterns = (shape(key.name) if owner is None else owner.name for key, owner in zip(keys, owners, strict=True))
     sent = measurement.sent or measurement.arrived

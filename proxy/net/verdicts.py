@@ -126,7 +126,7 @@ class Verdicts:
         app = client.regime.policy.app
         who = who_is(client)
         host = who[3].rpartition(":")[0] or who[3]
-        shapes = [shape(key.name) for key in command.keys[:_MOST_KEYS]]
+        shapes = [shape(key.name) for key in command.known_keys[:_MOST_KEYS]]
         for hit in hits:
             record = self.evidence.record(hit.rule, app)
             record.looked_at += 1
@@ -159,7 +159,7 @@ class Verdicts:
         fields: dict[str, Any] = {"mode": hit.mode.value, "what": hit.what, "command": command.name}
         if hit.detail:
             fields["why"] = hit.detail
-        keys = command.keys
+        keys = command.known_keys
         if keys:
             fields["shape"] = shape(keys[0].name)
             fields["key"] = self._redaction.of(keys[0].name)

@@ -9,8 +9,10 @@ A rule may have to ask Redis first (``Procedure``). Then the decision is put off
 with what its procedure has ended in. The procedure of a rule that is not enforced is an *aside*: nobody waits for it,
 and what it ends in is only counted.
 
-A rule that raises has a bug. The command is refused or passed as the policy says, and it is counted in either
-case.
+A rule that needs the keys of a command which cannot be told (``KeysUnknownError``) refuses it, in its own mode.
+
+A rule that raises anything else has a bug. The command is refused or passed as the policy says, and it is counted in
+either case.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, TypeAlias, assert_never
 
-from proxy.commands.command import Command
+from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
@@ -31,7 +33,7 @@ from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.memory import Memory
 from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
-from proxy.rules.rule import Binding, Rule
+from proxy.rules.rule import Binding, Rule, takes
 from proxy.rules.standing import Limiting
 from proxy.rules.verdict import (
     PASS,
@@ -174,7 +176,7 @@ class CompiledPolicy:
         lowered: dict[int, tuple[Hit, ...]] = {}
         purses = {limit.name: purse for purse, limit in enumerate(self.limits)}
         for spec in self.table.specs:
-            if self.policy.count_keys and any(key_spec.names_keys for key_spec in spec.key_specs):
+            if self.policy.count_keys and spec.may_have_keys:
                 plan.count_keys(spec.id)
             lowering = _lower_command(spec, self.steps, purses)
             lowering.apply(spec.id, plan, programs)
@@ -275,6 +277,8 @@ class CompiledPolicy:
             verdict: Verdict | Exception = step.rule.judge(command, context)
             if isinstance(verdict, Procedure) and verdict.waits and context.no_wait:
                 verdict = verdict.otherwise(context.no_wait)
+        except KeysUnknownError as unknown:
+            verdict = _without_keys(step.source, command, str(unknown))
         except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
             verdict = error
         if witness is not None:
@@ -287,7 +291,9 @@ class CompiledPolicy:
         return refusal(rule, "the rule itself failed on this command", "tell those who run this policy")
 
     def _rewritten(self, command: Command, by: Rewrite) -> Command:
-        return Command(self.table, by.argv, by.spec, command.streamed, command.streamed_length)
+        rewritten = Command(self.table, by.argv, by.spec, command.streamed, command.streamed_length)
+        rewritten.further = command.further
+        return rewritten
 
 
 def compile_policy(
@@ -356,6 +362,14 @@ def _chain(inner: ReplyEdit | None, outer: ReplyEdit | None) -> ReplyEdit | None
 def _nothing(_line: bytes, _lines: Sequence[bytes]) -> tuple[()]:
     """What follows a reply that was only looked at."""
     return ()
+
+
+def _without_keys(rule: PolicyRule, command: Command, why: str) -> Verdict:
+    """What becomes of a command of which a rule must know the keys: Redis refuses it by its arity, or the rule does."""
+    if command.spec.id and not takes(command.spec, len(command.argv)):
+        return PASS
+    because = f", and {rule.wording.because}" if rule.wording.because else ""
+    return refusal(rule.name, why + because, rule.wording.instead or "send it with arguments that Redis takes")
 
 
 def _locate(error: Exception) -> str:

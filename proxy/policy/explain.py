@@ -116,7 +116,7 @@ def _owners(schema: Schema, command: Command) -> list[Line]:
     """Whose the keys are; of a command with many keys, the first few."""
     if not schema.entries:
         return []
-    found = list(zip(command.keys, schema.owners_of(command.keys), strict=True))
+    found = list(zip(command.known_keys, schema.owners_of(command.known_keys), strict=True))
     lines = [
         Line(f"argument {key.index}", "", "is a key of no entry of the schema")
         if owner is None

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from zlib import crc32
 
-from proxy.commands.command import Command
+from proxy.commands.command import Command, KeysUnknownError
+from proxy.commands.spans import scan_pattern
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.errors import Where
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, RolloutLine, Stage
@@ -145,29 +146,36 @@ def today(now: float) -> date:
 def in_share(command: Command, share: float) -> bool:
     """Whether every key of a command is in the share; keys fall into it by their hash, the same ones everywhere.
 
-    A command without keys never is.
+    A command without keys never is. One whose keys are not known always is, since no key speaks against it.
     """
-    keys = command.keys
+    try:
+        keys = command.keys
+    except KeysUnknownError:
+        return True
     return bool(keys) and all(crc32(key.name) % _BUCKETS < share * _BUCKETS for key in keys)
 
 
 def _concerns(exception: PolicyException, command: Command) -> bool:
     if not exception.keys:
         return True
-    names = [key.name for key in command.keys]
+    try:
+        names = [key.name for key in command.keys]
+    except KeysUnknownError:
+        return False
     if names:
         return all(map(key_glob_of(exception.keys).fits, names))
     return any(_covers(exception.keys, pattern) for pattern in _patterns(command))
 
 
 def _patterns(command: Command) -> Sequence[bytes]:
-    """The patterns that a command walks the keyspace with."""
-    argv = command.argv
-    if command.name == "KEYS" and len(argv) == 2:
-        return argv[1:]
-    if command.name == "SCAN":
-        return [argv[i + 1] for i in range(2, len(argv) - 1) if argv[i].upper() == b"MATCH"][-1:]
-    return ()
+    """The patterns that a command walks the keyspace with, as far as all of their bytes are known."""
+    index = 0
+    if command.name == "KEYS" and len(command.argv) == 2:
+        index = 1
+    elif command.name == "SCAN":
+        index = scan_pattern(command)
+    pattern = command.argv[index]
+    return (pattern,) if index and command.length(index) == len(pattern) else ()
 
 
 def _covers(glob: str, pattern: bytes) -> bool:

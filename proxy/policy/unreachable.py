@@ -40,7 +40,7 @@ def find_unreachable(policy: Policy, problems: Problems) -> None:
     touched = {name: frozenset(_touched(rule)) for name, rule in bound.items()}
     _check_rules(policy, sound, bound, touched, problems)
     _check_in_scripts(policy, sound, bound, problems)
-    with_keys = frozenset(spec.id for spec in STANDARD.specs if any(each.names_keys for each in spec.key_specs))
+    with_keys = frozenset(spec.id for spec in STANDARD.specs if spec.may_have_keys)
     walks = frozenset(spec.id for spec in STANDARD.specs if spec.name in _WALKS)
     # What is about nothing at all, as a schema whose keys all live for ever, is not to blame for its keys.
     keyless = {name for name, commands in touched.items() if commands and not commands & with_keys}

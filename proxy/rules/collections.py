@@ -175,7 +175,7 @@ def _trims_itself(command: Command, cap: int) -> bool:
         return False
     for i in range(2, len(argv) - 2):
         if word_of(argv[i]) == b"MAXLEN":
-            threshold = whole_number(argv[i + 2] if argv[i + 1] in (b"=", b"~") else argv[i + 1])
+            threshold = whole_number(argv[i + 2] if word_of(argv[i + 1]) in (b"=", b"~") else argv[i + 1])
             return threshold is not None and threshold <= cap
         if word_of(argv[i]) not in (b"NOMKSTREAM", b"KEEPREF", b"DELREF", b"ACKED"):
             return False

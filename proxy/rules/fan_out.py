@@ -42,7 +42,9 @@ class FanOut:
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse too many keys, else PASS."""
-        keys = len(command.keys)
+        if len(command.argv) <= self._max:
+            return PASS  # its name is an argument, too
+        keys = len(command.key_places)
         if keys <= self._max:
             return PASS
         because = f", and {self._wording.because}" if self._wording.because else ""

@@ -8,6 +8,7 @@ is only named where the refusal is counted.
 from proxy.commands.command import Command
 from proxy.commands.overlay import HANDSHAKE
 from proxy.commands.spec import Spec
+from proxy.commands.words import word_of
 from proxy.rules.verdict import Refuse, refusal
 from proxy.wire.encode import encode_error
 
@@ -24,7 +25,7 @@ def refusal_of(spec: Spec, rule: str, why: str, instead: str) -> Refuse:
 
 def refusal_of_unknown(command: Command, rule: str, why: str, instead: str) -> Refuse:
     """The refusal of a command that the table does not know, be it a subcommand of CLIENT that is newer."""
-    container = command.argv[0].upper()
+    container = word_of(command.argv[0])
     if container in _CONTAINERS and len(command.argv) > 1:
         name = command.argv[1][:_SHOWN].decode("ascii", "replace")
         return Refuse(encode_error(f"ERR unknown subcommand '{name}'. Try {container.decode()} HELP."))

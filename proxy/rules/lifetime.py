@@ -311,7 +311,7 @@ class Lifetime:
         elif len(places) > 1 and forms:
             made = {bounds: None if bounds is None else self._append(spec, forms, bounds) for bounds in set(places)}
             lowering.append_by_entry(self._all_pass, [made[bounds] for bounds in places])
-        elif len(places) > 1 and any(key_spec.names_keys for key_spec in spec.key_specs):
+        elif len(places) > 1 and spec.may_have_keys:
             lowering.check_entries(self._spoken_of)
         elif places[0] is not None and forms:
             lowering.append(self._append(spec, forms, places[0]))

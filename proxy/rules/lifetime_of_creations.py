@@ -57,8 +57,7 @@ class Creations:
 
     def _judge(self, command: Command, creation: Creation, context: Context) -> Verdict:
         argv = command.argv
-        takes_over = creation.fresh and creation.last_key_only
-        if takes_over and argv[1] == argv[2]:
+        if creation.takes_over and argv[1] == argv[2]:
             return PASS  # RENAME k k leaves k as it is
         keys = []
         for name in created_keys(command, creation):
@@ -69,7 +68,7 @@ class Creations:
             return PASS
         if any(bounds.given is None for _, bounds in keys):
             return self._unproven(command, "the command can't state a TTL")
-        if takes_over and _goes_elsewhere(argv, context.database):
+        if creation.takes_over and _goes_elsewhere(argv, context.database):
             return self._unproven(command, "the key appears in another database")
         if len(keys) > _MOST_KEYS:
             return self._unproven(command, f"the command writes more than {_MOST_KEYS} keys")

@@ -28,11 +28,7 @@ class Uses:
 
     def concerns(self, spec: Spec) -> bool:
         """Whether the command uses what is stored in keys: what asks about keys (TTL, TYPE), or ends them, does not."""
-        return (
-            spec.state is State.POOL
-            and "keyspace" not in spec.categories
-            and any(key_spec.names_keys for key_spec in spec.key_specs)
-        )
+        return spec.state is State.POOL and "keyspace" not in spec.categories and spec.may_have_keys
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Follow the use of keys whose lifetimes slide; PASS where there are none."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from proxy.commands.command import Command
+from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
@@ -104,7 +104,7 @@ class Limits:
     def _costs(self, spec: Spec) -> bool:
         if not self._metered or (self._listed and spec.id not in self._listed):
             return False
-        if self._keys is not None and not spec.key_specs:
+        if self._keys is not None and not spec.may_have_keys:
             return False
         return bool(self._listed) or not is_free(spec)
 
@@ -116,7 +116,7 @@ class Limits:
         """Refuse what is too much, PASS and charge for what is not."""
         if self.name in context.surplus and self._closes(command.spec):
             return self._too_many_clients()
-        if self._rehearsal or not self._costs(command.spec) or not self._names_counted_key(command):
+        if not self._costs(command.spec) or not self._names_counted_key(command) or self._rehearsal:
             return PASS
         advance = context.advances.get(self.name) if context.advances else None
         size = encoded_size(command.argv) + command.unseen
@@ -135,10 +135,12 @@ class Limits:
 
     def _names_counted_key(self, command: Command) -> bool:
         keys = self._keys
-        # A key that is streamed is not here to be matched: it counts.
         if keys is None or any(keys.fits(key.name) for key in command.named):
             return True
-        return any(command.length(key.index) != len(key.name) or keys.fits(key.name) for key in command.keys)
+        try:
+            return any(keys.fits(key.name) for key in command.keys)
+        except KeysUnknownError:
+            return True  # it may be one that counts
 
     def _subject(self, context: Context) -> str:
         match self._settings.per:

@@ -76,7 +76,7 @@ class Listing:
             entries = self._by_id.get(spec.id, ())
             arguments = argv[2:] if "|" in spec.name else argv[1:]
         else:
-            entries = self._by_first_word.get(argv[0].upper(), ())
+            entries = self._by_first_word.get(word_of(argv[0]), ())
             arguments = argv[1:]
         for entry in entries:
             words = entry.words[: len(arguments)] if cut else entry.words

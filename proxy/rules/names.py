@@ -147,7 +147,7 @@ class Naming:
 
     def touches(self, spec: Spec) -> bool:
         """Every command that can have keys."""
-        return any(key_spec.names_keys for key_spec in spec.key_specs)
+        return spec.may_have_keys
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse for the first key that is not as it should be, else PASS."""
@@ -157,10 +157,7 @@ class Naming:
         for place, key in enumerate(command.keys):
             if not (settings.writes if key.write else settings.reads):
                 continue
-            if command.length(key.index) != len(key.name):
-                fault = f"is {command.length(key.index)} bytes long, too long to be a name"
-            else:
-                fault = self._fault(key) or ("" if membership is None else membership.fault(owners[place]))
+            fault = self._fault(key) or ("" if membership is None else membership.fault(owners[place]))
             if fault:
                 return self._refuse("key", key.index, fault)
         for index, beginning in beginnings_of(command) if settings.reads else ():

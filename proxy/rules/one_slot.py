@@ -43,7 +43,7 @@ class OneSlot:
 
     def touches(self, spec: Spec) -> bool:
         """Commands with keys."""
-        return any(key_spec.names_keys for key_spec in spec.key_specs)
+        return spec.may_have_keys
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Refuse for the first key that lies in another slot than those before it."""
@@ -53,8 +53,6 @@ class OneSlot:
         expected = context.slot if transaction else NO_SLOT
         before = "of the transaction" if expected != NO_SLOT else "before it"
         for key in command.keys:
-            if command.length(key.index) != len(key.name):
-                return self._refuse(f"the key in argument {key.index} is too long to be told its slot")
             slot = slot_of(key.name)
             if expected == NO_SLOT:
                 expected = slot

@@ -51,7 +51,7 @@ class SchemaType:
 
     def touches(self, spec: Spec) -> bool:
         """Commands that are for certain types."""
-        return any(self._types[spec.id]) and any(key_spec.names_keys for key_spec in spec.key_specs)
+        return any(self._types[spec.id]) and spec.may_have_keys
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse for the first key of another type, else PASS."""

@@ -138,12 +138,14 @@ def _places(
     if all(each.begin == "index" and each.find == "range" for each in named):
         return _places_by_number(table, spec, named, words, argv, complete)
     found = table.keys_of(spec, argv)
+    if found is None:
+        return [], False
     if not all(each.begin == "index" and each.find in ("range", "keynum") for each in named):
         # A word that nobody knows may be one behind which a key stands.
         keys = {index for index, _ in found}
         if not (complete and all(isinstance(word, bytes) or i in keys for i, word in enumerate(words))):
-            found = []
-    return found, bool(found)
+            return [], False
+    return found, True
 
 
 def _places_by_number(
@@ -155,7 +157,7 @@ def _places_by_number(
     complete: bool,
 ) -> tuple[list[tuple[int, bool]], bool]:
     # Where the keys are depends on nothing but the number of arguments.
-    writes = dict(table.keys_of(spec, argv)) if complete else {}
+    writes = dict(table.keys_of(spec, argv) or ()) if complete else {}
     rest, size = words[-1], len(words)
     declared_rest = not isinstance(rest, bytes) and rest.table == "KEYS" and rest.index == EVERY
     if declared_rest:

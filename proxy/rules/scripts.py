@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
+from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording, takes
@@ -237,7 +238,7 @@ def keys_of(command: Command) -> tuple[ScriptKey, ...]:
     if command.spec.name in _SHAS and len(argv) > 1:
         return (script_key(argv[1]),)
     if command.spec.name in _NAMES and len(argv) > 1:
-        return (function_key(argv[1]),)
+        return (function_key(word_of(argv[1])),)
     if command.spec.name == _EXISTS:
         return tuple(script_key(sha) for sha in argv[2:])
     return ()

@@ -29,8 +29,8 @@ class Pass:
 class Rewrite:
     """The command goes on as `argv`, and `edit`, if any, is applied to its reply.
 
-    An argument that is being streamed (``Command.streamed``) keeps its index and its empty stand-in. `spec` is
-    the command that `argv` is, where the rule knows it, and spares looking it up.
+    An argument that is being streamed (``Command.streamed``) keeps its index; what `argv` holds of it is not sent.
+    `spec` is the command that `argv` is, where the rule knows it, and spares looking it up.
     """
 
     argv: list[bytes]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
+from proxy.commands.words import word_of
 from proxy.hotpath.debts import EDIT, HIDE, NOTE, PEEK, UNWRAP, Creditor
 from proxy.hotpath.ledger import Ledger
 from proxy.policy.compile import Following, What
@@ -55,7 +56,7 @@ def note_state(session: "Session", command: Command) -> None:
     """Take note of a command after which nothing may go along: the client tracks keys, or speaks for a slot."""
     if command.spec.name == "CLIENT|TRACKING":
         # Queued, it may never run.
-        ends = session.transaction is None and len(command.argv) == 3 and command.argv[2].upper() == b"OFF"
+        ends = session.transaction is None and len(command.argv) == 3 and word_of(command.argv[2]) == b"OFF"
         session.unaccompanied = "" if ends else "the client tracks keys"
     elif command.spec.name == "ASKING":
         session.unaccompanied = "the client follows the slots of a cluster"

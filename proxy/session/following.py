@@ -71,7 +71,7 @@ def _read_alone(session: "Session", command: Command) -> bytes | None:
         return None
     if command.spec.state is not State.POOL or session.replies != silence.ON:
         return None
-    keys = command.keys
+    keys = command.known_keys
     return keys[0].name if len(keys) == 1 and not keys[0].write else None
 
 

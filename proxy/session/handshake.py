@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.commands.table import Lane, State
+from proxy.commands.words import word_of
 from proxy.hotpath.debts import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
@@ -242,7 +243,7 @@ def _greeting(session: "Session", said: "_Hello") -> Callable[[], None]:
 
 def _logs_in(argv: list[bytes]) -> bool:
     # Whether a HELLO may log in: AUTH has a user and a password behind it, and may itself be a name or a password.
-    return len(argv) > 2 and argv[1] in _PROTOCOLS and any(word.upper() == b"AUTH" for word in argv[2:-2])
+    return len(argv) > 2 and argv[1] in _PROTOCOLS and any(word_of(word) == b"AUTH" for word in argv[2:-2])
 
 
 def _odd_hello(session: "Session", item: Item) -> int:
@@ -274,7 +275,7 @@ def _read_hello(argv: list[bytes]) -> _Hello | None:
     in_order = True
     rest = argv[2:]
     while rest:
-        word = rest[0].upper()
+        word = word_of(rest[0])
         if word == b"AUTH" and len(rest) >= 3 and user is None:
             in_order = name is None
             user = user_named(rest[1])

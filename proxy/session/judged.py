@@ -82,7 +82,7 @@ class Judged(Outlet):
         """Count the keys of a command that goes on."""
         if self.regime.policy.policy.count_keys:
             counters = self.terms.counters
-            for key in command.keys:
+            for key in command.known_keys:
                 counters.add(key.name, 0, len(key.name), key.write)
 
     def caller(self) -> Caller:

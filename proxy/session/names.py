@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from proxy.commands.table import State
+from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN
 from proxy.session import silence
 from proxy.session.gate import PrivateLedger
@@ -39,7 +40,7 @@ def _name(session: "Session", item: Item) -> int:
     if not session.gate.keeps_names(session.key):
         return session.forward(item)
     argv = item.command.argv
-    if len(argv) == 2 and argv[1].upper() == b"GETNAME":
+    if len(argv) == 2 and word_of(argv[1]) == b"GETNAME":
         session.answer(encode_bulk(session.name) if session.name else encode_null(session.key.protocol))
         return TAKEN
     if not _note(session, argv):
@@ -67,19 +68,19 @@ def _name_on_its_own(session: "Session", item: Item) -> int:
         note()
         return TAKEN
     session.submit(item.raw, answered)
-    if argv[1].upper() == b"SETNAME" and argv[2:] != [session.name]:
+    if word_of(argv[1]) == b"SETNAME" and argv[2:] != [session.name]:
         session.halted = session.attentive = True
     return TAKEN
 
 
 def _note(session: "Session", argv: list[bytes]) -> bool:
     # Remember a name that Redis would accept; False for anything else, on which Redis has the word.
-    word = argv[1].upper()
+    word = word_of(argv[1])
     if word == b"SETNAME" and len(argv) == 3 and valid(argv[2]):
         session.rename(argv[2])
         return True
     if word == b"SETINFO" and len(argv) == 4 and valid(argv[3]) and session.gate.names_libraries():
-        attribute = argv[2].upper()
+        attribute = word_of(argv[2])
         if attribute == b"LIB-NAME":
             session.library = argv[3]
             return True

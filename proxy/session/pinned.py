@@ -7,7 +7,9 @@ for the rest of the session: what they set, only Redis knows.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from proxy.commands.command import Command
 from proxy.commands.table import State, Table
+from proxy.commands.words import word_of
 from proxy.hotpath.debts import EDIT, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import company, own, silence, switching
@@ -31,15 +33,21 @@ _PING = encode_command([b"PING"])
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
 
+def may_block(session: "Session", command: Command) -> bool:
+    """Whether Redis may hold the reply back until something happens: never inside MULTI."""
+    if command.spec.state is not State.BLOCKING or session.transaction is not None:
+        return False
+    return session.regime.table.keys.blocks(command.spec.id, Request.from_argv(command.argv))
+
+
 def _blocking(session: "Session", item: Item) -> int:
-    command = item.command
-    if not session.regime.table.keys.blocks(command.spec.id, Request.from_argv(command.argv)):
+    if not may_block(session, item.command):
         return session.forward(item)
     if switching.to_settled_private(session) is None:
         return WAIT
     session.attentive = True
     if not item.followings:
-        _submit_blocking(session, item)
+        submit_blocking(session, item)
     elif company.send(session, item):
         session.blocked += 1
     else:
@@ -47,7 +55,8 @@ def _blocking(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _submit_blocking(session: "Session", item: Item) -> None:
+def submit_blocking(session: "Session", item: Item) -> None:
+    """Send a command that may block."""
     # Until its reply comes, the client counts as blocked; where none is listened for, until nothing is owed.
     session.blocked += 1
     if session.replies != silence.ON or item.edit is not None:
@@ -89,7 +98,7 @@ def _wait(session: "Session", item: Item) -> int:
         session.answer(_WAIT_REFUSED)
         switching.settle_pin(session)
         return TAKEN
-    _submit_blocking(session, item)
+    submit_blocking(session, item)
     return TAKEN
 
 
@@ -138,7 +147,7 @@ def _reply(session: "Session", item: Item) -> int:
         session.submit(item.raw)
         return TAKEN
     argv = item.command.argv
-    mode = argv[2].upper() if len(argv) == 3 else b""
+    mode = word_of(argv[2]) if len(argv) == 3 else b""
     if session.replies != silence.ON or mode not in (b"OFF", b"SKIP"):
         session.permanent = True
         silence.choose(session, mode, item.raw)
@@ -165,7 +174,7 @@ def _unknown(session: "Session", item: Item) -> int:
     # connection; if not, it may hold anything.
     argv = item.command.argv
     container = session.regime.table.container_of(argv)
-    name = tuple(word.upper() for word in (argv[:1] if container is None else argv[:2]))
+    name = tuple(word_of(word) for word in (argv[:1] if container is None else argv[:2]))
     if session.permanent or session.gate.lacks(name):
         return session.forward(item)
     asks = session.probe is not None and session.pinned is not None

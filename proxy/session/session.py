@@ -34,6 +34,8 @@ from proxy.session.measuring import Measurement
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Limits, Request
 
+_EMPTY_REQUEST = b"*0\r\n"
+
 if TYPE_CHECKING:
     from proxy.session.company import Deferred
     from proxy.session.subscription import Subscriptions
@@ -148,11 +150,23 @@ class Session(Judged):
             if request.scan(run, request.end, self.limits) != COMPLETE:
                 return
         command = Command(self.regime.table, request.arguments())
-        if len(command.keys) == 1:
-            self.gate.observe_large(self, command.keys[0].name, size)
+        if len(command.known_keys) == 1:
+            self.gate.observe_large(self, command.known_keys[0].name, size)
+
+    def empty(self) -> None:
+        """Pass it on to a private upstream: in Redis it ends what holds for one command (SKIP, ASKING, CACHING)."""
+        if self.pinned is not None:
+            self.pinned.send(self, _EMPTY_REQUEST)
+            silence.use_up(self)
 
     def malformed(self, request: Request) -> None:
-        """Answer in the engine's own words, behind what is owed, and close."""
+        """Answer in the engine's own words, behind what is owed, and close.
+
+        Under CLIENT REPLY OFF and SKIP, Redis neither answers nor closes: it reads no further until the client leaves.
+        """
+        if self.replies in (silence.OFF, silence.SKIP):
+            self.ended = True
+            return
         self.answer(self.gate.protocol_error(request.error, request.error_byte))
         self.close_when_paid("protocol_error")
 

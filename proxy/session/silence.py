@@ -62,6 +62,12 @@ def go_on(session: "Session") -> None:
         _end(session)
 
 
+def use_up(session: "Session") -> None:
+    """A request without arguments uses a SKIP up like any command."""
+    if session.replies == SKIP:
+        _end(session)
+
+
 def falls_on(session: "Outlet") -> bool:
     """Whether the command that is sent now is silenced; a SKIP is used up by it."""
     if session.replies == SKIP:

@@ -1,14 +1,17 @@
 """A request with a bulk string too large to collect: it passes through in pieces, on a private upstream.
 
-Where the large string is the last argument, everything that a rule may ask is known before its first byte, so the
+Where the large string is the last argument, everything that a rule may ask is known with its first bytes, so the
 command is judged, and rewritten, before anything is sent; a refused one is read to its end and answered. Where
 arguments follow, the pieces are sent as they come with the very last byte withheld: the command is judged when all of
 it has passed, and a refusal closes that upstream, so that Redis never runs it.
 
 Each is looked at closely, whatever the sampler says: they are few, and the largest values are what people look for.
 
-Commands that change the connection, and those that are not known, are collected instead: none of them is meant to
-carry megabytes.
+Rules see the first bytes of each large argument (``words.LONGEST``): Redis reads a word up to its first NUL, and
+whatever stands behind that does not change which word it is.
+
+Commands that change the connection, those that are not known, and those whose subcommand is the large string are
+collected instead: none of them is meant to carry megabytes.
 
 While it is under way the upstream is `partial`: it takes the rest of this command, or it is closed.
 """
@@ -17,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
+from proxy.commands.words import LONGEST
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.compile import Following
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
-from proxy.session import company, scripts, silence, switching, transaction
+from proxy.session import company, pinned, scripts, silence, switching, transaction
 from proxy.session.item import Item
 from proxy.session.measuring import Measurement
 from proxy.session.paying import Paying
@@ -44,7 +48,7 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
     argv = request.arguments()
     table = session.regime.table
     spec = table.spec_of(argv) if argv else table.specs[0]
-    if spec.state not in _STREAMED_STATES:
+    if spec.state not in _STREAMED_STATES or (spec.container and len(argv) == 1):
         session.collect(data[request.start :])
         return TAKEN
     if session.regime.policy.scripts and scripts.waits(session, Command(table, argv, spec)):
@@ -52,22 +56,16 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
         return ENDED
-    if switching.to_private(session) is None:
+    may_block = spec.state is State.BLOCKING and session.transaction is None
+    if (switching.to_settled_private if may_block else switching.to_private)(session) is None:
         return WAIT
     assert session.ledger is not None
     if spec.process_bound:
         session.gate.relies_on_process(session)
     stream = _Stream(session, argv, request.expected, request.bulk)
-    head = data[request.start : request.position]
-    body = data[request.position :]
-    if len(argv) == request.expected - 1:
-        stream.judge_first(head)
-    else:
-        stream.pay_ahead(len(head))
-        stream.emit(head)
     session.stream = stream
-    stream.size = len(head)
-    stream.receive(body)
+    stream.begin(data[request.start : request.position])
+    stream.receive(data[request.position :])
     return TAKEN
 
 
@@ -82,6 +80,9 @@ class _Stream:
         self.further: dict[int, int] = {}
         self.expected = expected
         self.left = length + 2
+        self.telling = min(length, LONGEST)
+        self.head: bytes | None = None
+        self.held = b""
         self.rest = b""
         self.size = 0
         self.judged: Command | None = None
@@ -92,8 +93,31 @@ class _Stream:
         self.paying: Paying | None = None
         self.tail = b""
 
-    def judge_first(self, head: bytes) -> None:
-        """Everything but the last argument's bytes is known: judge, and send what goes before them."""
+    def begin(self, head: bytes) -> None:
+        """Take what stands before the large argument. If that is the last one, nothing is sent before it is judged."""
+        self.size = len(head)
+        if len(self.argv) == self.expected:
+            self.head = head
+        else:
+            self.pay_ahead(0)
+            self.emit(head)
+
+    def _take(self, chunk: bytes) -> None:
+        # Bytes of a large argument; the first ones are kept for those who judge.
+        if self.head is not None:
+            self.held += chunk
+            if len(self.held) < self.telling:
+                return
+            chunk, self.held = self.held, b""
+            self.argv[-1] = chunk[: self.telling]
+            head, self.head = self.head, None
+            self._judge_first(head)
+        elif len(self.argv[-1]) < self.telling:
+            self.argv[-1] += chunk[: self.telling - len(self.argv[-1])]
+        self.emit(chunk)
+
+    def _judge_first(self, head: bytes) -> None:
+        # Everything but the rest of the last argument is known: judge, and send what goes before it.
         command = self._command()
         self.judged = command
         decision = self.session.judge(command, _ON_ITS_WAY)
@@ -103,7 +127,7 @@ class _Stream:
         elif isinstance(verdict, Rewrite):
             head, self.tail = _around(verdict.argv, self.streamed, self.length)
             self.edit = verdict.edit
-            self.judged = Command(self.session.regime.table, verdict.argv)
+            self.judged = Command(self.session.regime.table, verdict.argv, verdict.spec, self.streamed, self.length)
         self._invite(decision.followings, begun=False)
         self.emit(head)
 
@@ -152,7 +176,7 @@ class _Stream:
         position = 0
         while True:
             taken = min(self.left, len(data) - position)
-            self.emit(data[position : position + taken])
+            self._take(data[position : position + taken])
             self.left -= taken
             self.size += taken
             position += taken
@@ -184,6 +208,7 @@ class _Stream:
             self.further[len(self.argv)] = walker.bulk
             self.argv.append(b"")
             self.left = walker.bulk + 2
+            self.telling = min(walker.bulk, LONGEST)
             end = walker.position
         self.pay_ahead(end - position)
         self.emit(data[position:end])
@@ -231,11 +256,16 @@ class _Stream:
     def _submit(self, measurement: Measurement | None) -> None:
         session = self.session
         assert session.ledger is not None
+        assert self.judged is not None
         session.ledger.end_partial(session)
         if session.transaction is None:
             session.attentive = True
+        may_block = pinned.may_block(session, self.judged)
         if self.company is not None:
             self.company.end(self.tail)
+            session.blocked += may_block
+        elif may_block:
+            pinned.submit_blocking(session, Item(self.judged, self.tail, self.edit))
         elif measurement is not None:
             session.submit_measured(self.tail, self.edit, measurement)
         elif session.transaction is None:

@@ -94,9 +94,9 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
 def slot_of(session: "Judged", command: Command) -> int:
     """The slot that a command which goes on gives to the transaction that it is in, or comes before."""
     watches = command.spec.state is State.WATCH
-    if watches is (session.transaction is not None) or not command.keys:
+    if watches is (session.transaction is not None) or not command.known_keys:
         return NO_SLOT
-    return slots.slot_of(command.keys[0].name)
+    return slots.slot_of(command.known_keys[0].name)
 
 
 def _forget_keys(session: "Session") -> None:

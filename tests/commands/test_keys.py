@@ -1,10 +1,12 @@
-"""Keys come from each command's own syntax, never from "the first argument", and a malformed count means none."""
+"""Keys come from each command's own syntax, never from "the first argument". Where they cannot be told they are
+unknown, which is not the same as none."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.commands.command import Command
+from proxy.commands.command import Command, KeysUnknownError
+from proxy.commands.keys import UNKNOWN_KEYS
 from proxy.commands.table import STANDARD
 from proxy.wire.request import Request
 from tests.commands.invocations import INVOCATIONS, keys_of, split
@@ -36,11 +38,30 @@ def test_keys_of_real_invocations(line: str, expected: str) -> None:
         "GET",
         "SORT",
         "BITFIELD",
-        "BITOP AND",
+        "BITOP",
+        "STRALGO LCS KEYS a b",
+        "NOSUCH a",
     ],
 )
-def test_what_redis_would_not_run_has_no_keys(line: str) -> None:
-    assert keys_of(split(line)) == ""
+def test_what_cannot_be_told_is_not_none(line: str) -> None:
+    command = Command(STANDARD, split(line))
+    with pytest.raises(KeysUnknownError):
+        _ = command.keys
+    assert command.known_keys == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("PFMERGE dest", "dest:w"),
+        ("EVAL s 0", ""),
+        ("EVAL s 0 a", ""),
+        ("ZUNIONSTORE d 0", "d:w"),
+        ("SCAN 0", ""),
+    ],
+)
+def test_what_names_no_more_is_known(line: str, expected: str) -> None:
+    assert keys_of(split(line)) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,7 +75,7 @@ def test_what_redis_would_not_run_has_no_keys(line: str) -> None:
         ("SORT k STORE get STORE x", "k:r x:w"),
         ("SORT k BY store GET store", "k:r"),
         ("SORT k STORE a STORE b", "k:r b:w"),
-        ("GEORADIUS k 0 0 1 m STORE storedist STORE x", "k:r x:w"),
+        ("GEORADIUS k 0 0 1 m STORE storedist STORE x", "k:r storedist:w x:w"),
         ("MIGRATE h 1 '' 0 100 AUTH keys KEYS a b", "a:w b:w"),
         ("MIGRATE h 1 '' 0 100 AUTH2 keys keys KEYS a b", "a:w b:w"),
     ],
@@ -107,7 +128,7 @@ def test_a_keyword_may_be_searched_from_the_end() -> None:
     argv = [b"acme.last", b"on", b"a", b"on", b"b"]
     assert [key.index for key in Command(table, argv).keys] == [4]
     assert Command(table, [b"acme.last", b"x", b"y"]).keys == ()
-    assert Command(table, [b"acme.last"]).keys == ()
+    assert Command(table, [b"acme.last"]).known_keys == ()
 
 
 def _spec(kind: bytes, at: int) -> list[object]:
@@ -136,7 +157,7 @@ def test_nothing_that_a_client_sends_raises_or_leaves_the_arguments(spec: object
     request = Request.from_argv(argv)
     command_id = STANDARD.lookup.find(request)
     found = STANDARD.keys.find(command_id, request)
-    assert 0 <= found < max(1, len(argv))
+    assert found == UNKNOWN_KEYS or 0 <= found < max(1, len(argv))
     for i in range(found):
         assert 1 <= STANDARD.keys.indexes[i] < len(argv)
         assert STANDARD.keys.access[i] in (1, 2)
