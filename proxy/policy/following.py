@@ -104,7 +104,7 @@ def unknown_to(policy: "CompiledPolicy", command: Command, client: Callable[[], 
     return frozenset(
         key
         for step, scripts in policy.scripts
-        if scripts.must_know(command) and mode_of(step, command, client()) is Mode.ENFORCE
+        if scripts.wants_texts and mode_of(step, command, client()) is Mode.ENFORCE
         for key in keys
         if scripts.memory.recall(key) is None
     )

@@ -19,6 +19,7 @@ from proxy.policy.unmeetable import find_unmeetable
 from proxy.policy.unnamed import find_unnamed
 from proxy.policy.unreachable import find_unreachable
 from proxy.policy.yaml_source import Problems, Scalar
+from proxy.rules.scripts import ScriptsSettings
 
 
 def load_policy(path: Path) -> Policy:
@@ -84,7 +85,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
         },
         exceptions=tuple(each for document in documents for each in document.exceptions),
         tests=tuple(each for document in documents for each in document.tests),
-        files=tuple(document.file for document in documents),
+        files=(*(document.file for document in documents), *_script_files(rules)),
     )
     warnings = check_references(policy, documents, problems)
     find_contradictions(policy, problems)
@@ -94,6 +95,12 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     find_unapplied(policy, placed, problems)
     find_lifetime_overlaps(policy, placed, problems)
     return replace(policy, warnings=tuple(warnings))
+
+
+def _script_files(rules: tuple[PolicyRule, ...]) -> list[str]:
+    """The files of scripts that rules register: with one of them, the policy changes."""
+    named = (rule.settings.files for rule in rules if isinstance(rule.settings, ScriptsSettings))
+    return sorted({file for files in named for file in files})
 
 
 def _unique_rules(documents: list[Document], problems: Problems) -> tuple[PolicyRule, ...]:

@@ -3,12 +3,13 @@ its name.
 
 What a text calls depends on the text alone, so a SHA stands for the same calls under every policy and on every Redis.
 A function's name stands for what was loaded last; that is learnt when Redis has accepted the library, and forgotten
-when Redis is given functions that nobody can read.
+when Redis is given functions that nobody can read. But a text only tells which functions it *may* register, and others
+may load libraries around Keyrail: which library has a function, Redis alone knows. What it has answered is kept apart.
 """
 
 from collections import OrderedDict
 from hashlib import sha1
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from proxy.rules.script_text import ScriptCalls, read_script
 
@@ -17,9 +18,18 @@ MOST_REMEMBERED = 500_000
 for longest is forgotten."""
 
 _BYTES_EACH = 100
+_MOST_OWNERS = 10_000
 
 ScriptKey: TypeAlias = tuple[Literal["script", "function"], bytes]
 """A script by its SHA1 in hexadecimal, a function by its name; in small letters."""
+
+
+class Owner(NamedTuple):
+    """The library that has a function, as Redis has told it at that moment (seconds since the epoch)."""
+
+    calls: ScriptCalls
+    sha: bytes
+    told_at: float
 
 
 class ScriptMemory:
@@ -28,10 +38,11 @@ class ScriptMemory:
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._left = most
         self._known: OrderedDict[ScriptKey, ScriptCalls] = OrderedDict()
+        self._owners: OrderedDict[bytes, Owner] = OrderedDict()
 
     def read(self, text: bytes) -> ScriptCalls:
         """What a script's text calls; remembered under its SHA."""
-        key = script_key(sha1(text, usedforsecurity=False).hexdigest().encode())
+        key = script_key(sha_of(text))
         calls = self.recall(key)
         if calls is None:
             calls = read_script(text)
@@ -55,12 +66,28 @@ class ScriptMemory:
 
     def loaded(self, text: bytes) -> None:
         """Redis has accepted a library of functions."""
+        self._owners.clear()
         calls = read_script(text)
         for name in calls.functions:
             self.learn(function_key(name), calls)
 
+    def owner(self, function: bytes) -> Owner | None:
+        """Which library has a function, as Redis told it last."""
+        return self._owners.get(function.lower())
+
+    def confirm(self, function: bytes, code: bytes, now: float) -> Owner:
+        """Redis says that a library with this code has the function."""
+        name, sha = function.lower(), sha_of(code)
+        former = self._owners.pop(name, None)
+        calls = former.calls if former is not None and former.sha == sha else read_script(code)
+        self._owners[name] = owner = Owner(calls, sha, now)
+        if len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
+        return owner
+
     def forget_functions(self) -> None:
         """Redis has been given functions that cannot be read."""
+        self._owners.clear()
         for key in [key for key in self._known if key[0] == "function"]:
             self._left += _weight(self._known.pop(key))
 
@@ -71,6 +98,11 @@ def _weight(calls: ScriptCalls | None) -> int:
     words = (word for call in calls.calls for word in call.words)
     long = sum(len(word) // _BYTES_EACH for word in words if isinstance(word, bytes))
     return 1 + len(calls.functions) + sum(len(call.words) for call in calls.calls) + long
+
+
+def sha_of(text: bytes) -> bytes:
+    """The SHA1 by which Redis names a script."""
+    return sha1(text, usedforsecurity=False).hexdigest().encode()
 
 
 def script_key(sha: bytes) -> ScriptKey:

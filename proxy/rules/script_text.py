@@ -50,7 +50,7 @@ class Call:
 class ScriptCalls:
     """What a text calls, each once. `dynamic` says why that may not be all; it is empty where it is.
 
-    `functions` are the functions that a library registers, in small letters: Redis does not tell them apart.
+    `functions` are the functions that a library may register, in small letters: Redis does not tell them apart.
     """
 
     calls: tuple[Call, ...] = ()

@@ -11,13 +11,18 @@ both are refused, scripts are no way around the rules.
 
 EVALSHA names a script by the SHA1 of its text. One that nobody here has seen gets Redis's own NOSCRIPT, upon which
 client libraries send the text; where dynamic calls are allowed it goes on, as it can call nothing worse than they.
-FCALL names a function; one whose library was not loaded through here is dynamic, as is FUNCTION RESTORE, whose payload
+FCALL names a function. Which library has it, and with which code, Redis is asked (FUNCTION LIST): a text only says
+which functions it may register. Where it cannot be asked the function is dynamic, as is FUNCTION RESTORE, whose payload
 is not text.
+
+With ``only``, scripts and libraries run that are registered by the SHA1 of their text, and no others.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from proxy.commands.command import Command
@@ -27,9 +32,10 @@ from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.script_calls import CalledCommand, inputs_of, known_beginning, undeclared_keys, with_named_keys
-from proxy.rules.script_memory import ScriptKey, ScriptMemory, function_key, script_key
+from proxy.rules.script_libraries import read_libraries
+from proxy.rules.script_memory import Owner, ScriptKey, ScriptMemory, function_key, script_key, sha_of
 from proxy.rules.script_text import Call, ScriptCalls
-from proxy.rules.verdict import PASS, Answer, Pass, Refuse, Verdict, refusal
+from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse, Steps, Verdict, refusal
 from proxy.wire.encode import encode_error
 
 _DECLARE = "pass the key to the script, and name it there as KEYS[1]"
@@ -37,6 +43,12 @@ _REMEMBERED = "scripts"
 """Nothing about the settings changes what a text calls, so a rule remembers beyond their changes."""
 
 NOSCRIPT = encode_error("NOSCRIPT No matching script. Please use EVAL.")
+NO_FUNCTION = encode_error("ERR Function not found")
+_PATIENCE = 1.0
+"""Seconds that a client may wait for Redis to tell whose a function is."""
+_TRUSTED_SECONDS = 1.0
+"""How long that answer holds: libraries may be loaded around Keyrail, or by other workers."""
+_SHA = re.compile(rb"[0-9a-f]{40}")
 
 _TEXTS = {"EVAL": 1, "EVAL_RO": 1, "SCRIPT|LOAD": 2}
 _LIBRARY = "FUNCTION|LOAD"
@@ -87,11 +99,17 @@ class OtherRules(Protocol):
 @dataclass(frozen=True, slots=True)
 class ScriptsSettings:
     """With `follow_rules`, scripts call only what a client may send itself; with `declared_keys`, only with keys that
-    are declared for them, or that are literals in their text."""
+    are declared for them, or that are literals in their text.
+
+    `only` are the SHA1s, in small hexadecimal letters, of the scripts and libraries that may run, None for all; `files`
+    are those that it names by their files, for whoever watches for changes.
+    """
 
     follow_rules: bool = True
     dynamic: Dynamic = Dynamic.WARN
     declared_keys: bool = False
+    only: frozenset[bytes] | None = None
+    files: tuple[str, ...] = ()
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
         """The rule itself."""
@@ -120,11 +138,10 @@ class Scripts:
         follows = settings.follow_rules and settings.dynamic is not Dynamic.ALLOW
         return settings.dynamic is Dynamic.REFUSE or settings.declared_keys or follows
 
-    def must_know(self, command: Command) -> bool:
-        """Whether the verdict on this command is another one where what it names has been seen."""
-        if command.spec.name in _NAMES:
-            return self._settings.dynamic is Dynamic.REFUSE or self._settings.declared_keys
-        return self.wants_texts
+    @property
+    def _asks_redis(self) -> bool:
+        settings = self._settings
+        return settings.dynamic is not Dynamic.ALLOW or settings.declared_keys or settings.only is not None
 
     def touches(self, spec: Spec) -> bool:
         """Whatever brings or runs a script or a function."""
@@ -135,6 +152,11 @@ class Scripts:
         name = command.spec.name
         if name == _EXISTS or not takes(command.spec, len(command.argv)):
             return PASS
+        if name in _NAMES:
+            return self._judge_function(command, context)
+        unregistered = self._unregistered(command)
+        if unregistered is not None:
+            return unregistered
         if name == _PAYLOAD:
             return self._judge_dynamic("it brings functions that cannot be read", "load them with FUNCTION LOAD")
         if name in _TEXTS or name == _LIBRARY:
@@ -142,21 +164,83 @@ class Scripts:
         known = self.memory.recall(keys_of(command)[0])
         if known is not None:
             return self._judge_calls(known, command, context)
-        if name in _NAMES:
-            why = "it runs a function whose library was not seen here"
-            return self._judge_dynamic(why, "load the library with FUNCTION LOAD REPLACE")
         if self.wants_texts:
             # What is in a transaction must abort it; elsewhere nothing is wrong, and the client sends the text.
             return Refuse(NOSCRIPT) if context.in_transaction else Answer(NOSCRIPT)
         return self._judge_dynamic("it runs a script that was not seen here", "use EVAL")
 
     def _judge_text(self, command: Command, context: Context) -> Verdict:
-        index = _TEXTS.get(command.spec.name, len(command.argv) - 1)
-        if command.length(index) != len(command.argv[index]):
+        text = _text_of(command)
+        if text is None:
             return self._judge_dynamic("its text is too long to be read", "use a shorter script")
-        return self._judge_calls(self.memory.read(command.argv[index]), command, context)
+        return self._judge_calls(self.memory.read(text), command, context)
 
-    def _judge_calls(self, found: ScriptCalls, command: Command, context: Context) -> Verdict:
+    def _unregistered(self, command: Command) -> Refuse | None:
+        """The refusal of a script or library that is none of those that may run."""
+        only, name = self._settings.only, command.spec.name
+        if only is None:
+            return None
+        if name == _PAYLOAD:
+            return self._refuse("it brings libraries that are not registered", "load them with FUNCTION LOAD")
+        text = _text_of(command)
+        sha = command.argv[1].lower() if name in _SHAS else b"" if text is None else sha_of(text)
+        if sha in only:
+            return None
+        what = "library" if name == _LIBRARY else "script"
+        shown = sha.decode() if _SHA.fullmatch(sha) else "of that SHA1"
+        return self._refuse(f"the {what} {shown} is not registered", self._register(what))
+
+    def _register(self, what: str) -> str:
+        return f"have the SHA1 of the {what}, or its file, added to scripts.only of the rule {self.name}"
+
+    # Functions: which library has one, Redis alone knows
+
+    def _judge_function(self, command: Command, context: Context) -> Verdict:
+        name = word_of(command.argv[1])
+        owner = self.memory.owner(name)
+        if owner is not None and 0 <= context.now - owner.told_at <= _TRUSTED_SECONDS:
+            return self._judge_owner(owner, command, context)
+        if self._asks_redis:
+            return Procedure(
+                partial(self._ask_owner, command, context), _PATIENCE, partial(self._without_asking, command, context)
+            )
+        known = self.memory.recall(function_key(name)) if owner is None else owner.calls
+        return self._judge_unseen() if known is None else self._judge_calls(known, command, context)
+
+    def _ask_owner(self, command: Command, context: Context) -> Steps:
+        name = word_of(command.argv[1])
+        (told,) = yield [(b"FUNCTION", b"LIST")]
+        libraries = read_libraries(told)
+        if libraries is None:
+            return self._judge_unseen("Redis does not tell this user whose the function is")
+        library = next((each for each in libraries if each.has(name)), None)
+        if library is None:
+            return Answer(NO_FUNCTION)
+        (told,) = yield [(b"FUNCTION", b"LIST", b"LIBRARYNAME", library.name, b"WITHCODE")]
+        owner = next((each for each in read_libraries(told) or () if each.has(name) and each.code), None)
+        if owner is None:
+            return self._judge_unseen()
+        return self._judge_owner(self.memory.confirm(name, owner.code, context.now), command, context)
+
+    def _without_asking(self, command: Command, context: Context, reason: str) -> Pass | Refuse:
+        owner = self.memory.owner(word_of(command.argv[1]))
+        if owner is None:
+            return self._judge_unseen(f"nobody can ask Redis whose the function is: {reason}")
+        return self._judge_owner(owner, command, context)
+
+    def _judge_owner(self, owner: Owner, command: Command, context: Context) -> Pass | Refuse:
+        only = self._settings.only
+        if only is not None and owner.sha not in only:
+            why = f"the function's library, {owner.sha.decode()}, is not registered"
+            return self._refuse(why, self._register("library"))
+        return self._judge_calls(owner.calls, command, context)
+
+    def _judge_unseen(self, why: str = "it runs a function whose library was not seen here") -> Pass | Refuse:
+        if self._settings.only is not None:
+            return self._refuse(f"{why}, and so not whether it is registered", self._register("library"))
+        return self._judge_dynamic(why, "load the library with FUNCTION LOAD REPLACE")
+
+    def _judge_calls(self, found: ScriptCalls, command: Command, context: Context) -> Pass | Refuse:
         audited: Refuse | None = None
         for why, instead, only_counted in self._faults(found, command, context):
             refused = self._refuse(why, instead)
@@ -166,7 +250,7 @@ class Scripts:
         dynamic = found.dynamic
         if self._settings.follow_rules:
             dynamic = dynamic or next(filter(None, map(self._chosen_subcommand, found.calls)), "")
-        said: Verdict = PASS
+        said: Pass | Refuse = PASS
         if dynamic:
             said = self._judge_dynamic(f"the script {dynamic}", "name each command as redis.call('GET', …) does")
         return replace(said, would_refuse=audited) if audited is not None and isinstance(said, Pass) else said
@@ -196,12 +280,12 @@ class Scripts:
     def _faults_of_keys(
         self, others: OtherRules, called: Sequence[CalledCommand], command: Command, context: Context
     ) -> Iterator[tuple[str, str, bool]]:
+        command.named = undeclared_keys(called)
         for each in called:
             objection = others.to_call(each, context)
             if objection is not None:
                 why = f"the script calls {each.name}, which {objection.rule} refuses: {objection.why}"
                 yield why, objection.instead, objection.audited
-        command.named = undeclared_keys(called)
         objection = others.to_keys(with_named_keys(self._table, command), context)
         if objection is not None:
             why = f"the script names keys of several hash slots, which {objection.rule} refuses"
@@ -214,7 +298,7 @@ class Scripts:
             return ""
         return f"chooses a subcommand of {begun.name} at run time"
 
-    def _judge_dynamic(self, why: str, instead: str) -> Verdict:
+    def _judge_dynamic(self, why: str, instead: str) -> Pass | Refuse:
         match self._settings.dynamic:
             case Dynamic.REFUSE:
                 return self._refuse(f"what it calls cannot be told, for {why}", instead)
@@ -232,13 +316,18 @@ class Scripts:
         lowering.judge()
 
 
+def _text_of(command: Command) -> bytes | None:
+    """The text of a script or library that comes with a command; None where it is not here."""
+    index = _TEXTS.get(command.spec.name, len(command.argv) - 1)
+    text = command.argv[index]
+    return text if command.length(index) == len(text) else None
+
+
 def keys_of(command: Command) -> tuple[ScriptKey, ...]:
     """What must have been seen for this command to be judged; nothing where its text comes with it."""
     argv = command.argv
     if command.spec.name in _SHAS and len(argv) > 1:
         return (script_key(argv[1]),)
-    if command.spec.name in _NAMES and len(argv) > 1:
-        return (function_key(word_of(argv[1])),)
     if command.spec.name == _EXISTS:
         return tuple(script_key(sha) for sha in argv[2:])
     return ()

@@ -1,8 +1,8 @@
 """Scripts on their way: what the rules about them need besides the command itself.
 
 A script that was not seen here may have been seen by another worker: a client that loads a script on one connection and
-runs it on another must not be told NOSCRIPT. So before an EVALSHA or FCALL of something unknown is judged, the other
-workers are asked, while only this client waits. Inside a transaction that shares its upstream nobody waits, as other
+runs it on another must not be told NOSCRIPT. So before an EVALSHA of something unknown is judged, the other workers
+are asked, while only this client waits. Inside a transaction that shares its upstream nobody waits, as other
 clients' commands would come in between; a SHA is then unknown.
 
 A function's library is learnt from Redis's reply: one that Redis did not take changed nothing. SCRIPT EXISTS says that

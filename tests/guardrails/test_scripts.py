@@ -104,11 +104,20 @@ def _ask_about_scripts(engine: Engine, keyrail: Keyrail) -> None:
 
 
 def _ask_about_functions(engine: Engine, keyrail: Keyrail) -> None:
-    library = "#!lua name=l\nredis.register_function('hi', function() return redis.call('ECHO', 'hi') end)"
-    engine.do("FUNCTION", "LOAD", library)
-    assert {heard.split(b":")[0] for heard in _everywhere(keyrail, "FCALL", "hi", "0")} == {b"-DENIED keyrail/scripts"}
-    with keyrail.wire() as wire:
-        assert wire.ask("FUNCTION", "LOAD", library).startswith(b"-ERR Library")
-        assert wire.ask("FCALL", "hi", "0").startswith(b"-DENIED keyrail/scripts")
-        assert wire.ask("FUNCTION", "LOAD", "REPLACE", library) == b"$1\r\nl\r\n"
+    engine.do("FUNCTION", "LOAD", _library("hi", "'ECHO', 'hi'"))
+    engine.do("FUNCTION", "LOAD", _library("wipe", "args[1]"))
+    refused = {b"-DENIED keyrail/scripts"}
     assert _everywhere(keyrail, "FCALL", "hi", "0") == {b"$2\r\nhi\r\n"}
+    assert {heard.split(b":")[0] for heard in _everywhere(keyrail, "FCALL", "wipe", "0", "FLUSHALL")} == refused
+    with keyrail.wire() as wire:
+        assert wire.ask("FUNCTION", "LOAD", _library("hi", "'ECHO', 'hi'")).startswith(b"-ERR Library")
+        decoy = _library("other", "'ECHO', 'x'") + " if false then redis.register_function('wipe', print) end"
+        assert wire.ask("FUNCTION", "LOAD", decoy) == b"$5\r\nother\r\n"
+        assert wire.ask("FCALL", "wipe", "0", "FLUSHALL").startswith(b"-DENIED keyrail/scripts")
+        assert wire.ask("FCALL", "none", "0") == b"-ERR Function not found\r\n"
+        assert wire.ask("FUNCTION", "LOAD", "REPLACE", _library("hi", "'ECHO', 'you'")) == b"$2\r\nhi\r\n"
+        assert wire.ask("FCALL", "hi", "0") == b"$3\r\nyou\r\n"
+
+
+def _library(name: str, call: str) -> str:
+    return f"#!lua name={name}\nredis.register_function('{name}', function(keys, args) return redis.call({call}) end)"

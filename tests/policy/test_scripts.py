@@ -2,7 +2,9 @@
 matter of its own."""
 
 import hashlib
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from proxy.policy.explain import explain
 from proxy.policy.load import load_policy
 from proxy.policy.shipped import packaged
 from proxy.rules.scripts import NOSCRIPT, Dynamic, ScriptsSettings
-from proxy.rules.verdict import PASS, Answer, Pass, Refuse
+from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse
 from tests.policy.given import compiled, policy, problems
 from tests.rules.given import command, context
 
@@ -186,19 +188,28 @@ def test_where_dynamic_calls_are_allowed_a_sha_that_nobody_has_seen_goes_on() ->
     assert said(rules, f"EVALSHA {sha} 0").startswith("the script calls FLUSHALL, which no-flush refuses; ")
 
 
-def test_a_function_is_known_once_redis_has_taken_its_library() -> None:
+LIBRARY = b"#!lua name=x\nredis.register_function('F', function() return redis.call('GET', 'a') end)"
+
+
+def test_redis_is_asked_whose_a_function_is() -> None:
     rules = bound()
-    library = b"#!lua name=x\nredis.register_function('F', function() return redis.call('GET', 'a') end)"
-    unseen = "what it calls cannot be told, for it runs a function whose library was not seen here; "
-    assert said(rules, "FUNCTION LOAD", library) == ""
-    assert said(rules, "FCALL f 0").startswith(unseen)
+    assert said(rules, "FUNCTION LOAD", LIBRARY) == ""
+    assert isinstance(rules.judge(command("FCALL f 0"), context()).verdict, Procedure)
     for _, scripts in rules.scripts:
-        scripts.memory.loaded(library)
+        scripts.memory.loaded(LIBRARY)
+    assert isinstance(rules.judge(command("fcall_ro F 0"), context()).verdict, Procedure), "a text tells what it may do"
+    for _, scripts in rules.scripts:
+        scripts.memory.confirm(b"F", LIBRARY, 0.0)
     assert said(rules, "FCALL f 0") == ""
-    assert said(rules, "fcall_ro F 0") == ""
+    assert isinstance(rules.judge(command("FCALL f 0"), replace(context(), now=1.1)).verdict, Procedure)
     for _, scripts in rules.scripts:
-        scripts.memory.forget_functions()
-    assert said(rules, "FCALL f 0").startswith(unseen)
+        scripts.memory.confirm(b"f", b"redis.call('FLUSHALL')", 1.1)
+    error = rules.judge(command("FCALL f 0"), replace(context(), now=1.2)).verdict
+    assert isinstance(error, Refuse)
+    assert b"the script calls FLUSHALL, which no-flush refuses; " in error.error
+
+
+def test_where_dynamic_calls_are_allowed_nobody_is_asked() -> None:
     assert said(bound("allow"), "FCALL f 0") == ""
 
 
@@ -266,3 +277,83 @@ def test_what_is_wrong_with_them_is_an_error(text: str, problem: str) -> None:
 def test_what_is_said_of_scripts_in_vain_is_an_error(rules: str) -> None:
     (found,) = problems(f"rules: {{{rules}}}")
     assert "rules.walks.in_scripts: found audit, expected a rule with scripts: {commands: follow_rules}; " in found
+
+
+REGISTERED = "return redis.call('GET', KEYS[1])"
+
+
+def only(folder: Path, *entries: str, more: str = "") -> CompiledPolicy:
+    """A policy beside whose file there is a script and a library, with these registered."""
+    (folder / "scripts").mkdir(exist_ok=True)
+    (folder / "scripts" / "get.lua").write_text(REGISTERED)
+    (folder / "scripts" / "lib.lua").write_bytes(LIBRARY)
+    text = (
+        f"keyrail: 1\ndefaults: {{mode: enforce}}\nrules: {{own: {{scripts: {{only: [{', '.join(entries)}]{more}}}}}}}"
+    )
+    (folder / "policy.yaml").write_text(text)
+    return compile_policy(load_policy(folder / "policy.yaml"), STANDARD)
+
+
+def sha_of(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+@pytest.mark.parametrize("entry", ["scripts/get.lua", sha_of(REGISTERED), sha_of(REGISTERED).upper()])
+def test_only_registered_scripts_run(tmp_path: Path, entry: str) -> None:
+    rules, other = only(tmp_path, entry), "return 1"
+    for name, text in (("EVAL", REGISTERED), ("eval_ro", REGISTERED), ("EVALSHA", sha_of(REGISTERED))):
+        assert said(rules, name, text.encode(), b"1", b"k") == ""
+    assert said(rules, "SCRIPT LOAD", REGISTERED.encode()) == ""
+    for name, text in (("EVAL", other), ("EVALSHA", sha_of(other)), ("EVALSHA_RO", sha_of(other).upper())):
+        assert said(rules, name, text.encode(), b"0") == (
+            f"-DENIED keyrail/own: the script {sha_of(other)} is not registered; have the SHA1 of the script, or its "
+            "file, added to scripts.only of the rule own"
+        )
+    assert said(rules, "SCRIPT LOAD", b"return 1").startswith("-DENIED keyrail/own: the script e0e1f9fabfc9d4")
+    assert said(rules, "EVALSHA", b"x\r\n", b"0").startswith("-DENIED keyrail/own: the script of that SHA1 is not ")
+    assert said(rules, "SCRIPT EXISTS", b"x") == ""
+
+
+def test_only_registered_libraries_are_loaded_and_called(tmp_path: Path) -> None:
+    rules = only(tmp_path, "scripts/lib.lua")
+    assert said(rules, "FUNCTION LOAD REPLACE", LIBRARY) == ""
+    other = LIBRARY + b" "
+    assert said(rules, "FUNCTION LOAD", other).startswith("-DENIED keyrail/own: the library ")
+    assert said(rules, "FUNCTION RESTORE x").startswith("-DENIED keyrail/own: it brings libraries that are not ")
+    assert isinstance(rules.judge(command("FCALL f 0"), context()).verdict, Procedure)
+    queued = replace(context(), in_transaction=True, no_wait="it is inside MULTI")
+    unseen = rules.judge(command("FCALL f 0"), queued).verdict
+    assert isinstance(unseen, Refuse)
+    (_, scripts), *_ = rules.scripts
+    scripts.memory.confirm(b"f", other, 0.0)
+    assert "is not registered; have the SHA1 of the library, " in said(rules, "FCALL f 0")
+    scripts.memory.confirm(b"f", LIBRARY, 0.0)
+    assert said(rules, "FCALL f 0") == ""
+
+
+def test_registered_scripts_are_held_to_the_other_rules_too_where_asked_for(tmp_path: Path) -> None:
+    rules = only(tmp_path, "scripts/get.lua", more=", undeclared_keys: refuse, dynamic_calls: refuse")
+    assert said(rules, "EVAL", REGISTERED.encode(), b"1", b"k") == ""
+    (tmp_path / "scripts" / "get.lua").write_text("return redis.call('GET', ARGV[1])")
+    again = compile_policy(load_policy(tmp_path / "policy.yaml"), STANDARD)
+    assert "with a key that is not declared" in said(again, "EVAL", b"return redis.call('GET', ARGV[1])", b"0")
+    assert said(again, "EVAL", REGISTERED.encode(), b"1", b"k").startswith("-DENIED keyrail/own: the script ")
+
+
+def test_a_registered_file_is_one_of_the_policys(tmp_path: Path) -> None:
+    rules = only(tmp_path, "scripts/get.lua", "scripts/lib.lua", sha_of("x"))
+    names = [Path(file).name for file in rules.policy.files]
+    assert names == ["policy.yaml", "get.lua", "lib.lua"]
+
+
+@pytest.mark.parametrize(
+    "entry", ["scripts/none.lua", "../outside.lua", "/etc/hostname", "scripts", "link.lua", "fifo"]
+)
+def test_a_registered_file_lies_below_the_policy(tmp_path: Path, entry: str) -> None:
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (tmp_path / "outside.lua").write_text("return 1")
+    (folder / "link.lua").symlink_to(tmp_path / "outside.lua")
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(PolicyError, match="expected a SHA1 of 40 hexadecimal digits, or a file below the folder"):
+        only(folder, entry)

@@ -90,14 +90,15 @@ def test_a_large_argument_does_not_keep_others_from_being_asked(route: Route) ->
     assert client.heard() == NOSCRIPT
 
 
-def test_nobody_waits_in_a_transaction_that_shares_its_upstream(route: Route) -> None:
+def test_a_transaction_about_scripts_waits_on_an_upstream_of_its_own(route: Route) -> None:
     route.workers = True
     client = Client(route)
     client.send(call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC"))
-    assert route.sought == []
-    sent = route.upstream().taken()
-    assert sent == call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC")
-    route.upstream().answer(b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n*1\r\n:1\r\n")
+    assert asked(route) == [{SHA.encode()}]
+    answer(route, client)
+    assert upstream(client) is client.pinned
+    assert upstream(client).taken() == call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC")
+    upstream(client).answer(b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n*1\r\n:1\r\n")
     assert client.heard().endswith(b"*1\r\n*1\r\n:0\r\n")
 
 
@@ -118,15 +119,105 @@ def test_script_exists_agrees_with_evalsha(route: Route) -> None:
 LIBRARY = b"#!lua name=l\nredis.register_function('f', function() return 1 end)"
 
 
-@pytest.mark.parametrize(("reply", "known"), [(b"$1\r\nl\r\n", True), (b"-ERR Library 'l' already exists\r\n", False)])
-def test_a_library_is_known_when_redis_has_taken_it(route: Route, reply: bytes, known: bool) -> None:
+DECOY = b"""#!lua name=decoy
+redis.register_function('other', function() return 1 end)
+if false then redis.register_function('f', function() return 1 end) end"""
+DANGEROUS = b"#!lua name=d\nredis.register_function('f', function() return redis.call(args[1]) end)"
+
+
+def listed(name: bytes, function: bytes, code: bytes = b"", resp3: bool = False) -> bytes:
+    """FUNCTION LIST's reply: one library with one function."""
+    mapping = b"%%%d\r\n" if resp3 else b"*%d\r\n"
+    unit = 1 if resp3 else 2
+    described = (mapping % (2 * unit)) + b"$4\r\nname\r\n" + bulk(function) + b"$5\r\nflags\r\n" + b"*0\r\n"
+    fields = [b"library_name", bulk(name), b"engine", bulk(b"LUA"), b"functions", b"*1\r\n" + described]
+    if code:
+        fields += [b"library_code", bulk(code)]
+    body = b"".join(bulk(each) if i % 2 == 0 else each for i, each in enumerate(fields))
+    return b"*1\r\n" + mapping % (len(fields) // 2 * unit) + body
+
+
+def bulk(text: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(text), text)
+
+
+def tell(route: Route, *replies: bytes) -> list[tuple[bytes, ...]]:
+    """Answer what is asked of Redis; the questions."""
+    questions = []
+    for reply in replies:
+        _, (question,), answered = route.asked.pop(0)
+        questions.append(tuple(question))
+        answered([reply])
+    return questions
+
+
+@pytest.mark.parametrize("resp3", [False, True])
+def test_redis_is_asked_whose_a_function_is(route: Route, resp3: bool) -> None:
+    client, other = Client(route), Client(route)
+    client.say("FCALL", "F", 0)
+    other.say("GET", "a")
+    assert route.upstream().taken() == call("GET", "a")
+    questions = tell(route, listed(b"l", b"f", resp3=resp3), listed(b"l", b"f", LIBRARY, resp3=resp3))
+    assert questions == [(b"FUNCTION", b"LIST"), (b"FUNCTION", b"LIST", b"LIBRARYNAME", b"l", b"WITHCODE")]
+    assert upstream(client).taken() == call("FCALL", "F", 0)
+    client.say("FCALL", "f", 0)
+    assert not route.asked, "the answer holds for a second"
+    assert upstream(client).taken() == call("FCALL", "f", 0)
+
+
+def test_a_decoy_that_may_register_a_function_says_nothing_about_it(route: Route) -> None:
+    client = Client(route)
+    client.say("FUNCTION", "LOAD", DECOY)
+    upstream(client).answer(b"$5\r\ndecoy\r\n")
+    client.heard()
+    client.say("FCALL", "f", 0)
+    tell(route, listed(b"d", b"f"), listed(b"d", b"f", DANGEROUS))
+    assert client.heard().startswith(b"-DENIED keyrail/")
+    assert call("FCALL", "f", 0) not in upstream(client).taken()
+
+
+@pytest.mark.parametrize("reply", [b"-NOPERM no\r\n", b"+OK\r\n"])
+def test_a_function_that_redis_does_not_tell_of_is_dynamic(route: Route, reply: bytes) -> None:
     client = Client(route)
     client.say("FUNCTION", "LOAD", LIBRARY)
+    upstream(client).answer(b"$1\r\nl\r\n")
+    client.heard()
     client.say("FCALL", "f", 0)
-    upstream(client).answer(reply)
-    assert client.heard().startswith(reply)
+    tell(route, reply)
+    assert b"what it calls cannot be told, for Redis does not tell" in client.heard()
+
+
+def test_a_function_that_nobody_has_gets_redis_own_error(route: Route) -> None:
+    client = Client(route)
+    client.say("FCALL", "g", 0)
+    tell(route, listed(b"l", b"f"))
+    assert client.heard() == b"-ERR Function not found\r\n"
+
+
+def test_a_library_that_is_loaded_is_asked_about_again(route: Route) -> None:
+    client = Client(route)
     client.say("FCALL", "f", 0)
-    assert upstream(client).taken().endswith(call("FCALL", "f", 0)) is known
+    tell(route, listed(b"l", b"f"), listed(b"l", b"f", LIBRARY))
+    upstream(client).answer(b":1\r\n")
+    client.say("FUNCTION", "LOAD", "REPLACE", LIBRARY)
+    upstream(client).answer(b"$1\r\nl\r\n")
+    client.heard()
+    client.say("FCALL", "f", 0)
+    assert len(route.asked) == 1
+
+
+def test_inside_multi_the_last_answer_counts_and_without_one_nothing_is_known(route: Route) -> None:
+    client = Client(route)
+    client.send(call("MULTI") + call("FCALL", "f", 0) + call("EXEC"))
+    assert not route.asked
+    assert call("FCALL", "f", 0) not in upstream(client).taken()
+    fresh = Client(route)
+    fresh.say("FCALL", "f", 0)
+    tell(route, listed(b"l", b"f"), listed(b"l", b"f", LIBRARY))
+    assert upstream(fresh).taken() == call("FCALL", "f", 0)
+    upstream(fresh).answer(b":1\r\n")
+    fresh.send(call("MULTI") + call("FCALL", "f", 0) + call("EXEC"))
+    assert call("FCALL", "f", 0) in upstream(fresh).taken()
 
 
 def test_a_session_without_such_a_rule_asks_nothing() -> None:
@@ -144,7 +235,7 @@ def test_a_session_without_such_a_rule_asks_nothing() -> None:
         ("audited: {scripts: {commands: follow_rules}, mode: audit}", "EVALSHA"),
         ("audited: {scripts: {commands: follow_rules}, mode: audit}", "SCRIPT EXISTS"),
         ("lenient: {scripts: {dynamic_calls: warn}, mode: enforce}", "EVALSHA"),
-        ("lenient: {scripts: {commands: follow_rules, dynamic_calls: warn}, mode: enforce}", "FCALL"),
+        ("lenient: {scripts: {commands: follow_rules, dynamic_calls: allow}, mode: enforce}", "FCALL"),
         ("lenient: {scripts: {commands: follow_rules, dynamic_calls: allow}, mode: enforce}", "EVALSHA"),
         ("lenient: {scripts: {commands: follow_rules, dynamic_calls: allow}, mode: enforce}", "SCRIPT EXISTS"),
     ],

@@ -1,0 +1,48 @@
+"""What Redis answers to FUNCTION LIST: libraries, the functions of each, and their code where it was asked for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from proxy.wire.decode import read_reply
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library that Redis has; functions in small letters, for Redis does not tell them apart."""
+
+    name: bytes
+    functions: frozenset[bytes]
+    code: bytes
+
+    def has(self, function: bytes) -> bool:
+        """Whether the function is one of its own."""
+        return function.lower() in self.functions
+
+
+def read_libraries(frame: bytes) -> tuple[Library, ...] | None:
+    """The libraries of a reply in either protocol; None for an error, or what is no such reply."""
+    found = read_reply(frame)
+    return tuple(map(_library, found)) if isinstance(found, list) else None
+
+
+def _library(value: object) -> Library:
+    fields = _fields(value)
+    listed = fields.get(b"functions")
+    names = (_fields(each).get(b"name") for each in (listed if isinstance(listed, list) else ()))
+    functions = frozenset(name.lower() for name in names if isinstance(name, bytes))
+    return Library(_bytes(fields.get(b"library_name")), functions, _bytes(fields.get(b"library_code")))
+
+
+def _fields(value: object) -> dict[object, object]:
+    """A map: RESP2 has a list of names and values in its place."""
+    if isinstance(value, dict):
+        return value
+    return dict(_pairs(value)) if isinstance(value, list) else {}
+
+
+def _pairs(flat: list[object]) -> Iterator[tuple[object, object]]:
+    return zip(flat[::2], flat[1::2], strict=False)
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""
