@@ -166,7 +166,8 @@ class Session(Judged):
     def malformed(self, request: Request) -> None:
         """Answer in the engine's own words, behind what is owed, and close.
 
-        Under CLIENT REPLY OFF and SKIP, Redis neither answers nor closes: it reads no further until the client leaves.
+        Under CLIENT REPLY OFF and SKIP, Redis neither answers nor closes (``CLIENT_CLOSE_AFTER_REPLY``, and there is no
+        reply): it reads no further until the client leaves.
         """
         if self.replies in (silence.OFF, silence.SKIP):
             self.ended = True

@@ -4,7 +4,7 @@ at an offset makes a string as long as it is said to."""
 import pytest
 
 from proxy.commands.command import Command
-from proxy.commands.spans import ENDLESS, elements_asked
+from proxy.commands.spans import ENDLESS, elements_asked, scan_count, scan_pattern
 from proxy.commands.table import STANDARD
 from proxy.commands.values import values_of
 from tests.conftest import Fleet
@@ -97,6 +97,43 @@ def test_no_read_gets_more_than_it_asks_for(engine: Engine) -> None:
             assert asked is not None
             assert got <= asked, line
             assert isinstance(reply, Failure) or (asked == ENDLESS) == (got == MEMBERS), line
+
+
+def test_a_stream_tells_as_many_entries_as_it_is_asked_for(engine: Engine) -> None:
+    fill(engine)
+    for line in ("XINFO STREAM x FULL", "XINFO STREAM x FULL COUNT 7", "XINFO STREAM x FULL COUNT 0"):
+        reply = engine.do(*words(line))
+        assert isinstance(reply, list)
+        told = dict(zip(reply[::2], reply[1::2], strict=True))[b"entries"]
+        assert isinstance(told, list)
+        asked = elements_asked(Command(STANDARD, words(line)))
+        assert asked is not None
+        assert len(told) == min(asked, MEMBERS), line
+
+
+def test_a_walk_has_the_count_and_the_pattern_that_the_engine_takes(engine: Engine) -> None:
+    """NOVALUES and NOSCORES stand alone among options in pairs; where an engine lacks them, it refuses the command."""
+    engine.do("HSET", "h", *[word for i in range(2000) for word in (f"f{i}", "1")])
+    engine.do("ZADD", "z", *[word for i in range(2000) for word in (str(i), f"m{i}")])
+    for line in (
+        "HSCAN h 0 COUNT 5 NOVALUES COUNT 900",
+        "HSCAN h 0 NOVALUES COUNT 900 MATCH f1*",
+        "ZSCAN z 0 NOSCORES COUNT 900",
+        "ZSCAN z 0 COUNT 900 NOSCORES MATCH m1* COUNT 700",
+    ):
+        command = Command(STANDARD, words(line))
+        count, pattern = scan_count(command), scan_pattern(command)
+        assert count is not None
+        assert count[0] in (700, 900)
+        assert (command.argv[pattern] in (b"f1*", b"m1*")) is ("MATCH" in line)
+        with engine.wire() as wire:
+            reply = wire.value(*words(line))
+        if isinstance(reply, Failure):
+            assert not engine.kind.is_valkey, line
+            continue
+        assert isinstance(reply, list)
+        assert isinstance(reply[1], list)
+        assert len(reply[1]) > 100, line
 
 
 def test_a_write_at_an_offset_is_as_long_as_it_is_said_to_be(engine: Engine) -> None:

@@ -37,6 +37,12 @@ HARMLESS = {
     "long inline": b"ECHO " + b"x" * 60_000 + b"\r\n" + PING,
     "many arguments": pack("DEL", *(f"k{i}" for i in range(5000))) + PING,
     "twenty thousand": PING * 20_000,
+    "no arguments behind SKIP": pack("CLIENT", "REPLY", "SKIP") + b"*-1\r\n" + pack("ECHO", "a") + pack("ECHO", "b"),
+    "a blank line behind SKIP": pack("CLIENT", "REPLY", "SKIP") + b"\r\n" + pack("ECHO", "a") + pack("ECHO", "b"),
+    "several behind SKIP": pack("CLIENT", "REPLY", "SKIP") + b"*0\r\n*-5\r\n\n" + pack("ECHO", "a") + PING,
+    "no arguments between two SKIPs": (pack("CLIENT", "REPLY", "SKIP") + b"*0\r\n" + PING) * 2 + pack("ECHO", "a"),
+    "no arguments under OFF": pack("CLIENT", "REPLY", "OFF") + b"*0\r\n" + PING + pack("CLIENT", "REPLY", "ON") + PING,
+    "no arguments inside MULTI": pack("MULTI") + b"*0\r\n\r\n" + PING + b"*-1\r\n" + pack("EXEC"),
     "quit in the middle": PING + pack("QUIT") + PING * 5 + pack("SET", "after", "quit"),
     "quit inline": b"PING\r\nquit\r\nPING\r\n",
 }
@@ -124,6 +130,23 @@ def test_wrong(fleet: Fleet, engine_name: str, pooling: bool, name: str) -> None
     same(fleet, engine_name, pooling, before + WRONG[name])
     if len(WRONG[name]) < 2000:
         same(fleet, engine_name, pooling, WRONG[name], piece=1)
+
+
+@pytest.mark.parametrize("mode", ["OFF", "SKIP"])
+def test_a_protocol_error_that_is_silenced(fleet: Fleet, engine_name: str, pooling: bool, mode: str) -> None:
+    """No error and, where no reply is on its way, no close: the engine reads no further, until the client leaves."""
+    behind = pack("CLIENT", "REPLY", "ON") + pack("SET", "after", "v")
+    for data in (b"*x\r\n", b'SET k "open\r\n', b"*1\r\n$-1\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n:5\r\n"):
+        same(fleet, engine_name, pooling, PING + pack("CLIENT", "REPLY", mode) + data + behind)
+    direct, keyrail = fleet.engine(engine_name, "reference"), fleet.keyrail(engine_name, pooling=pooling)
+    with direct.wire() as theirs, keyrail.wire() as ours:
+        for wire in (theirs, ours):
+            assert wire.ask("PING") == b"+PONG\r\n"
+            wire.send(pack("CLIENT", "REPLY", mode) + b"*x\r\n" + behind)
+        assert theirs.silent(0.1)
+        assert ours.silent(0.1)
+    with keyrail.wire() as other:
+        assert other.ask("EXISTS", "after") == b":0\r\n"
 
 
 def test_a_protocol_error_closes_without_waiting(fleet: Fleet, engine_name: str, pooling: bool) -> None:

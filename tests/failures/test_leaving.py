@@ -61,6 +61,24 @@ def test_a_blocked_client_leaves(fleet: Fleet, engine_name: str, pooling: bool, 
     wire.close()
 
 
+@pytest.mark.parametrize(
+    "line", ["BLPOP LONG q 0", "BLPOP q LONG 0", "BLMOVE q LONG LEFT LEFT 0", "XREAD BLOCK\0 0 STREAMS LONG $"]
+)
+def test_a_client_that_is_blocked_by_a_large_command_leaves(fleet: Fleet, pooling: bool, line: str) -> None:
+    """A command of more than a megabyte streams; it blocks like any other, and nothing is popped for nobody."""
+    engine = fleet.engine(ENGINE)
+    engine.do("DEL", "q")
+    wire = fleet.keyrail(ENGINE, pooling=pooling).wire()
+    wire.say("SET", "before", "v")
+    wire.say(*(b"k" * 1_100_000 if word == "LONG" else word for word in line.split(" ")))
+    assert wire.frame() == b"+OK\r\n"
+    engine.await_info("clients", "blocked_clients", "1")
+    wire.close()
+    engine.await_info("clients", "blocked_clients", "0")
+    engine.do("RPUSH", "q", "job")
+    assert engine.do("LRANGE", "q", 0, -1) == [b"job"]
+
+
 def test_a_blocked_client_that_has_sent_more_leaves(fleet: Fleet, pooling: bool) -> None:
     """What waits behind the blocking command must not hide the client's end."""
     engine = fleet.engine(ENGINE)

@@ -301,6 +301,20 @@ def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer()
     assert client.name == b"you"
 
 
+@pytest.mark.parametrize("behind", [b"", b"\0", b"\0x", b"\0" + b"x" * 100])
+def test_words_are_read_up_to_a_nul(behind: bytes) -> None:
+    """A login or a name that Redis has taken and Keyrail has not seen would be judged as somebody else's."""
+    client = Client(Route())
+    hello = call("HELLO", "2", b"AUTH" + behind, "ada", "secret", b"SETNAME" + behind, "me")
+    client.send(hello)
+    assert client.own.taken() == hello
+    client.own.answer(b"*0\r\n")
+    assert (client.key.user, client.name) == ("ada", b"me")
+    client = Client(Route())
+    client.send(call("CLIENT", "SETINFO", b"lib-name" + behind, "mine"))
+    assert client.library == b"mine"
+
+
 @settings(max_examples=200)
 @given(
     names=st.lists(st.binary(max_size=3) | st.sampled_from([b"default", b"\xff", b"\xfe", b"\\xff"]), min_size=2),
