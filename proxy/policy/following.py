@@ -10,10 +10,11 @@ with ``in_scripts: audit`` counts such calls and refuses no script for them.
 What a rule would change in a command, nobody can change in a script: it stays as it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
+from proxy.commands.spec import Spec
 from proxy.policy.model import Mode
 from proxy.rules.breaker import Breaker
 from proxy.rules.context import Context
@@ -51,15 +52,18 @@ class _Others:
         self._least = least
         # A refusal comes before what is only counted.
         ordered = sorted(steps, key=lambda step: step.source.audits_scripts)
-        self._about_commands = [(step, step.rule) for step in ordered if isinstance(step.rule, CommandRule)]
-        self._about_calls = [
-            step for step in ordered if holds_scripts(step.rule) and not isinstance(step.rule, CommandRule | OneSlot)
-        ]
-        self._about_slots = [step for step in ordered if isinstance(step.rule, OneSlot)]
-        self.about_keys = bool(self._about_calls or self._about_slots)
+        speaking = [step for step in ordered if step.varies or step.mode.strictness >= least.strictness]
+        held_to = [step for step in speaking if holds_scripts(step.rule)]
+        self._about_commands = _ByCommand(step for step in held_to if isinstance(step.rule, CommandRule))
+        self._about_slots = _ByCommand(step for step in held_to if isinstance(step.rule, OneSlot))
+        others = [step for step in held_to if not isinstance(step.rule, CommandRule | OneSlot)]
+        self._about_calls = _ByCommand(others)
+        self.about_keys = any(not isinstance(step.rule, CommandRule) for step in held_to)
 
     def to_command(self, command: Command, complete: bool, context: Context) -> Objection | None:
-        for step, rule in self._about_commands:
+        for step in self._about_commands.touching(command.spec):
+            rule = step.rule
+            assert isinstance(rule, CommandRule)
             if not self._speaks(step, command, context):
                 continue
             refuses_it = not complete and rule.refuses_part(command)
@@ -69,14 +73,19 @@ class _Others:
         return None
 
     def to_call(self, called: CalledCommand, context: Context) -> Objection | None:
-        return next(filter(None, (self._ask(step, called, context) for step in self._about_calls)), None)
+        return self._first(self._about_calls, called, context)
 
     def to_keys(self, command: Command, context: Context) -> Objection | None:
-        return next(filter(None, (self._ask(step, command, context) for step in self._about_slots)), None)
+        return self._first(self._about_slots, command, context)
+
+    def _first(self, rules: "_ByCommand", command: Command, context: Context) -> Objection | None:
+        for step in rules.touching(command.spec):
+            objection = self._ask(step, command, context) if self._speaks(step, command, context) else None
+            if objection is not None:
+                return objection
+        return None
 
     def _ask(self, step: "Step", command: Command, context: Context) -> Objection | None:
-        if not self._speaks(step, command, context):
-            return None
         judge = step.rule.judge_called if isinstance(step.rule, Lifetime) else step.rule.judge
         verdict = judge(command, context)
         if isinstance(verdict, Procedure) and verdict.waits:
@@ -88,7 +97,22 @@ class _Others:
         return Objection(step.rule.name, step.source.audits_scripts, why, instead)
 
     def _speaks(self, step: "Step", command: Command, context: Context) -> bool:
-        return step.rule.touches(command.spec) and mode_of(step, command, context).strictness >= self._least.strictness
+        return not step.varies or mode_of(step, command, context).strictness >= self._least.strictness
+
+
+class _ByCommand:
+    """Rules, by the commands that they touch."""
+
+    def __init__(self, steps: "Iterable[Step]") -> None:
+        self._steps = tuple(steps)
+        self._touching: dict[int, tuple[Step, ...]] = {}
+
+    def touching(self, spec: Spec) -> "tuple[Step, ...]":
+        """Those that can say anything about the command."""
+        found = self._touching.get(spec.id)
+        if found is None:
+            found = self._touching[spec.id] = tuple(step for step in self._steps if step.rule.touches(spec))
+        return found
 
 
 def mode_of(step: "Step", command: Command, context: Context) -> Mode:

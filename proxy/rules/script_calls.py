@@ -76,25 +76,84 @@ class CalledCommand(Command):
 
     __slots__ = ("undeclared",)
 
-    def __init__(self, table: Table, call: Call, inputs: Inputs) -> None:
-        words, complete = _spread(call, inputs)
-        values = [inputs.of(word) for word in words]
-        super().__init__(table, [b"" if value is None else value for value in values])
-        places, told = _places(table, self.spec, words, self.argv, complete)
-        # Where a script is only loaded, what depends on its KEYS and ARGV is told when it is run.
-        depends = inputs.keys is None and any(not isinstance(word, bytes) and word.table for word in words)
-        self.undeclared = not (told or depends) or bool(beginnings_of(self))
+    def __init__(self, table: Table, shape: "_Shape", values: Sequence[bytes | None], told: bool) -> None:
+        super().__init__(table, [b"" if value is None else value for value in values], shape.spec)
+        self.undeclared = not told or bool(beginnings_of(self))
         keys, named = [], []
-        for index, write in places:
-            word, value = words[index], values[index]
+        for index, write in shape.places:
+            word, value = shape.words[index], values[index]
+            literal = isinstance(word, bytes)
             declared = not isinstance(word, bytes) and word.table == "KEYS"
-            self.undeclared = self.undeclared or not (declared or isinstance(word, bytes))
+            self.undeclared = self.undeclared or not (declared or literal)
             if value is not None:
                 keys.append(Key(index, value, write))
                 if not declared:
                     named.append(keys[-1])
         self.preset_keys(tuple(keys))
         self.named = tuple(named)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What of a call does not depend on values: its words, each one argument; which are keys and may be written; and
+    whether that are all but declared ones."""
+
+    spec: Spec
+    words: Sequence[Word]
+    places: Sequence[tuple[int, bool]]
+    told: bool
+
+
+class PreparedCall:
+    """A call of a script, with all that is the same whenever the script runs.
+
+    `beginning` are its words up to the first that the text does not tell, and `complete` says that these are all.
+    """
+
+    __slots__ = ("_call", "_depends", "_fixed", "_shape", "_table", "beginning", "complete")
+
+    def __init__(self, table: Table, call: Call) -> None:
+        self.beginning = Command(table, known_beginning(call))
+        self.complete = call.complete and len(self.beginning.argv) == len(call.words)
+        self._table = table
+        self._call = call
+        self._depends = any(not isinstance(word, bytes) and word.table for word in call.words)
+        self._shape = self._fixed_shape()
+        self._fixed: CalledCommand | None = None
+
+    @property
+    def chooses_subcommand(self) -> bool:
+        """Whether nobody can tell which command it is, for its subcommand is not known."""
+        return self.beginning.spec.container and len(self.beginning.argv) == 1 and not self.complete
+
+    def called(self, inputs: Inputs) -> CalledCommand:
+        """The command, called by a script that is run with these inputs."""
+        if self._depends or self._shape is None:
+            return self._called(inputs)
+        if self._fixed is None:
+            self._fixed = self._called(inputs)
+        return self._fixed
+
+    def _called(self, inputs: Inputs) -> CalledCommand:
+        shape = self._shape or self._shape_with(inputs)
+        # Where a script is only loaded, what depends on its KEYS and ARGV is told when it is run.
+        told = shape.told or (inputs.keys is None and self._depends)
+        return CalledCommand(self._table, shape, [inputs.of(word) for word in shape.words], told)
+
+    def _fixed_shape(self) -> _Shape | None:
+        """The shape, where no input can change it."""
+        last, spec = self._call.words[-1], self.beginning.spec
+        if not isinstance(last, bytes) and last.index == EVERY:
+            return None
+        if self._depends and (not _keys_by_number(spec) or (spec.container and len(self.beginning.argv) == 1)):
+            return None
+        return self._shape_with(Inputs())
+
+    def _shape_with(self, inputs: Inputs) -> _Shape:
+        words, complete = _spread(self._call, inputs)
+        argv = [inputs.of(word) or b"" for word in words]
+        spec = self._table.spec_of(argv)
+        return _Shape(spec, words, *_places(self._table, spec, words, argv, complete))
 
 
 def undeclared_keys(called: Iterable[CalledCommand]) -> tuple[Key, ...]:
@@ -128,6 +187,11 @@ def _spread(call: Call, inputs: Inputs) -> tuple[list[Word], bool]:
     return [*words, *(replace(last, index=i + 1) for i in range(len(values)))], True
 
 
+def _keys_by_number(spec: Spec) -> bool:
+    """Whether it depends on nothing but the number of arguments which of them are keys."""
+    return all(each.begin == "index" and each.find == "range" for each in spec.key_specs if each.names_keys)
+
+
 def _places(
     table: Table, spec: Spec, words: Sequence[Word], argv: Sequence[bytes], complete: bool
 ) -> tuple[list[tuple[int, bool]], bool]:
@@ -135,7 +199,7 @@ def _places(
     named = [key_spec for key_spec in spec.key_specs if key_spec.names_keys]
     if not named:
         return [], bool(spec.id)
-    if all(each.begin == "index" and each.find == "range" for each in named):
+    if _keys_by_number(spec):
         return _places_by_number(table, spec, named, words, argv, complete)
     found = table.keys_of(spec, argv)
     if found is None:
@@ -156,7 +220,6 @@ def _places_by_number(
     argv: Sequence[bytes],
     complete: bool,
 ) -> tuple[list[tuple[int, bool]], bool]:
-    # Where the keys are depends on nothing but the number of arguments.
     writes = dict(table.keys_of(spec, argv) or ()) if complete else {}
     rest, size = words[-1], len(words)
     declared_rest = not isinstance(rest, bytes) and rest.table == "KEYS" and rest.index == EVERY

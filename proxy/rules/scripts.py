@@ -31,10 +31,10 @@ from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording, takes
-from proxy.rules.script_calls import CalledCommand, inputs_of, known_beginning, undeclared_keys, with_named_keys
+from proxy.rules.script_calls import CalledCommand, PreparedCall, inputs_of, undeclared_keys, with_named_keys
 from proxy.rules.script_libraries import read_libraries
 from proxy.rules.script_memory import Owner, ScriptKey, ScriptMemory, function_key, script_key, sha_of
-from proxy.rules.script_text import Call, ScriptCalls
+from proxy.rules.script_text import ScriptCalls
 from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse, Steps, Verdict, refusal
 from proxy.wire.encode import encode_error
 
@@ -48,6 +48,8 @@ _PATIENCE = 1.0
 """Seconds that a client may wait for Redis to tell whose a function is."""
 _TRUSTED_SECONDS = 1.0
 """How long that answer holds: libraries may be loaded around Keyrail, or by other workers."""
+_MOST_PREPARED = 5_000
+"""Calls of scripts that are kept ready, about 1 KB each."""
 _SHA = re.compile(rb"[0-9a-f]{40}")
 
 _TEXTS = {"EVAL": 1, "EVAL_RO": 1, "SCRIPT|LOAD": 2}
@@ -130,6 +132,7 @@ class Scripts:
         self._settings = settings
         self._wording = wording
         self._table = table
+        self._prepared: dict[int, tuple[ScriptCalls, tuple[PreparedCall, ...]]] = {}
 
     @property
     def wants_texts(self) -> bool:
@@ -247,9 +250,7 @@ class Scripts:
             if not only_counted:
                 return refused
             audited = audited or refused
-        dynamic = found.dynamic
-        if self._settings.follow_rules:
-            dynamic = dynamic or next(filter(None, map(self._chosen_subcommand, found.calls)), "")
+        dynamic = found.dynamic or (self._chosen_subcommand(found) if self._settings.follow_rules else "")
         said: Pass | Refuse = PASS
         if dynamic:
             said = self._judge_dynamic(f"the script {dynamic}", "name each command as redis.call('GET', …) does")
@@ -257,25 +258,35 @@ class Scripts:
 
     def _faults(self, found: ScriptCalls, command: Command, context: Context) -> Iterator[tuple[str, str, bool]]:
         """What is wrong with the calls: why, what to do instead, and whether it is only counted."""
+        calls = self._prepare(found)
         others = self.others if self._settings.follow_rules else None
-        if others is not None:
-            for call in found.calls:
-                begun = Command(self._table, known_beginning(call))
-                complete = call.complete and len(begun.argv) == len(call.words)
-                objection = None if self._chosen_subcommand(call) else others.to_command(begun, complete, context)
-                if objection is not None:
-                    why = f"the script calls {begun.name}, which {objection.rule} refuses"
-                    yield why, "leave that call out", objection.audited
+        for call in calls:
+            if others is None or call.chooses_subcommand:
+                continue
+            objection = others.to_command(call.beginning, call.complete, context)
+            if objection is not None:
+                why = f"the script calls {call.beginning.name}, which {objection.rule} refuses"
+                yield why, "leave that call out", objection.audited
         follows_keys = others is not None and others.about_keys
         if not (follows_keys or self._settings.declared_keys):
             return
         inputs = inputs_of(command)
-        called = [CalledCommand(self._table, call, inputs) for call in found.calls]
+        called = [call.called(inputs) for call in calls]
         for each in called if self._settings.declared_keys else ():
             if each.undeclared:
                 yield f"the script calls {each.name} with a key that is not declared", _DECLARE, False
         if others is not None and follows_keys:
             yield from self._faults_of_keys(others, called, command, context)
+
+    def _prepare(self, found: ScriptCalls) -> Sequence[PreparedCall]:
+        """The calls of a script, bound to the table; kept, for most scripts run often."""
+        kept = self._prepared.get(id(found))
+        if kept is None or kept[0] is not found:
+            if sum(len(calls) for _, calls in self._prepared.values()) > _MOST_PREPARED:
+                self._prepared.clear()
+            kept = found, tuple(PreparedCall(self._table, call) for call in found.calls)
+            self._prepared[id(found)] = kept
+        return kept[1]
 
     def _faults_of_keys(
         self, others: OtherRules, called: Sequence[CalledCommand], command: Command, context: Context
@@ -291,12 +302,10 @@ class Scripts:
             why = f"the script names keys of several hash slots, which {objection.rule} refuses"
             yield why, objection.instead, objection.audited
 
-    def _chosen_subcommand(self, call: Call) -> str:
-        """Why nobody can tell which command a call is, if its subcommand is not known."""
-        begun = Command(self._table, known_beginning(call))
-        if not begun.spec.container or len(begun.argv) > 1 or (call.complete and len(call.words) == 1):
-            return ""
-        return f"chooses a subcommand of {begun.name} at run time"
+    def _chosen_subcommand(self, found: ScriptCalls) -> str:
+        """Why nobody can tell what a script calls: it chooses a subcommand when it runs."""
+        chosen = next((call for call in self._prepare(found) if call.chooses_subcommand), None)
+        return "" if chosen is None else f"chooses a subcommand of {chosen.beginning.name} at run time"
 
     def _judge_dynamic(self, why: str, instead: str) -> Pass | Refuse:
         match self._settings.dynamic:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.rules.script_calls import CalledCommand, Inputs
+from proxy.rules.script_calls import Inputs, PreparedCall
 from proxy.rules.script_text import Call, ScriptCalls, read_script
 from tests.conftest import Fleet, kind_named
 from tests.guardrails.scripts import ARGUMENTS, KEYS, random_script
@@ -71,7 +71,7 @@ def _is_read(found: ScriptCalls, argv: list[bytes], text: bytes) -> bool:
 
 
 def _fits(call: Call, argv: list[bytes]) -> bool:
-    called = CalledCommand(STANDARD, call, _INPUTS)
+    called = PreparedCall(STANDARD, call).called(_INPUTS)
     known = [_INPUTS.of(word) for word in call.words]
     if call.words and not isinstance(call.words[-1], bytes) and call.words[-1].index < 0:
         known, values = known[:-1], _INPUTS.all(call.words[-1])
@@ -93,7 +93,7 @@ def _keys_are_read(asking: Wire, found: ScriptCalls, argv: list[bytes], text: by
     keys = asking.value("COMMAND", "GETKEYS", *argv)
     touched = [key for key in keys if isinstance(key, bytes)] if isinstance(keys, list) else []
     for call in found.calls:
-        called = CalledCommand(STANDARD, call, _INPUTS)
+        called = PreparedCall(STANDARD, call).called(_INPUTS)
         # Declared keys are judged with the command that declares them, whichever of them it is.
         if _fits(call, argv) and (called.undeclared or {*touched} <= {*KEYS, *(key.name for key in called.keys)}):
             return len(touched)

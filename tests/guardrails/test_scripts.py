@@ -77,6 +77,58 @@ def test_applications_with_scripts_see_nothing_of_the_default(fleet: Fleet) -> N
             client.register_script("redis.call('FLUSHALL')")()
 
 
+KEYS_POLICY = """
+keyrail: 1
+defaults: {mode: enforce}
+apps: {reports: {match: {user: reports}}}
+rules:
+  scripts: {scripts: {commands: follow_rules, dynamic_calls: refuse, undeclared_keys: refuse}}
+  own-prefixes: {names: {prefixes: {reports: ["report:"]}}}
+  lifetime: {lifetime: {default: 5m}}
+"""
+
+
+@pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
+def test_a_script_reaches_no_key_that_its_client_may_not(fleet: Fleet, engine_name: str, tmp_path: Path) -> None:
+    engine = fleet.engine(engine_name)
+    file = tmp_path / "policy.yaml"
+    file.write_text(KEYS_POLICY, encoding="utf-8")
+    engine.do("SET", "report:1", "secret")
+    for script, keys in (
+        ("return redis.call('GET', 'report:1')", ()),
+        ("return redis.call('GET', KEYS[1])", ("report:1",)),
+        ("local k = 'report:1' return redis.call('GET', k)", ()),
+        ("return redis.call('GET', ARGV[1])", ()),
+        ("KEYS[1] = ARGV[1] return redis.call('GET', KEYS[1])", ("own:1",)),
+        ("return redis.call('GET', 'report' .. ':1')", ()),
+        ("return redis['call']('GET', 'report:1')", ()),
+        ("return redis.call('SORT', KEYS[1], 'BY', 'nosort', 'GET', 'report:*')", ("own:1",)),
+        ("if false then return redis.call('GET', 'report:1') end return redis.call('GET', KEYS[1])", ("own:1",)),
+    ):
+        with fleet.keyrail(engine_name, policy=file).wire() as wire:
+            assert wire.ask("EVAL", script, len(keys), *keys, "report:1").startswith(b"-DENIED keyrail/"), script
+            assert wire.ask("SCRIPT", "LOAD", "return redis.call('GET', 'report:1')").startswith(b"-DENIED keyrail/")
+    engine.do("FLUSHALL")
+
+
+@pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
+def test_a_literal_key_that_a_script_creates_gets_its_ttl(fleet: Fleet, engine_name: str, tmp_path: Path) -> None:
+    engine = fleet.engine(engine_name)
+    file = tmp_path / "policy.yaml"
+    file.write_text(KEYS_POLICY, encoding="utf-8")
+    engine.do("SET", "page:old", "x")
+    script = (
+        "redis.call('SET', 'page:new', 'x') redis.call('APPEND', 'page:old', 'x') return redis.call('INCR', KEYS[1])"
+    )
+    with fleet.keyrail(engine_name, policy=file).wire() as wire:
+        assert wire.ask("EVAL", script, 1, "page:declared") == b":1\r\n"
+        ttls = [int(wire.ask("TTL", key)[1:]) for key in ("page:new", "page:declared", "page:old")]
+    assert 0 < ttls[0] <= 300
+    assert 0 < ttls[1] <= 300
+    assert ttls[2] == -1, "it was meant to last"
+    engine.do("FLUSHALL")
+
+
 def _everywhere(keyrail: Keyrail, *command: str) -> set[bytes]:
     """What new connections hear, each asked once."""
     heard = set()

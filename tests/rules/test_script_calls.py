@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.rules.script_calls import CalledCommand, Inputs, inputs_of
+from proxy.rules.script_calls import CalledCommand, Inputs, PreparedCall, inputs_of
 from proxy.rules.script_text import read_script
 from tests.rules.given import command, streamed
 
@@ -13,7 +13,7 @@ LOADED = Inputs()
 
 def called(arguments: str, inputs: Inputs = RUN) -> CalledCommand:
     (call,) = read_script(b"redis.call(%s)" % arguments.encode()).calls
-    return CalledCommand(STANDARD, call, inputs)
+    return PreparedCall(STANDARD, call).called(inputs)
 
 
 @pytest.mark.parametrize(
