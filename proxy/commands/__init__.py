@@ -12,6 +12,7 @@ wholes      which reads are about whole collections, and who tells their sizes
 creation    how commands bring keys into being
 expiry      how commands state a lifetime
 growth      which commands make a collection grow
+derived     which commands write a collection whole, made of others, and what it can have at most
 twins       commands that may stand for one another
 lookup      a request's command (compiled)
 key_types   which types of keys a command is for

@@ -24,3 +24,13 @@ def beginnings_of(command: Command) -> list[tuple[int, bytes]]:
             found.append((i + 1, pattern.partition(b"*")[0]))
         i += _STEPS.get(word, 1)
     return found
+
+
+def columns_of(command: Command) -> int:
+    """How many values SORT returns for each element: one for each GET, and the element itself without any."""
+    argv, count, i = command.argv, 0, 2
+    while i < len(argv):
+        word = word_of(argv[i])
+        count += word == b"GET"
+        i += _STEPS.get(word, 1)
+    return max(1, count)

@@ -142,7 +142,8 @@ def _members_behind_fields(command: Command) -> int:
     return 0
 
 
-_ENTRY_OPTIONS = {b"NOMKSTREAM": 1, b"KEEPREF": 1, b"DELREF": 1, b"ACKED": 1, b"LIMIT": 2, b"IDMP": 3, b"IDMPAUTO": 2}
+ENTRY_OPTIONS = {b"NOMKSTREAM": 1, b"KEEPREF": 1, b"DELREF": 1, b"ACKED": 1, b"LIMIT": 2, b"IDMP": 3, b"IDMPAUTO": 2}
+"""Options of XADD beside MAXLEN and MINID, and how many arguments each takes, its own included."""
 
 
 def _fields_of_entry(command: Command) -> int:
@@ -152,8 +153,8 @@ def _fields_of_entry(command: Command) -> int:
         word = word_of(argv[i])
         if word in (b"MAXLEN", b"MINID"):
             i += 3 if i + 1 < len(argv) and word_of(argv[i + 1]) in (b"=", b"~") else 2
-        elif word in _ENTRY_OPTIONS:
-            i += _ENTRY_OPTIONS[word]
+        elif word in ENTRY_OPTIONS:
+            i += ENTRY_OPTIONS[word]
         else:
             break
     return max(0, len(argv) - i - 1) // 2

@@ -10,8 +10,12 @@ A list may also be trimmed, where the policy asks for that: a push goes on, and 
 long, a hidden LTRIM follows that keeps the end that was pushed to. What falls off at the other end is gone.
 
 A push that is known to make a list too long is refused before it is made. An XADD that trims its stream to the cap by
-itself (MAXLEN) is let through. What a collection gets from SUNIONSTORE and its kin is noticed with the next write to
-it.
+itself (MAXLEN, without a LIMIT to its trimming) is let through.
+
+A command that writes a collection whole (SUNIONSTORE and its kin, SORT with STORE, COPY, RENAME, MOVE) could pass the
+cap in one step. So it always waits until the sizes of its sources have been looked up, and is refused if the result can
+be too large. Where they can't be learnt, inside MULTI above all, it passes and is counted as skipped, or is refused, as
+the policy says.
 """
 
 from collections.abc import Sequence
@@ -19,10 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from proxy.commands.command import Command
-from proxy.commands.growth import GROWING, TOLD, Growth, growth_of
+from proxy.commands.derived import DERIVED, most_derived, sources_of
+from proxy.commands.growth import GROWING, TOLD, Growth, growth_of, kept_by_trimming
 from proxy.commands.spec import Spec
-from proxy.commands.values import whole_number
-from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
@@ -50,7 +53,8 @@ class CollectionsSettings:
     """The most members of hashes, lists, sets and sorted sets, and entries of streams; None is no limit.
 
     `sample` is the share of writes that have a size looked up, `remember` the seconds for which a size is trusted.
-    `trim` says that pushes trim their lists instead of being refused.
+    `trim` says that pushes trim their lists instead of being refused, `unknown` whether a command passes that writes a
+    collection whole when the sizes of its sources can't be learnt.
     """
 
     members: int | None = None
@@ -58,6 +62,7 @@ class CollectionsSettings:
     sample: float = 0.1
     remember: int = 5
     trim: bool = False
+    unknown: bool = True
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Collections":
         """The rule itself."""
@@ -98,7 +103,9 @@ class Collections:
         self._seen = binding.memory.of(name, settings, lambda: _Seen(settings.remember))
 
     def touches(self, spec: Spec) -> bool:
-        """Commands that make a collection grow."""
+        """Commands that make a collection grow, or write one whole."""
+        if spec.name in DERIVED:
+            return self._settings.members is not None or "XLEN" in DERIVED[spec.name].measures
         return spec.name in GROWING and self._cap(spec.name == "XADD") is not None
 
     def _cap(self, stream: bool) -> int | None:
@@ -106,9 +113,12 @@ class Collections:
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Refuse a write to what is too large; look, listen, or wait to know."""
+        if command.spec.name in DERIVED:
+            return self._judge_derived(command)
         growth = growth_of(command)
         cap = self._cap(command.spec.name == "XADD")
-        if growth is None or cap is None or _trims_itself(command, cap):
+        kept = kept_by_trimming(command)
+        if growth is None or cap is None or (kept is not None and kept <= cap):
             return PASS
         if self._trims and command.spec.name in _PUSHES:
             trim = partial(_trim, growth.key, command.spec.name in _AT_THE_TAIL, cap)
@@ -141,6 +151,44 @@ class Collections:
             self._seen.learn(context.database, growth._replace(members=1), size, context.now, cap)
         return ""
 
+    # Collections that are written whole
+
+    def _judge_derived(self, command: Command) -> Verdict:
+        sources = sources_of(command)
+        if not sources:
+            return PASS
+        otherwise = partial(self._unknown_sources, command)
+        return Procedure(partial(self._derived_steps, command, sources), _PATIENCE, otherwise)
+
+    def _derived_steps(self, command: Command, sources: Sequence[bytes]) -> Steps:
+        measures = DERIVED[command.spec.name].measures
+        replies = yield [(measure.encode(), key) for key in sources for measure in measures]
+        sizes: list[int] = []
+        stream = False
+        for i in range(0, len(replies), len(measures)):
+            told = dict(zip(measures, replies[i : i + len(measures)], strict=True))
+            known = {measure: int(read_reply(reply)) for measure, reply in told.items() if reply.startswith(b":")}
+            if not known and not all(reply.startswith(b"-WRONGTYPE") for reply in told.values()):
+                return self._unknown_sources(command, "Redis does not tell this user")
+            sizes.append(max(known.values(), default=0))
+            stream = stream or known.get("XLEN", 0) > 0
+        cap, most = self._cap(stream), most_derived(command, sizes)
+        if cap is None or most <= cap:
+            return PASS
+        members = "entries" if stream else "members"
+        fault = f"{command.name} can make a collection of {most} {members}, and {cap} is the most"
+        return self._refuse_derived(fault)
+
+    def _unknown_sources(self, command: Command, reason: str) -> Pass | Refuse:
+        if self._settings.unknown:
+            return Pass(skipped=f"the size of the result is not known: {reason}")
+        return self._refuse_derived(f"{command.name} makes a collection of a size that is not known: {reason}")
+
+    def _refuse_derived(self, fault: str) -> Refuse:
+        because = f", and {self._wording.because}" if self._wording.because else ""
+        instead = "combine or copy smaller collections, or split the result over several keys"
+        return refusal(self.name, fault + because, self._wording.instead or instead)
+
     def _unknown(self, reason: str) -> Pass:
         return Pass(skipped=f"the size is not known: {reason}")
 
@@ -167,16 +215,3 @@ def _trim(key: bytes, tail: bool, cap: int, reply: bytes, _: Sequence[bytes]) ->
 def _too_large(growth: Growth, size: int, cap: int) -> bool:
     # Every element of a push is a new one; of other writes nobody knows.
     return size + growth.members > cap if growth.measure == "LLEN" else size > cap
-
-
-def _trims_itself(command: Command, cap: int) -> bool:
-    argv = command.argv
-    if command.spec.name != "XADD":
-        return False
-    for i in range(2, len(argv) - 2):
-        if word_of(argv[i]) == b"MAXLEN":
-            threshold = whole_number(argv[i + 2] if word_of(argv[i + 1]) in (b"=", b"~") else argv[i + 1])
-            return threshold is not None and threshold <= cap
-        if word_of(argv[i]) not in (b"NOMKSTREAM", b"KEEPREF", b"DELREF", b"ACKED"):
-            return False
-    return False

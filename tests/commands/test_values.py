@@ -3,7 +3,7 @@ command that may take memory is decided; a streamed value counts with its announ
 
 import pytest
 
-from proxy.commands import growth, spans, values, wholes
+from proxy.commands import derived, growth, spans, values, wholes
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.commands.values import Value, members_of, values_of
@@ -85,7 +85,7 @@ def test_every_command_that_may_take_memory_is_decided() -> None:
     assert growing - values.decided_names() == set()
 
 
-@pytest.mark.parametrize("facts", [values, spans, wholes, growth])
+@pytest.mark.parametrize("facts", [values, spans, wholes, growth, derived])
 def test_only_commands_that_exist_are_named(facts: object) -> None:
     names = facts.decided_names()  # type: ignore[attr-defined]  # each of them has it
     assert {name for name in names if STANDARD.find(name) is None} == set()

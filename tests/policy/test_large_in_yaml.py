@@ -33,6 +33,7 @@ from tests.policy.given import policy
         ("collections: {members: 5000}", CollectionsSettings(5000, None, 0.1, 5)),
         ("collections: {members: 5, streams: 6, sample: 50%, remember: 1m}", CollectionsSettings(5, 6, 0.5, 60)),
         ("collections: {members: 5, lists: trim}", CollectionsSettings(5, trim=True)),
+        ("collections: {members: 5, unknown: refuse}", CollectionsSettings(5, unknown=False)),
         ("replies: {elements: 5}", RepliesSettings(5)),
         ("replies: {elements: 5, bytes: 1KB, commands: [get, HGETALL]}", RepliesSettings(5, 1024, ("GET", "HGETALL"))),
         ("keys_by_scan: {}", KeysByScanSettings(10_000, 1 << 20, 2, 500)),

@@ -152,3 +152,68 @@ def test_what_redis_does_not_tell_is_skipped() -> None:
     verdict = collections().judge(command("ZADD k 1 a"), at(0))
     assert looked_up(verdict, b"-NOPERM x\r\n") == Pass(skipped="the size is not known: Redis does not tell this user")
     assert looked_up(collections().judge(command("ZADD k 1 a"), at(0)), b"-WRONGTYPE x\r\n") is PASS
+
+
+@pytest.mark.parametrize(
+    ("text", "questions", "replies", "made"),
+    [
+        ("SUNIONSTORE d a b", [(b"SCARD", b"a"), (b"SCARD", b"b")], [b":6\r\n", b":5\r\n"], 11),
+        ("SUNIONSTORE d a a", [(b"SCARD", b"a")], [b":6\r\n"], 6),
+        ("SINTERSTORE d a b", [(b"SCARD", b"a"), (b"SCARD", b"b")], [b":60\r\n", b":5\r\n"], 5),
+        ("ZDIFFSTORE d 1 a", [(b"ZCARD", b"a"), (b"SCARD", b"a")], [b"-WRONGTYPE x\r\n", b":11\r\n"], 11),
+        ("ZRANGESTORE d a 0 4", [(b"ZCARD", b"a")], [b":600\r\n"], 5),
+        ("SORT a GET # GET x:* STORE d", [(name, b"a") for name in (b"LLEN", b"SCARD", b"ZCARD")], [b":6\r\n"] * 3, 12),
+    ],
+)
+def test_what_is_written_whole_is_bounded_by_its_sources(
+    text: str, questions: list[tuple[bytes, bytes]], replies: list[bytes], made: int
+) -> None:
+    verdict = collections().judge(command(text), at(0))
+    assert isinstance(verdict, Procedure)
+    assert verdict.waits
+    steps = verdict.steps()
+    assert next(steps) == questions
+    with pytest.raises(StopIteration) as stop:
+        steps.send(replies)
+    if made <= 10:
+        assert stop.value.value == PASS
+    else:
+        fault = f"{text.split(maxsplit=1)[0]} can make a collection of {made} members, and 10 is the most".encode()
+        assert fault in stop.value.value.error
+
+
+def test_what_is_taken_over_has_the_cap_of_its_kind() -> None:
+    for members, streams, replies, refused in (
+        (10, 20, b":15 :0 :0 :0 :0", True),
+        (10, 20, b"-WRONGTYPE -WRONGTYPE -WRONGTYPE -WRONGTYPE :15", False),
+        (10, 20, b"-WRONGTYPE -WRONGTYPE -WRONGTYPE -WRONGTYPE :21", True),
+        (None, 20, b":15 -WRONGTYPE -WRONGTYPE -WRONGTYPE -WRONGTYPE", False),
+        (10, None, b"-WRONGTYPE -WRONGTYPE -WRONGTYPE -WRONGTYPE :21", False),
+        (10, 20, b"-WRONGTYPE -WRONGTYPE -WRONGTYPE -WRONGTYPE -WRONGTYPE", False),
+    ):
+        verdict = collections(members, streams).judge(command("RENAME a b"), at(0))
+        assert isinstance(verdict, Procedure)
+        steps = verdict.steps()
+        next(steps)
+        with pytest.raises(StopIteration) as stop:
+            steps.send([reply + b"\r\n" for reply in replies.split()])
+        assert isinstance(stop.value.value, Refuse) is refused, replies
+
+
+@pytest.mark.parametrize("text", ["SORT a", "GEORADIUS a 1 2 3 m", "SORT_RO a"])
+def test_what_stores_nothing_passes(text: str) -> None:
+    rule = collections()
+    assert not rule.touches(command(text).spec) or rule.judge(command(text), at(0)) == PASS
+
+
+def test_where_sources_are_not_known_the_policy_decides() -> None:
+    for unknown, expected in ((True, Pass), (False, Refuse)):
+        settings = CollectionsSettings(10, 10, unknown=unknown)
+        verdict = Collections("caps", settings, NO_WORDS, Binding(STANDARD)).judge(command("COPY a b"), at(0))
+        assert isinstance(verdict, Procedure)
+        assert isinstance(verdict.otherwise("it is inside MULTI"), expected)
+        steps = verdict.steps()
+        next(steps)
+        with pytest.raises(StopIteration) as stop:
+            steps.send([b"-NOPERM no\r\n"] * 5)
+        assert isinstance(stop.value.value, expected)

@@ -1,4 +1,4 @@
-"""``collections: {members: 5000, streams: 10000, sample: 10%, remember: 5s, lists: refuse}``."""
+"""``collections: {members: 5000, streams: 10000, sample: 10%, remember: 5s, lists: refuse, unknown: pass}``."""
 
 from proxy.policy.fields import Fields, choice, integer, read_duration, read_fields, read_percent
 from proxy.policy.yaml_source import Value
@@ -19,6 +19,7 @@ def read_collections(value: Value, rule: Fields) -> CollectionsSettings | None:
         sample=fields.read("sample", read_percent, default.sample),
         remember=fields.read("remember", read_duration, default.remember),
         trim=fields.read("lists", choice({"refuse": False, "trim": True}), default.trim),
+        unknown=fields.read("unknown", choice({"pass": True, "refuse": False}), default.unknown),
     )
     fields.finish()
     if "members" not in fields and "streams" not in fields:

@@ -1,0 +1,73 @@
+"""Commands that write a collection whole, made of others or taken over: what it can have at most.
+
+No argument says how large the result is. It is never larger than its sources allow: a union has at most all of their
+members, an intersection as many as the smallest of them, anything else as many as the first. A command that asks for a
+part (LIMIT, COUNT, ranks) gets no more than that, and SORT stores an element for each GET.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from proxy.commands.command import Command
+from proxy.commands.sort_patterns import SORTS, columns_of
+from proxy.commands.spans import elements_asked
+
+
+class Derivation(NamedTuple):
+    """How one command derives its result: ``measures`` tell a source's size, ``bound`` what sizes allow at most."""
+
+    measures: tuple[str, ...]
+    bound: Callable[[Iterable[int]], int]
+    takes_over: bool = False
+
+
+def _first(sizes: Iterable[int]) -> int:
+    return next(iter(sizes))
+
+
+_SETS = ("SCARD",)
+_SORTED = ("ZCARD", "SCARD")
+_ANY = ("HLEN", "LLEN", "SCARD", "ZCARD", "XLEN")
+_TAKEN_OVER = Derivation(_ANY, _first, takes_over=True)
+
+DERIVED: dict[str, Derivation] = {
+    "SUNIONSTORE": Derivation(_SETS, sum),
+    "SINTERSTORE": Derivation(_SETS, min),
+    "SDIFFSTORE": Derivation(_SETS, _first),
+    "ZUNIONSTORE": Derivation(_SORTED, sum),
+    "ZINTERSTORE": Derivation(_SORTED, min),
+    "ZDIFFSTORE": Derivation(_SORTED, _first),
+    "ZRANGESTORE": Derivation(("ZCARD",), _first),
+    "GEOSEARCHSTORE": Derivation(("ZCARD",), _first),
+    "GEORADIUS": Derivation(("ZCARD",), _first),
+    "GEORADIUSBYMEMBER": Derivation(("ZCARD",), _first),
+    "SORT": Derivation(("LLEN", "SCARD", "ZCARD"), _first),
+    "COPY": _TAKEN_OVER,
+    "RENAME": _TAKEN_OVER,
+    "RENAMENX": _TAKEN_OVER,
+    "MOVE": _TAKEN_OVER,
+}
+"""By the command's name."""
+
+
+def sources_of(command: Command) -> tuple[bytes, ...]:
+    """The keys that the result is made of, each once; none where the command stores nothing."""
+    if DERIVED[command.spec.name].takes_over:
+        return tuple(key.name for key in command.keys[:1])
+    if not any(key.write for key in command.keys):
+        return ()
+    return tuple(dict.fromkeys(key.name for key in command.keys if not key.write))
+
+
+def most_derived(command: Command, sizes: Sequence[int]) -> int:
+    """How many members the result has at most, by the sizes of the sources."""
+    most = DERIVED[command.spec.name].bound(sizes)
+    asked = elements_asked(command)
+    if asked is not None:
+        most = min(most, asked)
+    return most * columns_of(command) if command.spec.name in SORTS else most
+
+
+def decided_names() -> frozenset[str]:
+    """Every command that this file names: each must exist in the table."""
+    return frozenset(DERIVED) | frozenset(_ANY)
