@@ -129,7 +129,9 @@ class Limits:
 
         What has been paid is handed to ``judge`` in the context's ``advances``.
         """
-        if self._rehearsal or not self._costs(command.spec) or not self._names_counted_key(command):
+        keys = self._keys
+        counts = keys is None or any(keys.fits(key.name) for key in command.known_keys)
+        if self._rehearsal or not counts or not self._costs(command.spec):
             return None
         return self._meter.account(self._subject(context), context.now).advance()
 
