@@ -1,0 +1,36 @@
+"""APScheduler's Redis job store: a job that runs, one that is put off, one that is taken away."""
+
+import threading
+from collections.abc import Iterator
+
+from apscheduler.jobstores.redis import RedisJobStore
+from apscheduler.schedulers.background import BackgroundScheduler
+from redis import Redis
+
+RAN = threading.Event()
+
+
+def use(url: str) -> Iterator[None]:
+    store = RedisJobStore()
+    store.redis = Redis.from_url(url)
+    scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="UTC")
+    scheduler.start()
+    _round(scheduler)
+    yield
+    _round(scheduler)
+    scheduler.shutdown()
+
+
+def run() -> None:
+    RAN.set()
+
+
+def _round(scheduler: "BackgroundScheduler") -> None:
+    RAN.clear()
+    later = scheduler.add_job(run, "interval", hours=1, id="later")
+    scheduler.add_job(run, "date", id="now")
+    assert RAN.wait(20)
+    scheduler.modify_job("later", max_instances=2)
+    assert [job.id for job in scheduler.get_jobs()] == ["later"]
+    later.remove()
+    assert not scheduler.get_jobs()
