@@ -21,6 +21,10 @@ _MOST_WAITING = 10_000
 """Inquiries that may wait for one pool's connection, or for answers on it."""
 
 
+_MOST_OPEN = 128
+"""Inquiries under way on one pool's connection: what clients send comes between these and the next."""
+
+
 class Inquiries:
     """The connections for questions, by pool."""
 
@@ -82,7 +86,7 @@ class _Line(Seeker):
             answered(None)
 
     def _go_on(self) -> None:
-        if not self._waiting or self._seeking:
+        if not self._waiting or self._seeking or self._open >= _MOST_OPEN:
             return
         upstream = self._upstream
         if upstream is None or upstream.closed:
@@ -93,7 +97,8 @@ class _Line(Seeker):
                 self.close("no_upstream")
             return
         self._upstream = None if upstream.shared else upstream
-        waiting, self._waiting = self._waiting, []
+        room = _MOST_OPEN - self._open
+        waiting, self._waiting = self._waiting[:room], self._waiting[room:]
         for questions, answered in waiting:
             self._send(upstream, questions, answered)
 
@@ -109,6 +114,7 @@ class _Line(Seeker):
         frames = [] if asked.cancelled() else asked.result()
         replies = [frame for frame in frames if isinstance(frame, bytes)]
         answered(replies if len(replies) == len(frames) and frames else None)
+        self._go_on()
         if self._open == 0 and not self._waiting and self._upstream is upstream:
             self._upstream = None
             if not upstream.closed:

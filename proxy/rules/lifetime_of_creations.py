@@ -9,7 +9,7 @@ It needs proof that the key is this command's own. An existing key without a lif
 
 Of RENAME, COPY and scripts only the key itself can tell what type it is: where not all types are meant, TYPE runs right
 behind them. A script may also take away the lifetime that a key had, and the key then counts as new. An error proves
-nothing, and nothing follows it.
+nothing, and nothing follows it, but for a script's: what it wrote before it failed stays.
 """
 
 from collections.abc import Sequence
@@ -31,6 +31,7 @@ _MOST_KEYS = 128
 _KEPT = Creation("string", null_is_nothing=False)  # with GET, a null says that there was no key
 _ABOUT = ("EXPIRE for a new key", "EXISTS before it, and EXPIRE for a new key,")
 _ABOUT_SCRIPT = "TTL before it, and EXPIRE for a key without one that is new or had one,"
+_NOT_RUN = b"-NOSCRIPT"
 _FOR_EVER = b":-1\r\n"
 
 
@@ -91,6 +92,7 @@ class Creations:
             before=[(look, key.name) for key in keys] if looks else (),
             after=[(b"TYPE", key.name) for key in keys] if asks_type else (),
             otherwise=self._words.refuse_unproven(command) if self._refuses else None,
+            after_error=creation.by_script,
         )
 
     def _unproven(self, command: Command, why: str) -> Verdict:
@@ -128,6 +130,8 @@ class _Conclusion:
     stamps: Stamps
 
     def __call__(self, reply: bytes, lines: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+        if reply.startswith(_NOT_RUN):
+            return []
         written = self.creation.may_have_written(reply)
         found = []
         for i, key in enumerate(self.keys):

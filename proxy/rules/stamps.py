@@ -8,6 +8,7 @@ Redis before 7.0 has none of these options; a script of one line says and answer
 """
 
 from proxy.rules.rule import Binding
+from proxy.rules.verdict import Renewal
 
 NEEDS = frozenset({"EVAL", "EXEC", "EXISTS", "EXPIRE", "TTL", "TYPE"})
 """What the hidden commands are. EXPIRE stands for EXPIRE with its options."""
@@ -37,9 +38,9 @@ class Stamps:
         """Give the key a lifetime if it has none."""
         return self._expire(key, seconds, b"NX", _GIVE)
 
-    def renew(self, key: bytes, seconds: int) -> list[bytes]:
+    def renew(self, key: bytes, seconds: int) -> Renewal:
         """Lengthen the lifetime that the key has."""
-        return self._expire(key, seconds, b"GT", _RENEW)
+        return Renewal(key, self._expire(key, seconds, b"GT", _RENEW))
 
     def change(self, key: bytes, seconds: int) -> list[bytes]:
         """Give the key another lifetime if it has one."""

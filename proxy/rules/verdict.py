@@ -79,9 +79,19 @@ class Procedure:
     waits: bool = True
 
 
+class Renewal(list[bytes]):
+    """A hidden command that may change ``key`` although the command before it has left that key alone: a client that
+    watches the key would see its EXEC fail, so it waits for that."""
+
+    def __init__(self, key: bytes, argv: Sequence[bytes]) -> None:
+        super().__init__(argv)
+        self.key = key
+
+
 Conclusion: TypeAlias = Callable[[bytes, Sequence[bytes]], Sequence[Sequence[bytes]]]
 """From the first line of the reply to a client's command, and of each reply to the hidden commands that ran with it:
-the commands that are to follow. Pure; lines have their CRLF. Not asked after a command that ended in an error."""
+the commands that are to follow. Pure; lines have their CRLF. Asked after an error only with
+``Follow.after_error``."""
 
 
 @dataclass(slots=True)
@@ -89,10 +99,11 @@ class Follow:
     """The command goes on as it is, and what its reply proves decides on hidden commands that follow it.
 
     `before` and `after` are hidden commands that run right before and behind it, as one with it: where its own reply is
-    no proof. What `conclude` returns is sent on the same connection as soon as the reply is there. The client sees
+    no proof. What `conclude` returns is sent as soon as the reply is there. The client sees
     none of their replies. Where no hidden command may go with it (no reply will come, the connection is between WATCH
     and EXEC, the client tracks keys, the command may block), it gets `otherwise`, or goes alone and is counted as
-    skipped. Only for commands that any connection can run, and for those that block. `about` says for people what is
+    skipped. Only for commands that any connection can run, and for those that block. With `after_error`, `conclude` is
+    asked after errors, too: a script that fails has written what it wrote. `about` says for people what is
     to follow. A `notice`, if any, is shown the first line as well, and what it returns is counted.
     """
 
@@ -102,6 +113,7 @@ class Follow:
     after: Sequence[Sequence[bytes]] = ()
     otherwise: Refuse | None = None
     notice: Callable[[bytes], str] | None = None
+    after_error: bool = False
 
 
 @dataclass(slots=True)

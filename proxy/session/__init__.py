@@ -16,5 +16,6 @@ procedure.py      rules that ask Redis before they decide, while their client wa
 streaming.py      a request too large to collect
 silence.py        CLIENT REPLY: which commands are answered at all
 company.py        hidden commands that go with a client's own
+follow_ups.py     hidden commands that follow, and when and where they are sent
 poison.py         the command that makes Redis abort a transaction
 """

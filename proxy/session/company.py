@@ -8,48 +8,38 @@ Some run as one with the client's command, in a unit that only Redis sees:
     EXEC                  *2 :0 :1                 :0 noted, :1 to the client; or the error kept before
 
 Inside a transaction of the client's own they are queued around its command, and their members of EXEC's array are left
-out of it. What the replies prove then decides on commands that follow. Those are sent when the reply has come, so the
-connection may be inside a MULTI, between WATCH and EXEC, or in the middle of a streamed value by then: they wait until
-that is over.
+out of it. What the replies prove then decides on commands that follow: see ``follow_ups``.
 
 Nothing goes along where it could do harm or could not be told apart: without replies (CLIENT REPLY), under CLIENT
 TRACKING, behind ASKING; and no unit between WATCH and EXEC, or around what may block.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.commands.words import word_of
 from proxy.hotpath.debts import EDIT, HIDE, NOTE, PEEK, UNWRAP, Creditor
-from proxy.hotpath.ledger import Ledger
 from proxy.policy.compile import Following, What
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import silence
+from proxy.session import follow_ups
+from proxy.session.follow_ups import FollowUp
 from proxy.session.item import Item
-from proxy.wire.encode import OK, encode_command, encode_error
+from proxy.wire.encode import encode_command, encode_error
 
 if TYPE_CHECKING:
     from proxy.session.session import Session
 
 _MULTI = encode_command([b"MULTI"])
 _EXEC = encode_command([b"EXEC"])
-_DISCARD = encode_command([b"DISCARD"])
 _QUEUED = b"+QUEUED\r\n"
 _ABORTED = b"-EXECABORT"
 _REASON = b"-EXECABORT Transaction discarded because of: "
 
 _NOBODY = Creditor()
 """Who is owed the replies that nobody waits for."""
-
-
-class Deferred(NamedTuple):
-    """A command that follows when the connection is free for it."""
-
-    argv: Sequence[bytes]
-    following: Following
-    command: Command
 
 
 def note_state(session: "Session", command: Command) -> None:
@@ -67,6 +57,10 @@ def send(session: "Session", item: Item) -> bool:
     obstacle = _obstacle(session, item.command, item.followings)
     if obstacle:
         return _go_alone(session, item, obstacle)
+    error = _overflow(session, item.command, item.followings)
+    if error is not None:
+        session.refuse(error)
+        return False
     company = Company(session, item)
     company.begin()
     company.end(item.raw)
@@ -84,7 +78,7 @@ def alongside(
     if begun and _needs_unit(followings):
         obstacle = "the value is too large to be held back"
     if not obstacle:
-        return None, followings
+        return _overflow(session, command, followings), followings
     return _forgo(session, followings, command, obstacle), ()
 
 
@@ -93,49 +87,11 @@ def unless_queued(edit: ReplyEdit) -> ReplyEdit:
     return lambda frame: frame if frame == _QUEUED else edit(frame)
 
 
-def catch_up(session: "Session") -> bool:
-    """Send what had to wait, if the connection is free for it now; whether anything was sent."""
-    if _busy(session):
-        return False
-    deferred, session.deferred = session.deferred, []
-    for each in deferred:
-        _follow(session, session.ledger, each)
-    return session.owed > 0
-
-
-def _busy(session: "Session") -> bool:
-    # Whether a command of Keyrail's own, sent now, would be queued, break what is watched, or become part of a value.
-    return session.transaction is not None or session.watching or session.stream is not None
-
-
-def take_leave(session: "Session") -> None:
-    """The client has left or begun anew: what it was watching or queueing is over, and what waited for that is sent."""
-    ledger = session.pinned
-    unending = session.blocked or session.stream is not None or session.replies != silence.ON
-    if ledger is None or ledger.closed or ledger.partial is not None or unending:
-        give_up(session)
-        return
-    if session.transaction is not None:
-        # Or what follows from replies that are still to come would be queued in it.
-        ledger.send(session, _DISCARD)
-        ledger.owe(_NOBODY, 1, HIDE, None)
-        session.transaction = None
-    session.watching = False
-    ledger.unit = None
-    catch_up(session)
-
-
-def give_up(session: "Session") -> None:
-    """Nothing can follow any more, or only in another database: what waited is not sent."""
-    for each in session.deferred:
-        session.gate.report([each.following.hit("skipped", "the connection is over")], each.command, session)
-    session.deferred.clear()
-
-
 def _obstacle(session: "Session", command: Command, followings: tuple[Following, ...]) -> str:
     # Why nothing can go along with a command; empty if it can.
-    if _silent(session):
-        return _silent(session)
+    silent = follow_ups.silent(session)
+    if silent:
+        return silent
     if session.transaction is None and _needs_unit(followings):
         if session.watching:
             return "the connection is between WATCH and EXEC"
@@ -144,12 +100,17 @@ def _obstacle(session: "Session", command: Command, followings: tuple[Following,
     return ""
 
 
-def _silent(session: "Session") -> str:
-    return "no reply will come" if session.replies != silence.ON else session.unaccompanied
-
-
 def _needs_unit(followings: tuple[Following, ...]) -> bool:
     return any(each.follow.before or each.follow.after for each in followings)
+
+
+def _overflow(session: "Session", command: Command, followings: tuple[Following, ...]) -> bytes | None:
+    # The error where more would wait to follow than may.
+    acting = [each for each in followings if each.follow.about]
+    error = follow_ups.overflow(session) if acting else None
+    if error is not None:
+        session.gate.report([acting[0].hit("refused", "too many hidden commands wait")], command, session)
+    return error
 
 
 def _forgo(session: "Session", followings: tuple[Following, ...], command: Command, why: str) -> bytes | None:
@@ -178,29 +139,6 @@ def _go_alone(session: "Session", item: Item, why: str) -> bool:
     return True
 
 
-def _follow(session: "Session", ledger: Ledger | None, deferred: Deferred) -> None:
-    # Send one command that follows, now or when the connection is free for it.
-    following, command = deferred.following, deferred.command
-
-    def report(what: What, detail: str = "") -> None:
-        session.gate.report([following.hit(what, detail)], command, session)
-
-    def answered(frame: bytes) -> None:
-        if frame.startswith(b"-"):
-            report("error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace"))
-        elif frame in (b":1\r\n", OK):
-            report("followed")
-
-    obstacle = _silent(session) if ledger is session.pinned else ""
-    if ledger is None or ledger.closed or obstacle:
-        report("skipped", obstacle or "the connection was lost")
-    elif ledger is session.pinned and _busy(session):
-        session.deferred.append(deferred)
-    else:
-        ledger.send(session, encode_command(list(deferred.argv)))
-        ledger.owe(session, 1, NOTE, answered)
-
-
 class Company:
     """The hidden commands of one command: what has been said so far, and what follows from it.
 
@@ -214,7 +152,8 @@ class Company:
         self._item = item
         self._before = [argv for each in item.followings for argv in each.follow.before]
         self._after = [argv for each in item.followings for argv in each.follow.after]
-        self._turns = session.turns
+        self._running = running = session.transaction
+        self._key = session.key if running is None else session.key._replace(database=running.database)
         self._said: dict[int, bytes] = {}
         self._early: bytes | None = None
 
@@ -243,6 +182,8 @@ class Company:
 
     def begin(self) -> None:
         """Send what goes before the command."""
+        if any(each.follow.about for each in self._item.followings):
+            self._session.accompanied = True
         if self._session.transaction is not None:
             for i, argv in enumerate(self._before):
                 self._queue_hidden(i, argv)
@@ -280,9 +221,14 @@ class Company:
         running = session.transaction
         assert running is not None
         running.fates[session.forwarded - running.first] = self.fate()
+        session.forwarded += 1
+        place = len(self._before)
         edit = self._item.edit
-        session.submit(raw, None if edit is None else unless_queued(edit))
-        for i, argv in enumerate(self._after, len(self._before) + 1):
+        if edit is None:
+            session.owe(raw, PEEK, partial(self._note_queued, place))
+        else:
+            session.owe(raw, EDIT, partial(self._edit_queued, place, edit))
+        for i, argv in enumerate(self._after, place + 1):
             self._queue_hidden(i, argv)
 
     def _queue_hidden(self, place: int, argv: Sequence[bytes]) -> None:
@@ -292,12 +238,20 @@ class Company:
         running.fates[session.forwarded - running.first] = (NOTE, self._listen(place))
         session.forwarded += 1
         self._ledger.send(session, encode_command(list(argv)))
-        self._ledger.owe(_NOBODY, 1, NOTE, self._note_queued)
+        self._ledger.owe(_NOBODY, 1, NOTE, partial(self._note_queued, place))
 
-    def _note_queued(self, frame: bytes) -> None:
-        # Redis refused to queue a hidden command, and aborts the client's transaction; the next one goes alone.
-        if frame.startswith(b"-"):
+    def _note_queued(self, place: int, frame: bytes) -> None:
+        if not frame.startswith(b"-"):
+            if frame != _QUEUED:
+                # Redis refused the client's MULTI, so this has run at once, and EXEC will tell of nothing.
+                self._listen(place)(frame)
+        elif place != len(self._before):
+            # Redis refused to queue a hidden command, and aborts the client's transaction; the next one goes alone.
             self._forgo_company()
+
+    def _edit_queued(self, place: int, edit: ReplyEdit, frame: bytes) -> bytes:
+        self._note_queued(place, frame)
+        return unless_queued(edit)(frame)
 
     def _note_early(self, frame: bytes) -> None:
         # Redis refused to queue the command; or it refused the MULTI, and ran the command at once.
@@ -330,27 +284,27 @@ class Company:
 
     def _conclude(self) -> None:
         line = self._said[len(self._before)]
-        if line.startswith(b"-"):
-            for following in self._item.followings:
-                self._report(following, "skipped", "an error proves nothing")
-            return
+        failed = line.startswith(b"-")
         first, second = 0, len(self._before) + 1
         for following in self._item.followings:
             places = [*range(first, first + len(following.follow.before))]
             places += range(second, second + len(following.follow.after))
             first += len(following.follow.before)
             second += len(following.follow.after)
+            if failed and not following.follow.after_error:
+                self._report(following, "skipped", "an error proves nothing")
+                continue
             try:
                 self._notice(following, line)
                 found = following.follow.conclude(line, [self._said[place] for place in places])
             except Exception as error:  # noqa: BLE001 - a rule's bug must not take the connection down
                 self._report(following, "error", type(error).__name__)
                 continue
-            if found and self._turns != self._session.turns:
-                self._report(following, "skipped", "the connection went to another database")
-                continue
             for argv in found:
-                _follow(self._session, self._ledger, Deferred(argv, following, self._item.command))
+                follow_ups.take(
+                    self._session,
+                    FollowUp(argv, following, self._item.command, self._key, self._ledger, self._running),
+                )
 
     def _notice(self, following: Following, line: bytes) -> None:
         noticed = "" if following.follow.notice is None else following.follow.notice(line)

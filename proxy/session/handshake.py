@@ -18,7 +18,7 @@ from proxy.hotpath.debts import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import company, names, silence, switching
+from proxy.session import follow_ups, names, silence, switching
 from proxy.session.gate import PoolKey, user_named
 from proxy.session.item import Item
 from proxy.wire.encode import OK, encode_command, encode_error
@@ -39,9 +39,6 @@ _UNCHANGED = (b"-WRONGPASS", b"-NOPROTO")
 
 def move(session: "Session", key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
-    if session.deferred and key.database != session.key.database:
-        # What waits is about a key of the database before.
-        company.give_up(session)
     session.key = key
     if session.pinned is not None:
         session.pinned.key = key
@@ -152,7 +149,7 @@ def _auth(session: "Session", item: Item) -> int:
     if session.replies == silence.RELAYED:
         session.answer(_UNKNOWABLE)
         return TAKEN
-    if switching.to_private(session) is None:
+    if switching.to_settled_private(session) is None:
         return WAIT
     _linger(session)
     return _ask(session, item.raw, _logging_in(session, item.command.argv))
@@ -221,7 +218,7 @@ def _hello(session: "Session", item: Item) -> int:
     if session.pinned is None and plain and session.gate.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
         return _ask_in_pool(session, target, raw, accepted)
-    if switching.to_private(session) is None:
+    if switching.to_settled_private(session) is None:
         return WAIT
     _linger(session)
     return _ask(session, item.raw, accepted, refused)
@@ -322,7 +319,7 @@ def _start_over(session: "Session") -> None:
     session.subscriptions = None
     session.watching = False
     session.slot = NO_SLOT
-    company.give_up(session)
+    session.watched = follow_ups.NOBODY_WATCHED
     session.unaccompanied = ""
     session.permanent = False
     session.lingering = False
@@ -341,7 +338,7 @@ def _leaves_behind(session: "Session") -> bool:
     if not session.deferred:
         return False
     session.permanent = True  # for another client nothing may be watched
-    company.take_leave(session)
+    follow_ups.leave(session)
     if session.owed == 0:
         return False
     switching.wait_until_settled(session)

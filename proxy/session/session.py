@@ -4,6 +4,7 @@ What waits (``WAIT``: for an upstream, for replies, for another session's answer
 judged already, and is not judged twice.
 """
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
@@ -14,6 +15,7 @@ from proxy.rules.script_memory import ScriptKey
 from proxy.rules.verdict import Answer, Refuse, Rewrite, Verdict, closes
 from proxy.session import (
     company,
+    follow_ups,
     following,
     handshake,
     names,
@@ -37,15 +39,16 @@ from proxy.wire.request import COMPLETE, Limits, Request
 _EMPTY_REQUEST = b"*0\r\n"
 
 if TYPE_CHECKING:
-    from proxy.session.company import Deferred
+    from proxy.session.follow_ups import FollowUp
     from proxy.session.subscription import Subscriptions
 
 
 class Session(Judged):
-    """What one client may do now, and where its commands go. ``turns`` counts the transactions' SELECTs of another
-    database."""
+    """What one client may do now, and where its commands go. ``accompanied`` says that something may have to follow
+    the commands that are under way, and ``deferred`` holds what has to wait until it may."""
 
     __slots__ = (
+        "accompanied",
         "blocked",
         "covered",
         "deferred",
@@ -62,9 +65,9 @@ class Session(Judged):
         "resolved",
         "sought",
         "subscriptions",
-        "turns",
         "unaccompanied",
         "unpinning",
+        "watched",
         "watching",
     )
 
@@ -77,8 +80,9 @@ class Session(Judged):
         self.covered: bool | None = None
         self.subscriptions: Subscriptions | None = None
         self.watching = False
-        self.turns = 0
-        self.deferred: list[Deferred] = []
+        self.watched = follow_ups.NOBODY_WATCHED
+        self.accompanied = False
+        self.deferred: dict[Hashable, FollowUp] = {}
         self.unaccompanied = ""
         self.sought: frozenset[ScriptKey] = frozenset()
         self.blocked = 0
@@ -247,6 +251,10 @@ class Session(Judged):
 
     def forward(self, item: Item) -> int:
         """A command that needs no connection state."""
+        if self.blocked and item.followings:
+            # What follows it would be lost if the client left before the command that blocks has ended.
+            switching.wait_until_settled(self)
+            return WAIT
         ledger = switching.to_shared(self, item.command.spec.lane)
         if ledger is None:
             return WAIT
@@ -293,7 +301,7 @@ class Session(Judged):
             self.subscriptions.asked = 0
             if self.subscriptions.empty():
                 self._stop_listening()
-        if self.deferred and company.catch_up(self):
+        if self.deferred and follow_ups.catch_up(self):
             self.attentive = True
         elif self.pinned is not None and not self.lingering and not switching.keeps_pin(self):
             self.unpin()
@@ -331,7 +339,7 @@ class Session(Judged):
             self.inquiry = None
         holds = switching.keeps_pin(self)
         if self.deferred or (self.transaction is not None and self.pinned is not None):
-            company.take_leave(self)
+            follow_ups.leave(self)
         if self.probe is not None:
             self.gate.end_probe(self.probe, False)
             self.probe = None

@@ -24,7 +24,7 @@ from proxy.commands.words import LONGEST
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.compile import Following
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
-from proxy.session import company, pinned, scripts, silence, switching, transaction
+from proxy.session import company, follow_ups, pinned, scripts, silence, switching, transaction
 from proxy.session.item import Item
 from proxy.session.measuring import Measurement
 from proxy.session.paying import Paying
@@ -52,6 +52,10 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
         session.collect(data[request.start :])
         return TAKEN
     if session.regime.policy.scripts and scripts.waits(session, Command(table, argv, spec)):
+        return WAIT
+    if session.blocked or (session.pinned is not None and follow_ups.undecided(session)):
+        # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
+        switching.wait_until_settled(session)
         return WAIT
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
@@ -226,8 +230,6 @@ class _Stream:
         if self.refusal is None:
             session.count_keys(self.judged)
             self._submit(measurement)
-            if session.deferred:
-                company.catch_up(session)
         elif session.pinned is not None:
             session.refuse(self.refusal)
             switching.settle_pin(session)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.table import Lane
 from proxy.hotpath.ledger import Ledger
-from proxy.session import names, silence
+from proxy.session import follow_ups, names, silence
 from proxy.session.gate import PrivateLedger
 from proxy.wire.encode import encode_command
 
@@ -104,6 +104,8 @@ def keeps_pin(session: "Session") -> bool:
 
 def mark_unit(session: "Session") -> None:
     """A transaction or a WATCH has begun or ended: while there is one, the upstream takes nothing of anybody else's."""
+    if not session.watching:
+        session.watched = follow_ups.NOBODY_WATCHED
     if session.ledger is not None:
         open_unit = session.transaction is not None or session.watching
         session.ledger.unit = session if open_unit else None

@@ -21,7 +21,7 @@ from proxy.hotpath.debts import EDIT, MEMBERS, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import company, handshake, silence, switching
+from proxy.session import company, follow_ups, handshake, silence, switching
 from proxy.session.item import Item
 from proxy.session.poison import POISONED_EXEC
 from proxy.wire.encode import encode_error
@@ -59,6 +59,10 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
     if len(item.command.argv) != 1:
         return session.forward(item)
     whole = session.pinned is None and _arrived_whole(session, data, end)
+    if not whole and session.pinned is not None and follow_ups.undecided(session):
+        # What is to follow the commands before this one would be queued.
+        switching.wait_until_settled(session)
+        return WAIT
     ledger = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if ledger is None:
         return WAIT
@@ -145,7 +149,6 @@ def queue(session: "Session", item: Item) -> int:
         # It acts at EXEC and changes the connection in a way that only Redis knows by then.
         session.permanent = True
         company.note_state(session, item.command)
-        company.give_up(session)
         edit = handshake.queued(session, item)
         if isinstance(edit, bytes):
             session.refuse(edit)
@@ -164,13 +167,12 @@ def queue(session: "Session", item: Item) -> int:
 
 
 def _turn(session: "Session", command: Command) -> None:
-    # From EXEC on, what follows commands before this one would be about a key of another database.
+    # The commands behind this one will be about keys of another database.
     running = session.transaction
     assert running is not None
     database = handshake.read_number(command.argv)
-    if database is not None and database != running.database:
+    if database is not None:
         running.database = database
-        session.turns += 1
 
 
 def queue_bytes(session: "Session", raw: bytes, edit: ReplyEdit | None) -> None:
@@ -209,12 +211,13 @@ def abort(session: "Session", error: bytes) -> None:
 
 
 def _ended(session: "Session") -> None:
+    moves = session.transaction is not None and session.transaction.moves
     session.transaction = None
     session.watching = False
     switching.mark_unit(session)
     _forget_keys(session)
-    if session.deferred:
-        company.catch_up(session)
+    if session.deferred and not moves:
+        follow_ups.catch_up(session)
     switching.settle_pin(session)
     if session.stale:
         session.adopt()
@@ -248,11 +251,11 @@ def _watch(session: "Session", item: Item) -> int:
         return _within(session, item)
     if switching.to_private(session) is None:
         return WAIT
-    if session.owed > 0:
+    if session.owed > 0 or (session.deferred and not session.watching):
         # What is to follow the commands before this one may not do so while keys are watched.
         switching.wait_until_settled(session)
         return WAIT
-    session.watching = True
+    follow_ups.watch(session, item.command.argv[1:])
     session.submit(item.raw)
     switching.mark_unit(session)
     return TAKEN
@@ -266,7 +269,7 @@ def _unwatch(session: "Session", item: Item) -> int:
     switching.mark_unit(session)
     session.slot = NO_SLOT
     if session.deferred:
-        company.catch_up(session)
+        follow_ups.catch_up(session)
     session.attentive = True
     return TAKEN
 

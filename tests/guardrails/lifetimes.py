@@ -125,7 +125,7 @@ SET x v; SET g:k w  | RENAMENX x g:k                        | g:k none
 SET x v             | RENAMENX x g:k                        | g:k new
                     | EVAL "return redis.call('SET',KEYS[1],1)" 2 g:k g:l | g:k new, g:l gone
 SET g:k v           | EVAL "return redis.call('INCR',KEYS[2])" 2 g:k g:l  | g:k none, g:l new
-                    | EVAL "redis.call('SET',KEYS[1],1) return redis.call('INCR',KEYS[1],2)" 1 g:k | g:k none
+                    | EVAL "redis.call('SET',KEYS[1],1) return redis.call('INCR',KEYS[1],2)" 1 g:k | g:k new
                     | EVALSHA nosuch 1 g:k                  | g:k gone
 SET g:k v EX 9999   | EVAL "return redis.call('SET',KEYS[1],1)" 1 g:k                 | g:k new
 SET g:k v EX 9999   | EVAL "return redis.call('GET',KEYS[1])" 1 g:k                   | g:k 9999

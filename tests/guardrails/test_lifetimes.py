@@ -129,8 +129,8 @@ def test_what_the_application_does_next_has_the_last_word(wire: Wire, direct: Wi
     ("lines", "followed"),
     [
         (["INCR g:k", "SELECT 5", "SELECT 0"], True),
-        (["MULTI", "INCR g:k", "SELECT 5", "EXEC", "SELECT 0"], False),
-        (["INCR g:k", "MULTI", "SELECT 5", "EXEC", "SELECT 0"], False),
+        (["MULTI", "INCR g:k", "SELECT 5", "EXEC", "SELECT 0"], True),
+        (["INCR g:k", "MULTI", "SELECT 5", "EXEC", "SELECT 0"], True),
         (["MULTI", "SELECT 5", "SELECT 0", "INCR g:k", "EXEC"], True),
         (["MULTI", "INCR g:k", "SELECT 0", "EXEC"], True),
         (["SET x v", "MULTI", "SELECT 5", "COPY x g:k DB 0", "EXEC", "SELECT 0"], False),

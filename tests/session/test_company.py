@@ -10,6 +10,7 @@ GIVES = """
 rules:
   lifetimes: {lifetime: {default: 5m, types: [string, hash, list], keys: "k*"}, mode: enforce}
   strict: {lifetime: {default: 5m, without_proof: refuse, keys: "r*"}, mode: enforce}
+  slides: {lifetime: {default: 5m, sliding: true, keys: "s*"}, mode: enforce}
 """
 OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
 EXPIRE = call("EXPIRE", "k", 300, "NX")
@@ -95,80 +96,12 @@ def test_the_error_of_what_follows_is_counted_and_not_shown() -> None:
     assert route.hits[-1] == ("lifetimes", "enforce", "error")
 
 
-def test_what_follows_waits_for_the_end_of_a_transaction() -> None:
-    """Between MULTI and EXEC it would be queued, between WATCH and EXEC it would break what is watched."""
-    _, client, shared = begin()
-    client.say("WATCH", "w")
-    own = client.own
-    own.answer(OK)
-    client.say("LPUSH", "k", "a")
-    assert own.taken() == call("WATCH", "w") + call("LPUSH", "k", "a")
-    own.answer(b":1\r\n")
-    assert own.taken() == b""
-    client.say("MULTI")
-    client.say("INCR", "k")
-    own.answer(OK, QUEUED, QUEUED)
-    client.say("EXEC")
-    assert own.taken() == call("MULTI") + call("EXISTS", "k") + call("INCR", "k") + call("EXEC") + EXPIRE
-    own.answer(b"*2\r\n:0\r\n:1\r\n", b":0\r\n")
-    assert client.heard() == OK + b":1\r\n" + OK + QUEUED + b"*1\r\n:1\r\n"
-    assert own.taken() == EXPIRE
-    assert client.is_pinned()
-    own.answer(b":1\r\n")
-    assert not client.is_pinned()
-    assert shared.taken() == b""
-
-
-def test_what_follows_waits_for_the_end_of_a_streamed_value() -> None:
-    """In the middle of it, it would become part of the value, and the value's end a command that nobody has judged."""
-    _, client, _ = begin()
-    whole = call("LPUSH", "k", b"v" * (LARGE + 20))
-    client.send(whole[:-30])
-    own = client.own
-    client.send(whole[-30:] + whole[:-30])
-    own.answer(b":1\r\n")
-    client.send(whole[-30:])
-    assert own.taken() == whole * 2 + EXPIRE
-    own.answer(b":2\r\n", b":1\r\n")
-    assert client.heard() == b":1\r\n:2\r\n"
-    assert not client.is_pinned()
-
-
-@pytest.mark.parametrize("queued", [False, True])
-def test_what_follows_does_not_follow_into_another_database(queued: bool) -> None:
-    """There the key of that name is another one."""
-    route, client, _ = begin()
-    client.say("WATCH", "w")
-    client.say("LPUSH", "k", "a")
-    own = client.own
-    own.answer(OK, b":1\r\n")
-    queue = [("MULTI", OK), ("SELECT 1", QUEUED), ("EXEC", b"*1\r\n+OK\r\n")]
-    for command, reply in queue if queued else [("SELECT 1", OK), ("UNWATCH", OK)]:
-        client.say(*command.split())
-        own.answer(reply)
-    assert b"EXPIRE" not in own.taken()
-    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
-
-
 def test_between_watch_and_exec_no_unit_is_sent() -> None:
     route, client, _ = begin()
     client.say("WATCH", "k")
     client.say("INCR", "k")
     assert client.own.taken() == call("WATCH", "k") + call("INCR", "k")
     assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
-
-
-def test_what_waits_is_sent_when_there_was_no_transaction_after_all() -> None:
-    route = route_with(GIVES, pooling=False)
-    client = Client(route)
-    client.say("LPUSH", "k", "a")
-    client.say("MULTI")
-    own = client.own
-    own.taken()
-    own.answer(b":1\r\n")
-    assert own.taken() == b""
-    own.answer(b"-NOPERM multi\r\n")
-    assert own.taken() == EXPIRE
 
 
 @pytest.mark.parametrize("behind", ["BLPOP q 0", "CLIENT TRACKING ON", "ASKING", "WATCH w", "QUIT"])
@@ -221,32 +154,6 @@ def test_a_queued_end_of_tracking_is_none() -> None:
     assert own.taken() == call("LPUSH", "k", "a")
 
 
-def test_a_client_that_begins_anew_leaves_nothing_behind() -> None:
-    route, client, _ = begin()
-    client.say("WATCH", "w")
-    client.say("LPUSH", "k", "a")
-    client.own.answer(OK, b":1\r\n")
-    client.silence("SKIP")
-    client.say("RESET")
-    assert route.dismissed
-    assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
-
-
-@pytest.mark.parametrize("last", ["RESET", "QUIT"])
-@pytest.mark.parametrize("state", ["WATCH w", "MULTI"])
-def test_what_waits_goes_ahead_of_the_end_of_its_state(state: str, last: str) -> None:
-    client = Client(route_with(GIVES, pooling=False))
-    for command in ("LPUSH k a", state) if state == "MULTI" else (state, "LPUSH k a"):
-        client.say(*command.split())
-    own = client.own
-    own.taken()
-    own.answer(*((b":1\r\n", OK) if state == "MULTI" else (OK, b":1\r\n")))
-    client.say(last)
-    assert own.taken() == (call("DISCARD") + EXPIRE if state == "MULTI" else EXPIRE)
-    own.answer(*([OK] if state == "MULTI" else []), b":1\r\n")
-    assert own.taken() == call(last)
-
-
 def test_a_subscription_waits_for_what_follows() -> None:
     """In RESP2 a client that is subscribed may do little else, and so may its hidden commands."""
     _, client, _ = begin()
@@ -258,32 +165,6 @@ def test_a_subscription_waits_for_what_follows() -> None:
     assert own.taken() == call("UNSUBSCRIBE") + call("LPUSH", "k", "a") + EXPIRE
     own.answer(b":1\r\n")
     assert client.own.taken() == call("SUBSCRIBE", "c")
-
-
-def test_what_waited_for_a_client_that_leaves_is_sent() -> None:
-    route, client, _ = begin()
-    client.say("WATCH", "w")
-    client.say("LPUSH", "k", "a")
-    own = client.own
-    own.answer(OK, b":1\r\n")
-    own.taken()
-    client.close("gone")
-    assert (own.taken(), route.dismissed) == (EXPIRE, [own])
-
-
-def test_the_transaction_of_a_client_that_leaves_swallows_nothing() -> None:
-    """Redis would throw it away with its connection, which is still needed."""
-    client = Client(route_with(GIVES, pooling=False))
-    client.say("LPUSH", "k", "a")
-    client.say("MULTI")
-    own = client.own
-    own.taken()
-    client.close("gone")
-    assert own.taken() == call("DISCARD")
-    own.answer(b":1\r\n", OK, OK)
-    assert own.taken() == EXPIRE
-    own.answer(b":1\r\n")
-    assert own.head is None
 
 
 def test_what_it_did_is_seen_to_although_the_client_is_gone() -> None:

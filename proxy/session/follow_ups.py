@@ -1,0 +1,203 @@
+"""Hidden follow-ups: what the reply to a client's command proves to be due, such as EXPIRE for a key that it created.
+
+A follow-up is sent as soon as that reply is there, on the connection on which its command ran. It goes elsewhere, on a
+connection of Keyrail's own, where that one can't carry it: it is lost, holds an unfinished command, speaks for
+another user by now, or a hidden command on it would have no reply or take a one-shot state from the client's next.
+Nothing is dropped: what can't be sent anywhere is counted as skipped.
+
+Commands that change what their connection does wait until no follow-up is outstanding (``undecided``). So there are
+two that have to wait:
+
+    renewals between WATCH and EXEC    An EXPIRE for a key that the client watches, behind a command that may have left
+                                       that key alone, would make EXEC fail. Of each key only the last one waits. (What
+                                       follows a write to the key harms nobody: that write itself makes EXEC fail.)
+    behind SELECT or AUTH in a MULTI   Which database the connection is in is known when EXEC has been answered.
+
+No more than ``MOST_WAITING`` wait for one client: then its commands that have follow-ups are refused. When they
+may go, so many at a time are sent, and others' commands come between them.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.commands.command import Command
+from proxy.hotpath.debts import HIDE, NOTE, Creditor
+from proxy.hotpath.ledger import Ledger
+from proxy.policy.compile import Following, What
+from proxy.rules.verdict import Renewal
+from proxy.session import silence
+from proxy.session.gate import PoolKey
+from proxy.wire.encode import OK, encode_command, encode_error
+
+if TYPE_CHECKING:
+    from proxy.session.session import Session
+    from proxy.session.transaction import Transaction
+
+MOST_WAITING = 1024
+_AT_ONCE = 64
+_NOBODY = Creditor()
+_MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
+_NO_CONNECTION = "no connection to Redis could be had for it"
+
+NOBODY_WATCHED: frozenset[bytes] = frozenset()
+
+
+class FollowUp(NamedTuple):
+    """A command that is to follow: ``key`` is as whom, and in which database, the client's command ran, ``ledger`` the
+    connection on which, ``running`` the transaction in which, if any."""
+
+    argv: Sequence[bytes]
+    following: Following
+    command: Command
+    key: PoolKey
+    ledger: Ledger
+    running: "Transaction | None"
+
+    @property
+    def name(self) -> Hashable:
+        """What it is kept under: a later renewal of a key takes the place of an earlier one."""
+        argv = self.argv
+        return (self.key.database, argv.key) if isinstance(argv, Renewal) else (self.key.database, *argv)
+
+
+def take(session: "Session", follow_up: FollowUp) -> None:
+    """Send a follow-up now, or when nothing stands against it."""
+    if _waits(session, follow_up):
+        session.deferred[follow_up.name] = follow_up
+    elif _may_carry(session, follow_up):
+        _send(session, follow_up)
+    else:
+        _send_elsewhere(session, follow_up, follow_up.key)
+
+
+def catch_up(session: "Session", most: int = _AT_ONCE) -> bool:
+    """Send what had to wait, if it need not any more; whether something is owed now."""
+    if session.watching or session.transaction is not None:
+        return False
+    sent = 0
+    while session.deferred and sent < most:
+        follow_up = session.deferred.pop(next(iter(session.deferred)))
+        if _may_carry(session, follow_up):
+            _send(session, follow_up)
+            sent += 1
+        else:
+            _send_elsewhere(session, follow_up, follow_up.key)
+    return session.owed > 0
+
+
+def leave(session: "Session") -> None:
+    """The client has left or begun anew: what it was watching or queueing is over, and what waited for that is sent."""
+    ledger = session.pinned
+    if ledger is None:
+        return
+    if session.blocked:
+        # Behind the command that blocks nothing would run, and something might be popped for nobody.
+        session.gate.discard(ledger)
+    elif session.transaction is not None and ledger.partial is None and not ledger.closed:
+        # Or what follows from replies that are still to come would be queued in it.
+        ledger.send(session, _DISCARD)
+        if session.replies == silence.ON:
+            ledger.owe(_NOBODY, 1, HIDE, None)
+    session.transaction = None
+    session.watching = False
+    session.watched = NOBODY_WATCHED
+    ledger.unit = None
+    catch_up(session)
+
+
+def undecided(session: "Session") -> bool:
+    """Whether something may still have to follow commands that were sent."""
+    session.accompanied = session.accompanied and session.owed > 0
+    return session.accompanied
+
+
+def overflow(session: "Session") -> bytes | None:
+    """The error for a command that would have follow-ups, where too many wait already; otherwise None."""
+    if len(session.deferred) < MOST_WAITING or session.transaction is not None:
+        return None
+    return encode_error(
+        f"DENIED keyrail: the lifetimes of {len(session.deferred)} keys that this connection watches are to be renewed "
+        "after EXEC, and no more may wait for that; send EXEC, DISCARD or UNWATCH first"
+    )
+
+
+def watch(session: "Session", keys: Sequence[bytes]) -> None:
+    """The client watches these keys, too."""
+    session.watching = True
+    if len(session.watched) < MOST_WAITING:
+        session.watched = session.watched.union(keys)
+
+
+def silent(session: "Session") -> str:
+    """Why nothing may go along with commands on the client's connection; empty where it may."""
+    return "no reply will come" if session.replies != silence.ON else session.unaccompanied
+
+
+def _waits(session: "Session", follow_up: FollowUp) -> bool:
+    if session.gone or follow_up.ledger is not session.pinned:
+        return False
+    if follow_up.running is not None and follow_up.running.moves:
+        return True
+    if not session.watching or not isinstance(follow_up.argv, Renewal):
+        return False
+    return len(session.watched) >= MOST_WAITING or follow_up.argv.key in session.watched
+
+
+def _may_carry(session: "Session", follow_up: FollowUp) -> bool:
+    # Whether the connection on which the command ran can carry what follows.
+    ledger = follow_up.ledger
+    if ledger.closed or not ledger.admits(session) or ledger.owner not in (None, session):
+        return False
+    subscriptions = session.subscriptions
+    confined = subscriptions is not None and subscriptions.protocol == 2 and any(subscriptions.sets)
+    if session.gone:
+        moves = follow_up.running is not None and follow_up.running.moves
+        return session.replies == silence.ON and not confined and not moves
+    if ledger is not session.pinned:
+        return True
+    free = session.transaction is None and not confined and not silent(session)
+    return free and session.key.user == follow_up.key.user
+
+
+def _send(session: "Session", follow_up: FollowUp) -> None:
+    ledger = follow_up.ledger
+    raw = encode_command(list(follow_up.argv))
+    moved = ledger is session.pinned and session.key.database != follow_up.key.database
+
+    def answered(frame: bytes) -> None:
+        # Of a unit's array, the member behind that of SELECT.
+        _note(session, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
+        if session.deferred:
+            catch_up(session, 1)
+
+    if moved:
+        there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, session.key))
+        ledger.send(session, _MULTI + there + raw + back + _EXEC)
+        ledger.owe(_NOBODY, 4, HIDE, None)
+    else:
+        ledger.send(session, raw)
+    ledger.owe(session, 1, NOTE, answered)
+
+
+def _send_elsewhere(session: "Session", follow_up: FollowUp, key: PoolKey) -> None:
+    # As the same user if there is a connection for that, else with the route's own login.
+    def answered(replies: Sequence[bytes] | None) -> None:
+        if replies is not None:
+            _note(session, follow_up, replies[0])
+        elif key.user is not None:
+            _send_elsewhere(session, follow_up, key._replace(user=None))
+        else:
+            _report(session, follow_up, "skipped", _NO_CONNECTION)
+
+    session.gate.ask(key if key.user is not None else key._replace(protocol=2), [follow_up.argv], answered)
+
+
+def _note(session: "Session", follow_up: FollowUp, frame: bytes) -> None:
+    if frame.startswith(b"-"):
+        _report(session, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
+    elif frame in (b":1\r\n", OK):
+        _report(session, follow_up, "followed", "")
+
+
+def _report(session: "Session", follow_up: FollowUp, what: What, detail: str) -> None:
+    session.gate.report([follow_up.following.hit(what, detail)], follow_up.command, session)

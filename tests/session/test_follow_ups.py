@@ -1,0 +1,218 @@
+"""Hidden follow-ups have one owner: each is sent, on its command's connection or another, or it is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.session.follow_ups import MOST_WAITING
+from tests.session.given import HOME, LARGE, Client, Upstream, call, route_with
+from tests.session.test_company import EXPIRE, GIVES, OK, QUEUED, begin
+
+
+def test_what_follows_a_write_between_watch_and_exec_is_sent_at_once() -> None:
+    """The write itself has broken what is watched, if it has; waiting could only lose what follows."""
+    _, client, shared = begin()
+    client.say("WATCH", "k")
+    own = client.own
+    own.answer(OK)
+    client.say("LPUSH", "k", "a")
+    own.taken()
+    own.answer(b":1\r\n")
+    assert own.taken() == EXPIRE
+    client.say("MULTI")
+    assert own.taken() == b""
+    own.answer(b":1\r\n")
+    client.say("INCR", "k")
+    own.answer(OK, QUEUED, QUEUED)
+    client.say("EXEC")
+    assert own.taken() == call("MULTI") + call("EXISTS", "k") + call("INCR", "k") + call("EXEC")
+    own.answer(b"*2\r\n:0\r\n:1\r\n")
+    assert client.heard() == OK + b":1\r\n" + OK + QUEUED + b"*1\r\n:1\r\n"
+    assert own.taken() == EXPIRE
+    assert client.is_pinned()
+    own.answer(b":1\r\n")
+    assert not client.is_pinned()
+    assert shared.taken() == b""
+
+
+def test_a_renewal_of_a_watched_key_waits_for_exec() -> None:
+    """It would make EXEC fail. Of many for one key the last one is sent, and those of other keys wait for nothing."""
+    route, client, _ = begin()
+    client.say("WATCH", "s1", "s2")
+    own = client.own
+    own.answer(OK)
+    for key in ("s1", "s2", "s1", "s3"):
+        client.say("GET", key)
+    own.taken()
+    own.answer(*[b"+v\r\n"] * 4)
+    assert own.taken() == call("EXPIRE", "s3", 300, "GT")
+    own.answer(b":1\r\n")
+    client.say("MULTI")
+    own.answer(OK)
+    client.say("EXEC")
+    renewals = [call("EXPIRE", key, 300, "GT") for key in ("s1", "s2")]
+    assert own.taken() == call("MULTI") + call("EXEC") + b"".join(renewals)
+    own.answer(b"*0\r\n", b":1\r\n", b":1\r\n")
+    assert not client.is_pinned()
+    assert [what for _, _, what in route.hits].count("followed") == 3
+
+
+def test_no_more_than_so_many_renewals_wait_and_they_leave_in_slices() -> None:
+    route, client, _ = begin()
+    names = [f"s{i}" for i in range(MOST_WAITING + 10)]
+    client.say("WATCH", *names)
+    own = client.own
+    own.answer(OK)
+    for name in names:
+        client.say("GET", name)
+        own.answer(*[b"+v\r\n"] * client.owed)
+    assert own.taken().count(b"EXPIRE") == 0
+    assert len(client.deferred) == MOST_WAITING
+    assert client.heard().count(b"-DENIED keyrail: the lifetimes of 1024 keys") == 10
+    client.say("UNWATCH")
+    sent, replies = 0, [OK]
+    while (slice_ := own.taken().count(b"EXPIRE")) > 0:
+        assert slice_ <= 64
+        sent += slice_
+        own.answer(*replies, *[b":1\r\n"] * slice_)
+        replies = []
+    assert sent == MOST_WAITING
+    assert not client.is_pinned()
+    assert [what for _, _, what in route.hits].count("refused") == 10
+
+
+@pytest.mark.parametrize("behind", ["MULTI", "AUTH ann pw", "HELLO 3 AUTH ann pw", "LPUSH k " + "v" * (LARGE + 20)])
+def test_what_changes_the_connection_waits_for_what_follows(behind: str) -> None:
+    """Inside MULTI it would be queued, behind AUTH run by another user, in the middle of a value become part of it."""
+    client = Client(route_with(GIVES, pooling=False))
+    client.say("LPUSH", "k", "a")
+    own = client.own
+    whole = call(*behind.split())
+    client.send(whole[:-2])
+    client.send(whole[-2:])
+    assert own.taken() == call("LPUSH", "k", "a")
+    own.answer(b":1\r\n")
+    assert own.taken() == EXPIRE
+    own.answer(b":1\r\n")
+    assert own.taken() == whole
+
+
+def test_a_write_that_something_may_follow_waits_for_what_blocks() -> None:
+    """If the client left meanwhile, its upstream would be closed, and what the write did would not be known."""
+    route, client, _ = begin()
+    client.say("BLPOP", "q", 0)
+    client.say("LPUSH", "k", "a")
+    own = client.own
+    assert own.taken() == call("BLPOP", "q", 0)
+    own.answer(b"-WRONGTYPE\r\n")
+    shared = route.upstream()
+    assert shared.taken() == call("LPUSH", "k", "a")
+    shared.answer(b":1\r\n")
+    assert shared.taken() == EXPIRE
+
+
+def test_what_follows_a_write_in_another_database_goes_there() -> None:
+    """A SELECT that is queued moves the connection before it is known what is to follow."""
+    route, client, _ = begin()
+    for command in ("MULTI", "LPUSH k a", "SELECT 1", "LPUSH k b"):
+        client.say(*command.split())
+    own = client.own
+    own.answer(OK, QUEUED, QUEUED, QUEUED)
+    client.say("EXEC")
+    own.taken()
+    own.answer(b"*3\r\n:1\r\n+OK\r\n:1\r\n")
+    assert own.taken() == (call("MULTI") + call("SELECT", 0) + EXPIRE + call("SELECT", 1) + call("EXEC") + EXPIRE)
+    own.answer(OK, QUEUED, QUEUED, QUEUED, b"*3\r\n+OK\r\n:1\r\n+OK\r\n", b":1\r\n")
+    assert [what for _, _, what in route.hits].count("followed") == 2
+
+
+def test_what_follows_a_script_that_fails() -> None:
+    """What it wrote before it failed stays."""
+    _, client, _ = begin()
+    client.say("EVAL", "x", 1, "k")
+    slow = client.ledger
+    assert isinstance(slow, Upstream)
+    assert slow.taken() == call("MULTI") + call("TTL", "k") + call("EVAL", "x", 1, "k") + call("TYPE", "k") + call(
+        "EXEC"
+    )
+    slow.answer(OK, QUEUED, QUEUED, QUEUED, b"*3\r\n:-2\r\n-ERR what\r\n+string\r\n")
+    assert client.heard() == b"-ERR what\r\n"
+    assert slow.taken() == EXPIRE
+    slow.answer(b":1\r\n")
+    client.say("EVALSHA", "f" * 40, 1, "k")
+    slow.taken()
+    slow.answer(OK, QUEUED, QUEUED, QUEUED, b"*3\r\n:-2\r\n-NOSCRIPT no\r\n+none\r\n")
+    assert slow.taken() == b""
+
+
+def test_what_follows_a_transaction_that_redis_did_not_begin() -> None:
+    """A user may be without MULTI: then all of it runs at once, and EXEC tells of nothing."""
+    _, client, _ = begin()
+    for command in ("MULTI", "INCR k"):
+        client.say(*command.split())
+    own = client.own
+    own.taken()
+    own.answer(b"-NOPERM multi\r\n", b":0\r\n", b":1\r\n")
+    assert (client.heard(), own.taken()) == (b"-NOPERM multi\r\n:1\r\n", EXPIRE)
+
+
+def test_what_can_not_be_sent_on_its_connection_goes_over_another() -> None:
+    """Behind CLIENT REPLY its reply would not come."""
+    route, client, _ = begin()
+    client.say("WATCH", "s")
+    client.say("GET", "s")
+    client.own.answer(OK, b"+v\r\n")
+    client.silence("SKIP")
+    client.say("RESET")
+    assert route.dismissed
+    (key, questions, answered) = route.asked.pop()
+    assert (key, questions) == (HOME, [[b"EXPIRE", b"s", b"300", b"GT"]])
+    answered([b":1\r\n"])
+    assert route.hits[-1] == ("slides", "enforce", "followed")
+
+
+def test_what_can_be_sent_nowhere_is_counted() -> None:
+    """First as the client's own user, then with the route's login, which may be the only one there is."""
+    route, client, _ = begin()
+    route.known_users.add("ann")
+    client.say("AUTH", "ann", "pw")
+    client.own.answer(OK)
+    client.say("WATCH", "s")
+    client.say("GET", "s")
+    client.own.answer(OK, b"+v\r\n")
+    route.discard(client.own)
+    client.close("upstream_lost")
+    for user in ("ann", None):
+        (key, _, answered) = route.asked.pop()
+        assert key.user == user
+        answered(None)
+    assert route.hits[-1] == ("slides", "enforce", "skipped")
+
+
+@pytest.mark.parametrize("last", ["RESET", "QUIT"])
+def test_what_waits_goes_ahead_of_the_end_of_its_state(last: str) -> None:
+    client = Client(route_with(GIVES, pooling=False))
+    for command in ("WATCH s", "GET s"):
+        client.say(*command.split())
+    own = client.own
+    own.taken()
+    own.answer(OK, b"+v\r\n")
+    client.say(last)
+    assert own.taken() == call("EXPIRE", "s", 300, "GT")
+    own.answer(b":1\r\n")
+    assert own.taken() == call(last)
+
+
+@pytest.mark.parametrize("state", ["WATCH", "MULTI"])
+def test_what_waited_for_a_client_that_leaves_is_sent(state: str) -> None:
+    route, client, _ = begin()
+    client.say("WATCH", "s")
+    client.say("GET", "s")
+    own = client.own
+    own.answer(OK, b"+v\r\n")
+    if state == "MULTI":
+        client.say("MULTI")
+    own.taken()
+    client.close("gone")
+    assert own.taken() == (call("DISCARD") if state == "MULTI" else b"") + call("EXPIRE", "s", 300, "GT")
+    assert route.dismissed == [own]
