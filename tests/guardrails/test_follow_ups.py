@@ -20,7 +20,7 @@ import pytest
 
 from tests.conftest import Fleet
 from tests.engines import Engine
-from tests.keyrail_process import DIRECT, Keyrail
+from tests.keyrail_process import DIRECT, Keyrail, packaged_policy
 from tests.resp import PATIENCE_SECONDS, Address, Wire, eventually, pack, words
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
@@ -222,3 +222,45 @@ def skipped(keyrail: Keyrail) -> int:
     """How many times a lifetime was not given, by Keyrail's own account."""
     rules = ("given", "sliding")
     return sum(int(keyrail.metric("keyrail_verdicts_total", rule=rule, what="skipped")) for rule in rules)
+
+
+REFUSING = """
+keyrail: 1
+defaults: {mode: enforce}
+rules:
+  given: {lifetime: {default: 5m, types: all, without_proof: refuse}}
+"""
+HALF = "the first half of a large value"
+ENDS = (
+    *(["CLIENT ID", "HSET user:1 f v", "MULTI", line, "EXEC"] for line in ("CLIENT TRACKING ON", "ASKING", "SELECT 0")),
+    *(
+        ["WATCH user:w", "LPUSH user:1 a", line]
+        for line in ("SUBSCRIBE c", "SSUBSCRIBE c", "ASKING", "CLIENT TRACKING ON", "HELLO 3", "AUTH default x")
+    ),
+    ["BLPOP user:string 0", "HSET user:1 f v"],
+    ["CLIENT ID", "HSET user:1 f v", HALF],
+    ["WATCH user:w", "LPUSH user:1 a", HALF],
+    ["CLIENT ID", "HSET user:1 f v", "BLPOP user:nobody 0"],
+    ["EVAL \"redis.call('SET', KEYS[1], 'v') return redis.call('INCR', KEYS[1])\" 1 user:1"],
+)
+
+
+@pytest.mark.parametrize("policy", ["strict", "cache", "refuse"])
+def test_who_changes_the_connection_and_leaves_leaves_no_key_for_ever(
+    fleet: Fleet, policy: str, tmp_path: Path
+) -> None:
+    engine = fleet.engine("valkey-9.1", ROLE)
+    file = tmp_path / "policy.yaml"
+    file.write_text(REFUSING if policy == "refuse" else packaged_policy(f"{policy}.yaml").read_text(), encoding="utf-8")
+    keyrail = fleet.keyrail(engine.name, policy=file, role=ROLE)
+    for lines in ENDS:
+        engine.do("FLUSHALL")
+        engine.do("SET", "user:string", "x", "EX", 100)
+        with keyrail.wire() as wire:
+            half = pack("SET", "user:large", LARGE)[:-600_000]
+            wire.send(b"".join(half if line == HALF else pack(*words(line)) for line in lines))
+        eventually(lambda: keyrail.metric("keyrail_clients") == 0)
+        try:
+            eventually(lambda: engine.do("TTL", "user:1") != -1)
+        except AssertionError:
+            pytest.fail(f"for ever: {lines}", pytrace=False)

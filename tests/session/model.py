@@ -40,6 +40,7 @@ class Connection:
         self.queue: list[list[bytes]] | None = None
         self.dirty = False
         self.watching = False
+        self.written: set[bytes] = set()
         self.channels: list[bytes] = []
         self.name = b""
         self.off = False
@@ -82,13 +83,17 @@ class Connection:
             return b"-ERR unknown command\r\n"
         if word in FOLLOWS:
             assert not self.direct, "nobody asks for it"
-            assert self.queue is None, "what follows is never queued"
-            assert not self.watching, "what follows would break the transaction that is to come"
-            return b":1\r\n"
+            assert self.queue is None or self.queue[0][0] == b"SELECT", "what follows is in no unit but its own"
+            assert not self.watching or argv[1] in self.written, "what follows would break the transaction to come"
+            return self._queued(argv) if self.queue is not None else b":1\r\n"
         if self.queue is not None and word not in (b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"RESET"):
-            self.queue.append(argv)
-            return QUEUED
+            return self._queued(argv)
         return self._run(argv)
+
+    def _queued(self, argv: list[bytes]) -> bytes:
+        assert self.queue is not None
+        self.queue.append(argv)
+        return QUEUED
 
     def _exec(self) -> bytes:
         queue, self.queue = self.queue, None
@@ -101,6 +106,7 @@ class Connection:
 
     def _run(self, argv: list[bytes]) -> bytes:
         word = argv[0]
+        self.written.update(argv[1:])
         if word == b"MULTI":
             if self.queue is not None:
                 return b"-ERR nested\r\n"
@@ -116,6 +122,8 @@ class Connection:
         if word == b"WATCH":
             if self.queue is not None:
                 return b"-ERR WATCH inside MULTI\r\n"
+            if not self.watching:
+                self.written.clear()
             self.watching = True
             return OK
         if word == b"UNWATCH":
@@ -154,7 +162,7 @@ class Connection:
         if word in (b"EXISTS", b"TYPE"):
             assert not self.direct, "nobody asks for it"
             return b":0\r\n" if word == b"EXISTS" else b"+hash\r\n"
-        if word in (b"SETNX", b"LPUSH", b"MSETEX"):
+        if word in (b"SETNX", b"LPUSH", b"MSETEX", *FOLLOWS):
             return b":1\r\n"
         if word == b"LRANGE":
             return b"*0\r\n"
@@ -204,6 +212,11 @@ class ModelUpstream(Upstream):
         self.connection = Connection(key)
         self.reader = hiredis.Reader()
         self.unsent = b""
+
+    def unit_known(self) -> bool:
+        """Whether the queue knows of the transaction or WATCH that is open here, as far as that has been sent."""
+        is_open = self.connection.queue is not None or self.connection.watching
+        return not is_open or self.closed or bool(self.outgoing or self.sent) or self.unit is not None
 
     def work(self, size: int | None = None) -> bool:
         """Run what has arrived and send up to ``size`` bytes of the replies; whether anything happened."""

@@ -151,6 +151,7 @@ class Play:
             client.check()
             assert client.cause is None, client.cause
         assert all(not upstream.complaints for upstream in self.upstreams())
+        assert all(upstream.unit_known() for upstream in self.upstreams())
 
     def act(self, what: str) -> None:
         if what == "starve":
