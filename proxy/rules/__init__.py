@@ -14,9 +14,10 @@
     schema_size.py  writes that bring more than the schema gives a key
     scripts.py, script_memory.py
                   what scripts and functions may call
-    script_text.py, lua_tokens.py, lua_names.py
+    script_text.py, lua_tokens.py, lua_names.py, lua_callbacks.py
                   what the text of a script says that it calls
     script_calls.py  those calls, with the keys and arguments that the script is run with
+    script_libraries.py  which library of Redis has a function
     one_slot.py   keys of several hash slots, as a cluster refuses them
     replace.py    commands that run under another name (DEL as UNLINK)
     names.py      how keys may be named; in_schema.py: and that the schema knows them

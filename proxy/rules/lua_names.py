@@ -4,13 +4,18 @@
 ``unpack(KEYS)``, ``for _, key in ipairs(KEYS)``. Whatever else is done with one of them (it is assigned to, shadowed,
 or handed to somebody) leaves nothing known of its elements.
 
+In a library of functions they are the parameters of a function that nobody but Redis calls: one that is written where
+it is registered, or a ``local function`` whose name is used to register it and for nothing else.
+
 A local variable stands for its value where its name is bound once in the whole text, by ``local key = KEYS[1]``, and
 never assigned to. A use outside of its scope would be that of a global variable, and Redis has none of that name.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from proxy.rules.lua_callbacks import callbacks
 from proxy.rules.lua_tokens import Token, Tokens
 
 
@@ -56,7 +61,12 @@ class Names:
                 self._first_of_list[i] = self._list_start(i)
                 if not self.is_field(i):
                     self._places.setdefault(token.text, []).append(i)
-        self._changed = frozenset(table for table in _TABLES if not self._only_reads(table))
+        self._tables: dict[int, Literal["KEYS", "ARGV"]] = {}
+        for table, name in _TABLES.items():
+            self._learn_table(self._places.get(table, ()), name)
+        for function in callbacks(tokens, self._places, self._binds):
+            for parameter, name in zip(function.parameters, _TABLES.values(), strict=False):
+                self._learn_table([i for i in self._places.get(parameter, ()) if i in function.body], name)
 
     def is_field(self, i: int) -> bool:
         """Whether the name at this token is that of a field, ``x.name``; one behind a comment counts as a variable."""
@@ -72,8 +82,8 @@ class Names:
         if size == 2 and first.is_sign(b"-"):
             number = _literal(tokens[start + 1]) if tokens[start + 1].kind == "number" else UNKNOWN
             return b"-" + number if isinstance(number, bytes) and number != b"0" else UNKNOWN
-        table = _TABLES.get(first.text) if first.kind == "name" else None
-        if table is None or first.text in self._changed or not tokens[start + 1].is_sign(b"["):
+        table = self._tables.get(start)
+        if table is None or not tokens[start + 1].is_sign(b"["):
             return UNKNOWN
         if tokens.partner(start + 1) != end - 1:
             return UNKNOWN
@@ -82,10 +92,9 @@ class Names:
 
     def every(self, start: int, end: int) -> Parameter | None:
         """All of KEYS or ARGV, where the tokens say ``unpack(KEYS)``."""
-        inside = self._tokens[start + 2].text
-        if end - start != 4 or not self._calls(start + 1, b"unpack") or inside not in _TABLES:
-            return None
-        return None if inside in self._changed else Parameter(_TABLES[inside], EVERY)
+        table = self._tables.get(start + 2)
+        unpacks = end - start == 4 and self._calls(start + 1, b"unpack")
+        return None if table is None or not unpacks else Parameter(table, EVERY)
 
     def assigned_behind(self, i: int) -> bool:
         """Whether what ends before token ``i`` is what a value is assigned to: behind it stands ``=``, perhaps after
@@ -163,8 +172,10 @@ class Names:
 
     # KEYS and ARGV
 
-    def _only_reads(self, table: bytes) -> bool:
-        return all(self._reads(i) for i in self._places.get(table, ()))
+    def _learn_table(self, places: Sequence[int], table: Literal["KEYS", "ARGV"]) -> None:
+        """At these places stands what Redis has handed over, if all of them only read it."""
+        if all(self._reads(i) for i in places):
+            self._tables.update(dict.fromkeys(places, table))
 
     def _reads(self, i: int) -> bool:
         """Whether KEYS or ARGV at this token is only read."""
@@ -223,7 +234,7 @@ class Names:
         tokens = self._tokens
         if tokens[i].is_sign(b"-"):
             return i + 2
-        if tokens[i].kind == "name" and tokens[i].text in _TABLES and tokens[i + 1].is_sign(b"["):
+        if i in self._tables and tokens[i + 1].is_sign(b"["):
             return tokens.partner(i + 1) + 1
         return i + 1
 

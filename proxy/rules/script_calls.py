@@ -22,10 +22,14 @@ _RUNS = frozenset({"EVAL", "EVAL_RO", "EVALSHA", "EVALSHA_RO"})
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The keys and arguments that a script is run with; None where they are not known, and for each that is not."""
+    """The keys and arguments that a script is run with; None where they are not known, and for each that is not.
+
+    Where they come `later`, the script is only loaded, and judged again with them when it is run.
+    """
 
     keys: Sequence[bytes | None] | None = None
     arguments: Sequence[bytes | None] | None = None
+    later: bool = False
 
     def of(self, word: Word) -> bytes | None:
         """What a word stands for."""
@@ -42,9 +46,11 @@ class Inputs:
 
 
 def inputs_of(command: Command) -> Inputs:
-    """What a command hands to the script that it runs; nothing where it only brings one, or runs a function, whose
-    parameters have names of their own."""
+    """What a command hands to the script that it runs. Nothing where it runs a function: which calls of its library
+    are that function's own, the text does not tell."""
     argv = command.argv
+    if command.spec.name == "SCRIPT|LOAD":
+        return Inputs(later=True)
     if command.spec.name not in _RUNS or len(argv) <= _NUMBER_OF_KEYS:
         return Inputs()
     count = whole_number(argv[_NUMBER_OF_KEYS])
@@ -136,8 +142,7 @@ class PreparedCall:
 
     def _called(self, inputs: Inputs) -> CalledCommand:
         shape = self._shape or self._shape_with(inputs)
-        # Where a script is only loaded, what depends on its KEYS and ARGV is told when it is run.
-        told = shape.told or (inputs.keys is None and self._depends)
+        told = shape.told or (inputs.later and self._depends)
         return CalledCommand(self._table, shape, [inputs.of(word) for word in shape.words], told)
 
     def _fixed_shape(self) -> _Shape | None:

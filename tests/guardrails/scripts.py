@@ -20,7 +20,7 @@ _VALUES = (
     "ARGV[tonumber(ARGV[2])]",
     "'put:' .. 'together:{n}'",
     "KEYS[1] .. ':suffix'",
-    "'escaped\\58{n}'",
+    "'escaped\\058{n}'",
     "variable",
     "key",
     "(key)",
@@ -140,6 +140,18 @@ _AROUND = (
 _BEFORE = "local variable = 'variable:0' local function several() return 'several:1', KEYS[2] end "
 
 
+_LIBRARIES = (
+    "redis.register_function('f', function(keys, args) %s end)",
+    "redis.register_function{function_name='f', callback=function(keys, args) %s end}",
+    "local function g(keys, args) %s end redis.register_function('f', g)",
+    "local g = function(keys, args) %s end redis.register_function('f', g)",
+    "local function g(keys, args) %s end redis.register_function('f', function() g({given}) end)",
+    "local function g(keys, args) %s end redis.register_function('f', g) redis.register_function('x', g)",
+    "local function g(keys, args) %s end {g} redis.register_function('f', function() g({given}) end)",
+    "local function g(keys, args) %s end local h = g {g} redis.register_function('f', function() h({given}) end)",
+)
+
+
 def random_script(random: Random) -> bytes:
     """A script for KEYS and ARGUMENTS; it may end in an error."""
     first = random.choice(("KEYS[1]", "ARGV[1]", "'constant:0'", "KEYS[1] .. ':0'"))
@@ -148,6 +160,14 @@ def random_script(random: Random) -> bytes:
         made = random.choice((_call, _call, _call, _change))(random)
         statements.append(random.choice(_AROUND).replace("{s}", made))
     return (_BEFORE + random.choice((" ", "\n", ";")).join(statements)).encode()
+
+
+def as_library(script: bytes, random: Random) -> bytes:
+    """The same as the one function of a library."""
+    body = script.replace(b"KEYS", b"keys").replace(b"ARGV", b"args")
+    form = random.choice(_LIBRARIES).replace("{g}", "redis.register_function('g', g)")
+    form = form.replace("{given}", "{'own:1', 'own:2'}, {'x', '2', 'SET'}")
+    return b"#!lua name=l\n" + form.encode() % body
 
 
 def _filled(template: str, random: Random) -> str:

@@ -127,6 +127,15 @@ def test_undeclared_keys_are_refused_where_the_policy_says_so(script: str, name:
     assert said(bound(undeclared="refuse"), "return redis.call('GET', KEYS[1])", "own:1") == ""
 
 
+@pytest.mark.parametrize(
+    ("key", "refused"), [("k[1]", False), ("'own:1'", False), ("a[1]", True), ("'x' .. k[1]", True)]
+)
+def test_a_library_declares_the_keys_of_its_functions(key: str, refused: bool) -> None:
+    library = f"#!lua name=l\nredis.register_function('f', function(k, a) return redis.call('GET', {key}) end)"
+    verdict = bound(undeclared="refuse").judge(command("FUNCTION LOAD", library.encode()), context()).verdict
+    assert isinstance(verdict, Refuse) is refused
+
+
 def test_undeclared_keys_have_a_mode_of_their_own_in_a_rule_of_their_own() -> None:
     rules = compiled("""
         defaults: {mode: enforce}

@@ -8,7 +8,7 @@ from proxy.rules.script_text import read_script
 from tests.rules.given import command, streamed
 
 RUN = Inputs((b"k:1", b"k:2"), (b"a:1", b"2"))
-LOADED = Inputs()
+LOADED = Inputs(later=True)
 
 
 def called(arguments: str, inputs: Inputs = RUN) -> CalledCommand:
@@ -92,7 +92,8 @@ def test_of_a_script_that_is_only_loaded_what_its_run_will_tell_is_left_open(arg
 def test_inputs_are_those_of_the_command() -> None:
     assert inputs_of(command("EVAL text 2 a b c d")) == Inputs([b"a", b"b"], [b"c", b"d"])
     assert inputs_of(command("EVALSHA sha 0")) == Inputs([], [])
-    for text in ("SCRIPT LOAD text", "FCALL f 1 a", "EVAL text 3 a", "EVAL text -1 a", "EVAL text x a"):
+    assert inputs_of(command("SCRIPT LOAD text")) == Inputs(later=True)
+    for text in ("FCALL f 1 a", "FUNCTION LOAD text", "EVAL text 3 a", "EVAL text -1 a", "EVAL text x a"):
         assert inputs_of(command(text)) == Inputs()
     large = streamed([b"EVAL", b"text", b"1", b"k", b"x", b""], 5, 2_000_000)
     assert inputs_of(large) == Inputs([b"k"], [b"x", None])

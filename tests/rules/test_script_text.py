@@ -178,6 +178,43 @@ def test_keys_that_are_only_read_are_what_was_declared(text: bytes) -> None:
     assert found.calls[0].words == (b"GET", Parameter("KEYS", 1))
 
 
+@pytest.mark.parametrize(
+    ("library", "known"),
+    [
+        (b"redis.register_function('f', function(k, a) return redis.call('SET', k[1], a[1]) end)", True),
+        (
+            b"redis.register_function{function_name='f', callback=function(k, a) redis.call('SET', k[1], a[1]) end}",
+            True,
+        ),
+        (b"local function f(k, a) redis.call('SET', k[1], a[1]) end redis.register_function('f', f)", True),
+        (
+            b"local function f(k, a) if 1 then redis.call('SET', k[1], a[1]) end end redis.register_function('f', f)",
+            True,
+        ),
+        (b"local function f(k, a) redis.call('SET', k[1], a[1]) end f({'x'}) redis.register_function('f', f)", False),
+        (
+            b"local function f(k, a) redis.call('SET', k[1], a[1]) end local g = f redis.register_function('f', f)",
+            False,
+        ),
+        (b"local f = function(k, a) redis.call('SET', k[1], a[1]) end redis.register_function('f', f)", False),
+        (b"function f(k, a) redis.call('SET', k[1], a[1]) end redis.register_function('f', f)", False),
+        (b"redis.register_function('f', g(function(k, a) redis.call('SET', k[1], a[1]) end))", False),
+        (b"redis.register_function('f', function(k, a) k[1], a[1] = 1, 2 redis.call('SET', k[1], a[1]) end)", False),
+        (b"redis.register_function('f', function(k, a) h(k, a) redis.call('SET', k[1], a[1]) end)", False),
+        (
+            b"local function h(k, a) redis.call('SET', k[1], a[1]) end redis.register_function('f', function() end)",
+            False,
+        ),
+        (b"redis.register_function('f', function() end) local k, a redis.call('SET', k[1], a[1])", False),
+    ],
+)
+def test_parameters_of_functions_that_only_redis_calls_are_keys_and_arguments(library: bytes, known: bool) -> None:
+    found = read_script(b"#!lua name=l\n" + library)
+    assert found.dynamic == ""
+    parameters = (Parameter("KEYS", 1), Parameter("ARGV", 1)) if known else (UNKNOWN, UNKNOWN)
+    assert [call.words for call in found.calls] == [(b"SET", *parameters)]
+
+
 def test_reading_takes_time_by_its_length_alone() -> None:
     for unit in (b"a,", b"a.b,", b"a[", b"(", b"{a=", b"f(a,", b"local a=KEYS[1] "):
         closing = {b"a[": b"]", b"(": b")", b"{a=": b"}", b"f(a,": b")"}.get(unit, b"")
