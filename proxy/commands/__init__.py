@@ -6,6 +6,7 @@ listed      commands that no engine at hand reports: the hand-kept input of ``ge
 overlay     what no engine says: connection state, lane, what creates keys and drops lifetimes
 recorded    the generated data, read
 introspect  an engine's COMMAND reply, read
+payload     what a payload of RESTORE unpacks to
 values      which arguments are values to be stored, and how many members they make
 spans       how many elements a read asks for
 wholes      which reads are about whole collections, and who tells their sizes

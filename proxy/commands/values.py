@@ -3,18 +3,19 @@
 No engine says this about its commands, so it is written by hand, by one line each. Names of fields and members count as
 values, since they are stored like them; scores, times and options among them are short and do no harm. A command that
 writes at an offset (SETRANGE, SETBIT, BITFIELD) makes a string as long as where its write ends, however little it
-brings.
+brings. A payload of RESTORE counts for what it unpacks to.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
+from proxy.commands.payload import Kind, Unpacked, unpacked
 from proxy.commands.words import word_of
 
 _LAYOUTS = """
     APPEND      2       -       GETSET      2       -       SET         2       -       SETNX       2       -
-    PSETEX      3       -       SETEX       3       -       RESTORE     3       -       RESTORE-ASKING 3    -
+    PSETEX      3       -       SETEX       3       -
     MSET        2../2   -       MSETNX      2../2   -       JSON.MSET   3../3   -
     HSET        2..     2../2   HMSET       2..     2../2   HSETNX      2..     2       HSETEX      2..     FIELDS
     HINCRBY     2       2       HINCRBYFLOAT 2      2       HIMPORT|SET 4..     4..
@@ -87,7 +88,7 @@ def brings_values(name: str) -> bool:
 
 
 def writes_far(name: str) -> bool:
-    """Whether it can store much more than its arguments hold, by writing at an offset."""
+    """Whether it can store much more than its arguments hold, by writing at an offset or by unpacking."""
     return name in _OFFSETS
 
 
@@ -108,6 +109,8 @@ def values_of(command: Command) -> list[Value]:
 
 def members_of(command: Command) -> int:
     """How many fields, elements or members a command writes, or an entry of a stream has; 0 where it writes none."""
+    if command.spec.name in RESTORES:
+        return payload_of(command).members
     if command.spec.name not in _VALUES:
         return 0
     members = _VALUES[command.spec.name][1]
@@ -211,7 +214,25 @@ def _end_of_bits(kind: bytes, offset: bytes) -> int:
     return ((start * width if offset.startswith(b"#") else start) + width + 7) // 8
 
 
+RESTORES = frozenset({"RESTORE", "RESTORE-ASKING"})
+
+
+def payload_of(command: Command) -> Unpacked:
+    """What a RESTORE's payload unpacks to; nothing where it has none."""
+    if len(command.argv) <= _PAYLOAD:
+        return Unpacked(Kind.UNKNOWN, 0, 0)
+    return unpacked(command.argv[_PAYLOAD], command.length(_PAYLOAD))
+
+
+def _value_of_payload(command: Command) -> list[Value]:
+    if len(command.argv) <= _PAYLOAD:
+        return []
+    return [Value(1, _PAYLOAD, max(command.length(_PAYLOAD), payload_of(command).bytes))]
+
+
+_PAYLOAD = 3
 _OFFSETS: dict[str, Callable[[Command], list[Value]]] = {
+    **dict.fromkeys(RESTORES, _value_of_payload),
     "SETRANGE": _end_of_setrange,
     "SETBIT": _end_of_setbit,
     "BITFIELD": _ends_of_bitfield,

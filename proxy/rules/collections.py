@@ -14,8 +14,8 @@ itself (MAXLEN, without a LIMIT to its trimming) is let through.
 
 A command that writes a collection whole (SUNIONSTORE and its kin, SORT with STORE, COPY, RENAME, MOVE) could pass the
 cap in one step. So it always waits until the sizes of its sources have been looked up, and is refused if the result can
-be too large. Where they can't be learnt, inside MULTI above all, it passes and is counted as skipped, or is refused, as
-the policy says.
+be too large. Where sizes can't be learnt, inside MULTI above all, it passes and is counted as skipped, or is refused,
+as the policy says. A RESTORE is judged by the headers of its payload.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,9 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.derived import DERIVED, most_derived, sources_of
 from proxy.commands.growth import GROWING, TOLD, Growth, growth_of, kept_by_trimming
+from proxy.commands.payload import Kind
 from proxy.commands.spec import Spec
+from proxy.commands.values import RESTORES, payload_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
@@ -104,6 +106,8 @@ class Collections:
 
     def touches(self, spec: Spec) -> bool:
         """Commands that make a collection grow, or write one whole."""
+        if spec.name in RESTORES:
+            return True
         if spec.name in DERIVED:
             return self._settings.members is not None or "XLEN" in DERIVED[spec.name].measures
         return spec.name in GROWING and self._cap(spec.name == "XADD") is not None
@@ -115,6 +119,8 @@ class Collections:
         """Refuse a write to what is too large; look, listen, or wait to know."""
         if command.spec.name in DERIVED:
             return self._judge_derived(command)
+        if command.spec.name in RESTORES:
+            return self._judge_restored(command)
         growth = growth_of(command)
         cap = self._cap(command.spec.name == "XADD")
         kept = kept_by_trimming(command)
@@ -178,6 +184,16 @@ class Collections:
         members = "entries" if stream else "members"
         fault = f"{command.name} can make a collection of {most} {members}, and {cap} is the most"
         return self._refuse_derived(fault)
+
+    def _judge_restored(self, command: Command) -> Verdict:
+        kind, _, members = payload_of(command)
+        caps = {Kind.COLLECTION: [self._settings.members], Kind.STREAM: [self._settings.streams], Kind.STRING: []}
+        either = [self._settings.members, self._settings.streams]
+        cap = min((cap for cap in caps.get(kind, either) if cap is not None), default=None)
+        if cap is None or members <= cap:
+            return PASS
+        noun = "entries" if kind is Kind.STREAM else "members"
+        return self._refuse_derived(f"the payload has as many as {members} {noun}, and {cap} is the most")
 
     def _unknown_sources(self, command: Command, reason: str) -> Pass | Refuse:
         if self._settings.unknown:

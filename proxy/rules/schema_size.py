@@ -47,7 +47,7 @@ class SchemaSize:
         return EntryCheck(
             self._schema.automaton,
             (UNLIMITED,) * len(sizes),
-            tuple(_bound(0 if at_offsets and size.most_bytes is not None else size.most_bytes) for size in sizes),
+            tuple(_bound(0 if at_offsets and size != _NO_LIMIT else size.most_bytes) for size in sizes),
             tuple(UNLIMITED if size.most_members is None else size.most_members + _BEFORE_MEMBERS for size in sizes),
         )
 

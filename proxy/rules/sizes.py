@@ -2,14 +2,15 @@
 
 What the arguments say is all that is judged here, before anything is sent; a value that is streamed is judged by its
 announced length. A write at an offset counts for the length that it gives the string: ``SETRANGE k 500000000 x`` is no
-small write.
+small write. A payload of RESTORE counts for what it unpacks to, as far as its headers tell, and for the most that so
+many bytes can unpack to where they don't.
 """
 
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
-from proxy.commands.values import Value, brings_values, members_of, values_of, writes_far
+from proxy.commands.values import RESTORES, Value, brings_values, members_of, values_of, writes_far
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
@@ -71,7 +72,7 @@ class Sizes:
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Small requests pass: no argument is larger than its request, and there are fewer members than arguments."""
         settings = self._settings
-        if settings.value is not None and writes_far(spec.name):
+        if writes_far(spec.name) and (settings.value is not None or settings.members is not None):
             lowering.judge()
             return
         limits = [settings.command]
@@ -91,6 +92,10 @@ def _value_fault(command: Command, most: int) -> str:
 
 def oversize(command: Command, value: Value, most: int) -> str:
     """What is wrong with a value of more than ``most`` bytes."""
+    if command.spec.name in RESTORES:
+        return (
+            f"the payload in argument {value.index} unpacks to as many as {value.length} bytes, and {most} is the most"
+        )
     if value.length > command.length(value.index):
         return f"the write at an offset makes {value.length} bytes, and {most} is the most"
     return f"the value in argument {value.index} has {value.length} bytes, and {most} is the most"

@@ -25,7 +25,7 @@ from tests.rules.given import command
         ("LSET k 0 abc", [3]),
         ("LINSERT k BEFORE a bcd", [3]),
         ("SMOVE a b member", [6]),
-        ("RESTORE k 0 dump", [4]),
+        ("RESTORE k 0 dump", [4 * 88]),
         ("SETRANGE k 100 abc", [103]),
         ("SETRANGE k -5 abc", [3]),
         ("SETBIT k 80 1", [11]),

@@ -182,3 +182,17 @@ def test_a_stream_that_is_trimmed_now_and_then_is_not_capped(wire: Wire) -> None
         passed = sum(guarded.run([b"XADD", b"x", *options.encode().split(), b"*", b"f", b"v"]) for _ in range(60))
         assert wire.ask("XLEN", "x") == b":%d\r\n" % passed
         assert passed == STREAMS + 1, options
+
+
+def test_no_payload_passes_the_cap(wire: Wire) -> None:
+    rule = Collections("caps", CollectionsSettings(CAP, STREAMS, 0.999, 5), NO_WORDS, Binding(STANDARD))
+    guarded = Guarded(wire, rule)
+    for words in (["HSET", "h", "a", "1"], ["RPUSH", "l", "a"], ["SADD", "s", "1"], ["ZADD", "z", "1", "a"]):
+        wire.ask(*words)
+    wire.ask("XADD", "x", "*", "f", "v")
+    for kind in KEYS:
+        for key, passes in ((kind, True), (f"big:{kind}", False)):
+            frame = wire.ask("DUMP", key)
+            payload = frame[frame.index(b"\r\n") + 2 : -2]
+            assert guarded.run([b"RESTORE", b"restored:" + kind.encode(), b"0", payload, b"REPLACE"]) is passes, key
+    assert too_large(sizes(wire, [f"restored:{kind}" for kind in KEYS])) == []

@@ -217,3 +217,28 @@ def test_where_sources_are_not_known_the_policy_decides() -> None:
         with pytest.raises(StopIteration) as stop:
             steps.send([b"-NOPERM no\r\n"] * 5)
         assert isinstance(stop.value.value, expected)
+
+
+@pytest.mark.parametrize(
+    ("payload", "members", "streams", "refused"),
+    [
+        (b"\x02\x0b" + b"\x01a" * 11, 10, None, b"the payload has as many as 11 members, and 10 is the most"),
+        (b"\x02\x0a" + b"\x01a" * 10, 10, None, b""),
+        (b"\x02\x0b" + b"\x01a" * 11, None, 10, b""),
+        (b"\x15\x00\x0b", None, 10, b"the payload has as many as 11 entries, and 10 is the most"),
+        (b"\x15\x00\x0b", 10, 20, b""),
+        (b"\x00\x05abcde", 10, 10, b""),
+        (b"\x19" + b"x" * 99, None, 10, b"as many as 8800 members, and 10 is the most"),
+    ],
+)
+def test_a_payload_has_the_cap_of_what_is_in_it(
+    payload: bytes, members: int | None, streams: int | None, refused: bytes
+) -> None:
+    rule = collections(members, streams)
+    assert rule.touches(spec("RESTORE"))
+    verdict = rule.judge(command("RESTORE k 0", payload), at(0))
+    if refused:
+        assert isinstance(verdict, Refuse)
+        assert refused in verdict.error
+    else:
+        assert verdict == PASS

@@ -2,6 +2,7 @@
 
 import pytest
 
+from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Wording
 from proxy.rules.sizes import Sizes, SizesSettings
 from proxy.rules.verdict import PASS, Refuse
@@ -64,3 +65,29 @@ def test_what_it_touches() -> None:
     assert not sizes(value=1).touches(spec("GET"))
     assert sizes(command=1).touches(spec("GET"))
     assert not sizes(command=1).touches(spec("MULTI"))
+
+
+UNPACKS_FAR = b"\x00\xc3\x0a\x80\x00\xa0\x00\x00" + b"\x00" * 20
+"""A string of ten bytes that says that it unpacks to 10 MB."""
+HAS_MANY = b"\x02\x80\x00\x0f\x42\x40" + b"\x00" * 10
+"""A set of a million members."""
+
+
+def test_a_payload_counts_for_what_it_unpacks_to() -> None:
+    for text, payload, settings, fault in (
+        ("RESTORE k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "argument 3 unpacks to as many as 10485760 bytes"),
+        ("RESTORE-ASKING k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "argument 3 unpacks to as many as 10485760"),
+        ("RESTORE k 0", HAS_MANY, SizesSettings(members=100), "1000000 members are written at once"),
+        ("RESTORE k 0", b"\x07" + b"x" * 99, SizesSettings(value=5000), "unpacks to as many as 8800 bytes"),
+    ):
+        rule = Sizes("sizes", settings, NO_WORDS)
+        verdict = rule.judge(command(text, payload), context())
+        assert isinstance(verdict, Refuse)
+        assert fault.encode() in verdict.error
+        lowering = Lowering(spec("RESTORE"))
+        rule.lower(spec("RESTORE"), lowering)
+        assert lowering.settled, "a plan does not read payloads"
+    small = Sizes("sizes", SizesSettings(value=1 << 20, members=100, command=1 << 20), NO_WORDS)
+    assert small.judge(command("RESTORE k 0", b"\x00\x03abc" + b"\x00" * 10), context()) == PASS
+    assert isinstance(small.judge(streamed([b"RESTORE", b"k", b"0", b""], 3, 1 << 19), context()), Refuse)
+    assert small.judge(command("RESTORE k 0"), context()) == PASS, "Redis refuses it"
