@@ -36,7 +36,7 @@ class State(IntEnum):
     NAME = 18
     """CLIENT SETNAME, GETNAME, SETINFO: about the client, not about a shared upstream."""
     IDLE = 19
-    """Meant for a server that is busy: needs an upstream on which nothing is owed."""
+    """Ends what other clients wait for: needs an upstream on which nothing is owed, of whatever database."""
     REFUSED = 20
     """Turns the connection into a replication link: never passed on."""
     UNKNOWN = 21

@@ -1,6 +1,7 @@
 """Opening a connection to Redis: transport, login, database, and what HELLO says about the engine."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 
 import hiredis
@@ -12,6 +13,9 @@ from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.gate import PoolKey
 from proxy.wire.decode import read_reply
 
+_WHILE_BUSY = 0.05
+"""Seconds between two SELECTs while Redis answers BUSY."""
+
 
 class UpstreamRefusedError(Exception):
     """Redis was reached and said no; the text is its own."""
@@ -19,7 +23,7 @@ class UpstreamRefusedError(Exception):
 
 @dataclass(slots=True)
 class Opened:
-    """A connection that is logged in and set to its pool's database and protocol.
+    """A connection that is logged in, and in database 0 until ``set_to`` chooses another.
 
     ``stranger`` says that Redis asks for a password that Keyrail was not given, so clients must log in themselves.
     ``hello`` says that HELLO exists there, and RESP3 with it.
@@ -39,7 +43,7 @@ async def open_upstream(
     loop: asyncio.AbstractEventLoop,
 ) -> Opened:
     """Connect and log in. Raises OSError where Redis can't be reached, UpstreamRefusedError where it says no."""
-    upstream = UpstreamConnection(keeper, key, loop)
+    upstream = UpstreamConnection(keeper, key._replace(database=0), loop)
     if address.path is not None:
         await loop.create_unix_connection(lambda: upstream, str(address.path))
     else:
@@ -51,14 +55,42 @@ async def open_upstream(
             server_hostname=address.host if tls is not None else None,
         )
     try:
-        opened = await _log_in(upstream, address, key)
-        if key.database:
-            await _must(upstream, ["SELECT", key.database])
+        return await _log_in(upstream, address, key)
     except BaseException:
         upstream.abort()
         raise
+
+
+async def set_to(upstream: UpstreamConnection, key: PoolKey, seconds: float, busy: "Counter[PoolKey]") -> None:
+    """Set a connection to the protocol and database of a pool. Its key is what Redis has confirmed, at any time.
+
+    Redis may take ``seconds`` for each reply. While it runs a script, it refuses SELECT: that is waited out, and
+    ``busy`` counts who waits so. Raises OSError, and UpstreamRefusedError where Redis says no.
+    """
+    if upstream.key.protocol != key.protocol:
+        await asyncio.wait_for(_must(upstream, ["HELLO", key.protocol]), seconds)
+        upstream.key = upstream.key._replace(protocol=key.protocol)
+    if upstream.key.database != key.database:
+        await _select(upstream, key, seconds, busy)
+        upstream.key = upstream.key._replace(database=key.database)
     upstream.usable = True
-    return opened
+
+
+async def _select(upstream: UpstreamConnection, key: PoolKey, seconds: float, busy: "Counter[PoolKey]") -> None:
+    waits = 0
+    try:
+        while True:
+            reply = read_reply(await asyncio.wait_for(upstream.ask(["SELECT", key.database]), seconds))
+            if not isinstance(reply, hiredis.ReplyError):
+                return
+            if not str(reply).startswith("BUSY"):
+                raise UpstreamRefusedError(f"SELECT: {reply}")
+            if not waits:
+                waits = 1
+                busy[key] += 1
+            await asyncio.sleep(_WHILE_BUSY)
+    finally:
+        busy[key] -= waits
 
 
 async def _log_in(upstream: UpstreamConnection, address: UpstreamAddress, key: PoolKey) -> Opened:

@@ -8,18 +8,17 @@ wants it. A connection that is lost takes along the clients that have debts or s
 import asyncio
 import contextlib
 import logging
-import random
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from proxy.commands.table import Lane
 from proxy.net.client import ClientConnection
-from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
+from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, set_to
 from proxy.net.engine import is_replica
 from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
-from proxy.net.pool import Backoff, Pool
+from proxy.net.pool import Pool
 from proxy.net.pools import Pools
 from proxy.net.restarts import Restarts
 from proxy.net.settings import RouteSettings, Settings
@@ -36,6 +35,8 @@ class Connections:
     """The keeper of one route's upstream connections.
 
     ``reason`` says why none is there, and is empty while one is; ``attempted`` is set when the first attempt is over.
+    ``busy`` counts, by pool, the connections that wait to be set to its database until Redis has run a script.
+    ``give_back`` takes a connection that no client has.
     """
 
     def __init__(
@@ -65,8 +66,8 @@ class Connections:
         self._all: set[UpstreamConnection] = set()
         self.restarts = Restarts(str(route.upstream), self._all)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._backoff = Backoff(random.random)
-        self._retrying = False
+        self.busy: Counter[PoolKey] = Counter()
+        self.give_back: Callable[[UpstreamConnection], None] = UpstreamConnection.close
         self._pooled = 0
         self._pinned = 0
 
@@ -101,31 +102,66 @@ class Connections:
         """See to it that the lane has a connection that takes work, if it may have one more."""
         # One attempt at a time, and no more connections than the settings allow.
         if pool.key.user is not None:
-            idle = pool.take_idle() or (None if pool.alive(lane) else self.convert(pool.key))
+            idle = pool.take_idle()
             if idle is not None:
                 self.share(pool, idle, lane)
+            elif not pool.alive(lane) and pool.opening[lane] == 0:
+                self._convert(pool, lane)
             return
-        if self._retrying and not pool.alive(lane):
+        if self._backs_off(pool, lane):
             return
         free = sum(not upstream.burdened for upstream in pool.lanes[lane])
         if pool.opening[lane] == 0 and free < self.settings.upstream_connections:
             self._open(pool, lane)
 
-    def open_private(self, pool: Pool) -> None:
-        """Open a connection for a single client, if one more is allowed."""
-        if self.has_room():
-            self._open(pool, None)
+    def _backs_off(self, pool: Pool, lane: Lane | None) -> bool:
+        # Each lane backs off from its own failures alone; while Redis is away, all wait for the connection that is
+        # always wanted.
+        home = self.pools.of(self.home)
+        return lane in pool.backing_off or (not self.alive() and Lane.FAST in home.backing_off)
+
+    def supply(self, pool: Pool) -> None:
+        """Get a connection for each client that waits for one of its own, as far as they are to be had."""
+        while len(pool.waiting_private) > pool.opening[None] and self._supply_one(pool):
+            pass
+
+    def _supply_one(self, pool: Pool) -> bool:
+        if pool.key.user is not None:
+            return self._convert(pool, None)
+        if self._backs_off(pool, None):
+            return False
+        if not self.has_room():
+            self.pools.close_idle(pool)
+            return False
+        return self._open(pool, None)
+
+    def offer(self, pool: Pool, upstream: UpstreamConnection) -> None:
+        """Let an idle connection of the route's own login be taken by who waits for one."""
+        pool.keep(upstream, self.loop.time(), max(IDLE_KEPT, len(pool.waiting_private)))
+        pool.wake(pool.waiting_private, pool.has_idle)
+        if pool.idle:
+            for other in self.pools.of_user(None):  # it may have the place of one that clients wait for
+                self.supply(other)
+
+    def supply_all(self) -> None:
+        """The same for all pools, and a shared connection where clients wait for the first one of their lane."""
+        for pool in self.pools:
+            for lane in Lane:
+                if pool.waiting_shared[lane] and not pool.alive(lane):
+                    self.ensure(pool, lane)
+            self.supply(pool)
 
     def has_room(self) -> bool:
         """Whether one more connection may be opened for a single client."""
         private = self.pools.opening_private() + sum(not upstream.shared for upstream in self._all)
         return private < self.settings.private_connections
 
-    def _open(self, pool: Pool, lane: Lane | None) -> None:
+    def _open(self, pool: Pool, lane: Lane | None) -> bool:
         if self.closing or self._known.refusal is not None:
-            return
+            return False
         pool.opening[lane] += 1
         self.start(self._open_into(pool, lane))
+        return True
 
     async def _open_into(self, pool: Pool, lane: Lane | None) -> None:
         upstream: UpstreamConnection | None = None
@@ -145,10 +181,9 @@ class Connections:
         if self.closing or self._known.refusal is not None:
             upstream.abort()
             return
-        self._backoff.succeeded()
+        pool.backoff[lane].succeeded()
         if lane is None:
-            pool.keep(upstream, self.loop.time(), max(IDLE_KEPT, len(pool.waiting_private)))
-            pool.wake(pool.waiting_private, 1)
+            self.offer(pool, upstream)
         else:
             self.share(pool, upstream, lane)
 
@@ -157,10 +192,10 @@ class Connections:
             open_upstream(self._address, self._tls, self, key, self.loop), self.settings.connect_timeout
         )
         self._all.add(opened.upstream)
-        if opened.stranger:
-            return opened
         try:
-            await asyncio.wait_for(self.restarts.identify(opened.upstream), self.settings.connect_timeout)
+            await set_to(opened.upstream, key, self.settings.connect_timeout, self.busy)
+            if not opened.stranger:
+                await asyncio.wait_for(self.restarts.identify(opened.upstream), self.settings.connect_timeout)
         except BaseException:
             opened.upstream.abort()
             raise
@@ -185,10 +220,15 @@ class Connections:
             self.reason = ""
             self._events["reconnects"] += 1
         pool.wake(pool.waiting_shared[lane])
+        if pool.key == self.home:
+            self.supply_all()
 
-    def convert(self, key: PoolKey) -> UpstreamConnection | None:
-        """A spare connection of the key's user, set right for the key's pool."""
-        upstream = self.pools.take_spare(key.user)
+    def take_spare(self, user: str, key: PoolKey | None = None) -> UpstreamConnection | None:
+        """A connection of this user on which nothing is owed, as it is; clients that share it get another.
+
+        With ``key``, one of that pool.
+        """
+        upstream = self.pools.take_spare(user, key)
         if upstream is None:
             return None
         self.account(upstream)
@@ -196,8 +236,30 @@ class Connections:
         for client in self._clients:  # nothing is owed on it: they only forget it
             if client.ledger is upstream:
                 client.ledger, client.direct = None, False
-        upstream.become(key)
         return upstream
+
+    def _convert(self, pool: Pool, lane: Lane | None) -> bool:
+        # No client gets it before Redis has confirmed the database: the client's commands would run in another one.
+        assert pool.key.user is not None
+        upstream = self.take_spare(pool.key.user)
+        if upstream is None:
+            return False
+        pool.opening[lane] += 1
+        self.start(self._convert_into(upstream, pool, lane))
+        return True
+
+    async def _convert_into(self, upstream: UpstreamConnection, pool: Pool, lane: Lane | None) -> None:
+        try:
+            await set_to(upstream, pool.key, self.settings.connect_timeout, self.busy)
+        except UpstreamRefusedError as error:
+            _log.warning("user %s: a connection stays in database %d: %s", pool.key.user, upstream.key.database, error)
+            pool.refuse()
+        except OSError:
+            upstream.abort()
+        finally:
+            pool.opening[lane] -= 1
+        if not upstream.closed:
+            self.give_back(upstream)
 
     # Failing, and trying again
 
@@ -206,32 +268,15 @@ class Connections:
         self._events["connect_failures"] += 1
         if pool.key == self.home and not pool.alive(Lane.FAST):
             self.reason = f"{self._address}: {reason_of(error)}"
-        wanted = pool.waiting_private or any(pool.waiting_shared.values())
-        if wanted or (pool.key == self.home and lane is Lane.FAST):
-            self._retry_later()
+        if lane not in pool.backing_off and not self.closing:
+            pool.backing_off.add(lane)
+            self.loop.call_later(pool.backoff[lane].failed(), self._retry, pool, lane)
 
-    def _retry_later(self) -> None:
-        if self._retrying or self.closing:
-            return
-        self._retrying = True
-        self.loop.call_later(self._backoff.failed(), self._retry)
-
-    def _retry(self) -> None:
-        self._retrying = False
-        for pool in self.pools:
-            for lane in Lane:
-                wanted = pool.waiting_shared[lane] or (pool.key == self.home and lane is Lane.FAST)
-                if wanted and not pool.alive(lane):
-                    self.ensure(pool, lane)
-        self._open_for_waiting()
-
-    def _open_for_waiting(self) -> None:
-        # A place for a private connection has become free, or an attempt has failed: those who wait are still there.
-        for pool in self.pools:
-            missing = len(pool.waiting_private) - pool.opening[None]
-            while missing > 0 and pool.key.user is None and self.has_room():
-                missing -= 1
-                self._open(pool, None)
+    def _retry(self, pool: Pool, lane: Lane | None) -> None:
+        pool.backing_off.discard(lane)
+        if pool.key == self.home and lane is Lane.FAST and not self.alive():
+            self.ensure(pool, lane)
+        self.supply_all()
 
     # What connections report
 
@@ -255,8 +300,7 @@ class Connections:
         if shared and not self.closing and pool.key == self.home and not pool.alive(Lane.FAST):
             self.reason = f"{self._address}: the connection was lost"
             self.ensure(pool, Lane.FAST)
-        if not self._retrying:
-            self._open_for_waiting()
+        self.supply_all()
 
     def relieved(self, upstream: UpstreamConnection) -> None:
         """A shared connection takes work again."""
@@ -268,8 +312,12 @@ class Connections:
         self.start(self._check_role(upstream))
 
     async def _check_role(self, upstream: UpstreamConnection) -> None:
-        with contextlib.suppress(OSError):
-            if await self.leads_to_replica(upstream):
+        try:
+            replica = await self.leads_to_replica(upstream)
+        except OSError:
+            upstream.trust_role()  # it is lost, or nothing could be asked now: the next error that says READONLY tells
+        else:
+            if replica:
                 for other in [other for pool in self.pools for other in pool.connections()]:
                     if other is not upstream and not other.read_only:
                         other.read_only = other.read_only_told = True

@@ -145,6 +145,8 @@ class Gateway:
         self.await_shared = lending.await_shared
         self.private = lending.private
         self.await_private = lending.await_private
+        self.private_anywhere = lending.private_anywhere
+        self.await_private_anywhere = lending.await_private_anywhere
         self.relies_on_process = self._connections.restarts.relies
         self.release = lending.release
         self.linger = lending.linger

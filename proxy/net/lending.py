@@ -13,11 +13,12 @@ import logging
 from collections import Counter
 from collections.abc import Collection
 from functools import partial
+from weakref import WeakSet
 
 from proxy.commands.table import Lane
 from proxy.hotpath.ledger import Ledger
 from proxy.net.client import ClientConnection
-from proxy.net.connections import IDLE_KEPT, Connections
+from proxy.net.connections import Connections
 from proxy.net.engine import Engine, described_by
 from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
@@ -46,6 +47,8 @@ class Lending:
         self._policies = policies
         self._clients = clients
         self._learning: Counter[str | None] = Counter()
+        self._watched: WeakSet[UpstreamConnection] = WeakSet()
+        connections.give_back = self.release
 
     # Shared
 
@@ -80,7 +83,7 @@ class Lending:
         if wait not in pool.waiting_shared[lane]:
             return
         # While Redis is known to be there, an attempt under way is waited for: it has a time limit of its own.
-        coming = self._connections.alive() and pool.opening[lane] > 0
+        coming = pool.opening[lane] > 0 and (self._connections.alive() or self._connections.busy[pool.key] > 0)
         if (pool.alive(lane) or coming or self._learning[pool.key.user]) and not wait.seeker.gone:
             self._loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, wait, pool, lane)
             return
@@ -93,27 +96,63 @@ class Lending:
         """An idle connection for one client; for users without a password here, one of theirs set right."""
         found = self._pools.of(key).take_idle()
         if found is None and key.user is not None:
-            found = self._connections.convert(key)
+            found = self._connections.take_spare(key.user, key)
         return found
+
+    def private_anywhere(self, key: PoolKey) -> UpstreamConnection | None:
+        """An idle connection of the key's user, whatever its database: for a command that has none."""
+        found = self._pools.of(key).take_idle() or self._pools.take_idle(key.user)
+        if found is None and key.user is not None:
+            found = self._connections.take_spare(key.user)
+        return found
+
+    def await_private_anywhere(self, seeker: Seeker, key: PoolKey) -> None:
+        """Wait for such a connection; a new one is not set to any database, which Redis refuses while it is busy."""
+        self.await_private(seeker, key._replace(database=0) if key.user is None else key)
 
     def await_private(self, seeker: Seeker, key: PoolKey) -> None:
         """Wait for a private connection: for its login while Redis is known to be there, otherwise 250 ms."""
         pool = self._pools.of(key)
         wait = Wait(seeker)
         pool.waiting_private.append(wait)
-        if key.user is None:
-            self._connections.open_private(pool)
-        for upstream in pool.lanes[Lane.FAST] if key.user is not None else ():
-            upstream.when_paid(partial(pool.wake, pool.waiting_private, 1))
+        self._connections.supply(pool)
+        if key.user is not None:
+            self._watch(key.user)
         ready = self._known.refusal is None and self._connections.alive()
         patience = self._settings.connect_timeout if ready else _ATTEMPT_PATIENCE
         self._loop.call_later(patience, self._give_up_private, wait, pool)
 
+    def _serve_user(self, user: str) -> None:
+        """A connection of this user is free: whoever waits for one, in whichever pool, gets it."""
+        for pool in self._pools.of_user(user):
+            pool.wake(pool.waiting_private, partial(self._pools.find_spare, user))
+            self._connections.supply(pool)
+        if any(pool.waiting_private for pool in self._pools.of_user(user)):
+            self._watch(user)
+
+    def _watch(self, user: str) -> None:
+        # Those who wait are served when nothing is owed any more on one of the user's shared connections.
+        for pool in self._pools.of_user(user):
+            for upstream in pool.lanes[Lane.FAST]:
+                if upstream.head is not None and upstream not in self._watched:
+                    self._watched.add(upstream)
+                    upstream.when_paid(partial(self._paid, upstream, user))
+
+    def _paid(self, upstream: UpstreamConnection, user: str) -> None:
+        # In a turn of its own: the connection is free when what it has just received has been distributed.
+        self._watched.discard(upstream)
+        self._loop.call_soon(self._serve_user, user)
+
     def _give_up_private(self, wait: Wait, pool: Pool) -> None:
-        if wait in pool.waiting_private:
-            pool.waiting_private.remove(wait)
-            for seeker in (*self._known.behind(wait.seeker), wait.seeker):
-                seeker.close("no_upstream")
+        if wait not in pool.waiting_private:
+            return
+        if self._connections.busy[pool.key] > 0 and not wait.seeker.gone:
+            # Redis is there, and runs a script: who has a connection to it would not be closed either.
+            self._loop.call_later(_ATTEMPT_PATIENCE, self._give_up_private, wait, pool)
+            return
+        pool.waiting_private.remove(wait)
+        for seeker in (*self._known.behind(wait.seeker), wait.seeker):
+            seeker.close("no_upstream")
 
     # For questions of Keyrail's own
 
@@ -164,13 +203,16 @@ class Lending:
         ledger.resume()
         if self._settings.pooling and pool.shared(Lane.FAST) is None and pool.opening[Lane.FAST] == 0:
             self._connections.share(pool, ledger, Lane.FAST)
-            if user is not None:
-                # No other connection will come for those who want one of their own: they get this one once it is free.
-                pool.wake(pool.waiting_private, 1)
-            return
-        most = IDLE_KEPT if user is None else self.logged_in(user)
-        pool.keep(ledger, self._loop.time(), max(most, len(pool.waiting_private)))
-        pool.wake(pool.waiting_private, 1)
+            if user is None:
+                self._connections.supply_all()  # there is one place more for connections of single clients
+        elif user is None:
+            self._connections.offer(pool, ledger)
+        else:
+            pool.keep(ledger, self._loop.time(), max(self.logged_in(user), len(pool.waiting_private)))
+        if user is not None:
+            # No other connection will come for those who want one of their own: first those of this pool get it.
+            pool.wake(pool.waiting_private, partial(self._pools.find_spare, user, pool.key))
+            self._serve_user(user)
 
     async def _release_unless_replica(self, upstream: UpstreamConnection) -> None:
         with contextlib.suppress(OSError):
@@ -232,7 +274,7 @@ class Lending:
         self._connections.start(self._learn_home_again())
         for key in self._pools.users():
             # Where all connections of the user are busy, what was found out before holds, and the rest is unknown.
-            upstream = self._connections.convert(key)
+            upstream = self._connections.take_spare(key.user) if key.user is not None else None
             if upstream is not None:
                 self._known.able.pop(key.user, None)
                 self.release(upstream)

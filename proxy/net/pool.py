@@ -10,6 +10,7 @@ leaves its connection here, so there are as many as clients, and a connection of
 same user is set right by a hidden SELECT or HELLO. When a user's last connection is lost, its clients are closed.
 """
 
+import random
 from collections import deque
 from collections.abc import Callable
 
@@ -37,6 +38,8 @@ class Pool:
         self.opening: dict[Lane | None, int] = {Lane.FAST: 0, Lane.SLOW: 0, None: 0}
         self.waiting_shared: dict[Lane, deque[Wait]] = {Lane.FAST: deque(), Lane.SLOW: deque()}
         self.waiting_private: deque[Wait] = deque()
+        self.backoff: dict[Lane | None, Backoff] = {lane: Backoff(random.random) for lane in self.opening}
+        self.backing_off: set[Lane | None] = set()
 
     def shared(self, lane: Lane) -> UpstreamConnection | None:
         """A shared connection of the lane that takes work now."""
@@ -56,10 +59,14 @@ class Pool:
     def take_idle(self) -> UpstreamConnection | None:
         """An idle private connection, the one used last."""
         for upstream in reversed(self.idle):
-            if upstream.head is None and upstream.vacant() and not upstream.closed and not upstream.retiring:
+            if upstream.is_free():
                 self.idle.remove(upstream)
                 return upstream
         return None
+
+    def has_idle(self) -> bool:
+        """Whether ``take_idle`` finds one."""
+        return any(upstream.is_free() for upstream in self.idle)
 
     def keep(self, upstream: UpstreamConnection, now: float, most: int) -> None:
         """Put a private connection by; it is closed when there are ``most`` already."""
@@ -90,16 +97,26 @@ class Pool:
         while len(self.idle) > most:
             self.idle.pop(0).close()
 
-    def wake(self, queue: deque[Wait], most: int | None = None) -> None:
-        """Let those who wait try again, up to ``most`` of them; those who find nothing queue up anew."""
-        woken = 0
+    def wake(self, queue: deque[Wait], there_is: Callable[[], object] = lambda: True) -> None:
+        """Let those who wait try again, each once, as long as there is something for them.
+
+        Those who find nothing queue up anew. Who does not take what there is, since it has another reason to wait by
+        now, leaves it to the next one.
+        """
         for _ in range(len(queue)):
-            if woken == most or not queue:
+            if not queue or not there_is():
                 return
             seeker = queue.popleft().seeker
             if not seeker.gone:
-                woken += 1
                 seeker.arrived()
+
+    def refuse(self) -> None:
+        """Close those who wait: no connection can be set to what this pool's are."""
+        for queue in (self.waiting_private, *self.waiting_shared.values()):
+            waiting = [*queue]
+            queue.clear()
+            for wait in waiting:
+                wait.seeker.close("no_upstream")
 
     def connections(self) -> list[UpstreamConnection]:
         """All that are not in the hands of a client."""
@@ -107,9 +124,8 @@ class Pool:
 
     def in_use(self) -> bool:
         """Whether anything is here or expected."""
-        return bool(self.connections() or any(self.opening.values()) or self.waiting_private) or any(
-            self.waiting_shared.values()
-        )
+        expected = any(self.opening.values()) or self.backing_off or self.waiting_private
+        return bool(self.connections() or expected or any(self.waiting_shared.values()))
 
 
 class Backoff:

@@ -190,25 +190,13 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.owe(self.steward, 1, EDIT, answered)
         return question
 
-    def become(self, key: PoolKey) -> None:
-        """Be set to the protocol and database of another pool, for the next client; close if Redis refuses."""
-        if self.key.protocol != key.protocol:
-            self._set(["HELLO", key.protocol])
-        if self.key.database != key.database:
-            self._set(["SELECT", key.database])
-        self.key = key
-        self.usable = True
-
-    def _set(self, argv: list[str | int]) -> None:
-        def answered(question: "asyncio.Future[bytes]") -> None:
-            if question.exception() is not None or question.result().startswith(b"-"):
-                self.abort()
-
-        self.ask(argv).add_done_callback(answered)
-
     def vacant(self) -> bool:
         """Whether it holds no open transaction, WATCH or unfinished command of any client."""
         return self.admits(self.steward)
+
+    def is_free(self) -> bool:
+        """Whether nothing is owed on it, and it can be given to one client."""
+        return self.head is None and self.vacant() and not self.closed and not self.retiring
 
     def when_paid(self, act: Any) -> None:
         """Call ``act`` when everything that is owed now has been paid."""

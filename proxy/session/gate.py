@@ -106,6 +106,12 @@ class Gate(Protocol):
     def await_private(self, seeker: Seeker, key: PoolKey) -> None:
         """Call ``arrived`` when ``private`` may answer, or ``close`` when it will not in time."""
 
+    def private_anywhere(self, key: PoolKey) -> PrivateLedger | None:
+        """An idle upstream of the pool's user, of whatever database and protocol, for one command that has none."""
+
+    def await_private_anywhere(self, seeker: Seeker, key: PoolKey) -> None:
+        """Call ``arrived`` when ``private_anywhere`` may answer, or ``close`` when it will not in time."""
+
     def relies_on_process(self, seeker: Seeker) -> None:
         """This client counts on the memory of the server process: it is closed when that is another one."""
 

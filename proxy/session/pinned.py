@@ -222,8 +222,8 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
 
 
 def _idle(session: "Session", item: Item) -> int:
-    # SCRIPT KILL behind the script that it is to end would wait for it.
-    if switching.to_private(session) is None:
+    # SCRIPT KILL behind the script that it is to end would wait for it, and so would SELECT.
+    if switching.to_anywhere(session) is None:
         return WAIT
     session.attentive = True
     session.submit(item.raw, item.edit)

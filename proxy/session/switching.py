@@ -68,6 +68,28 @@ def to_private(session: "Session") -> PrivateLedger | None:
         session.gate.await_private(session, session.key)
         return None
     _pin(session, found)
+    for command in names.introduce(session, found):
+        session.hide(encode_command(command))
+    return found
+
+
+def to_anywhere(session: "Session") -> PrivateLedger | None:
+    """An upstream for one command that has no database: the client's own, or any idle one of its user.
+
+    None when the command has to wait. On one that is not the client's own, nothing else may follow.
+    """
+    if session.pinned is not None:
+        return to_private(session)
+    if session.owed > 0:
+        wait_until_settled(session)
+        return None
+    found = session.gate.private_anywhere(session.key)
+    if found is None:
+        session.halted = True
+        session.gate.await_private_anywhere(session, session.key)
+        return None
+    _pin(session, found)
+    wait_until_settled(session)
     return found
 
 
@@ -80,15 +102,12 @@ def to_settled_private(session: "Session") -> PrivateLedger | None:
 
 
 def _pin(session: "Session", ledger: PrivateLedger) -> None:
-    # The private upstream is made known to Redis by this client's name.
     session.unpinning = False
     session.pinned = ledger
     session.ledger = ledger
     ledger.owner = session
     session.simple = session.terms.pinned
     session.direct = session.replies == silence.ON
-    for command in names.introduce(session, ledger):
-        session.hide(encode_command(command))
 
 
 def keeps_pin(session: "Session") -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -56,8 +57,9 @@ def lending_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Lend
         pools=SimpleNamespace(of=lambda _key: pool),
         settings=SimpleNamespace(connect_timeout=5.0),
         loop=loop,
-        open_private=lambda _pool: None,
+        supply=lambda _pool: None,
         alive=lambda: alive,
+        busy=Counter(),
     )
     known = Knowledge(loop, "redis://nowhere", allow_cluster=False)
     return Lending(connections, known, cast("Any", None), ()), known

@@ -107,6 +107,7 @@ class Route(Gate):
         self.released: list[Upstream] = []
         self.discarded: list[Upstream] = []
         self.relying: set[Seeker] = set()
+        self.anywhere: list[Upstream] = []
         self.dismissed: list[Upstream] = []
         self.starving = False
         self.waiting: list[Seeker] = []
@@ -195,6 +196,15 @@ class Route(Gate):
         return self.lent[-1]
 
     def await_private(self, seeker: Seeker, key: PoolKey) -> None:
+        self.waiting.append(seeker)
+
+    def private_anywhere(self, key: PoolKey) -> PrivateLedger | None:
+        if not self.anywhere:
+            return self.private(key)
+        self.lent.append(self.anywhere.pop())
+        return self.lent[-1]
+
+    def await_private_anywhere(self, seeker: Seeker, key: PoolKey) -> None:
         self.waiting.append(seeker)
 
     def relies_on_process(self, seeker: Seeker) -> None:

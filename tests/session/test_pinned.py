@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.session.given import Client, Route, call, route_with
+from proxy.commands.table import STANDARD, State
+from proxy.session.gate import PoolKey
+from tests.session.given import Client, Route, Upstream, call, route_with
 
 OK = b"+OK\r\n"
 UNKNOWN = b"-ERR unknown command 'MY.OWN', with args beginning with: \r\n"
@@ -17,7 +19,6 @@ REFUSING = "defaults: {mode: enforce}\nrules:\n  no-flush: {refuse: [FLUSHALL]}\
         ["BLPOP", "q", "0"],
         ["BRPOPLPUSH", "a", "b", "1"],
         ["XREAD", "BLOCK", "0", "STREAMS", "s", "$"],
-        ["SCRIPT", "KILL"],
     ],
 )
 def test_pinned_until_its_reply(command: list[str]) -> None:
@@ -34,6 +35,27 @@ def test_pinned_until_its_reply(command: list[str]) -> None:
     assert not client.is_pinned()
     assert route.released == [own]
     assert client.heard() == b"+a\r\n*-1\r\n+b\r\n"
+
+
+UNBLOCKING = [spec.name for spec in STANDARD.specs if spec.state is State.IDLE]
+
+
+@pytest.mark.parametrize("name", UNBLOCKING)
+def test_a_command_that_ends_what_others_wait_for_takes_any_idle_connection_and_nothing_follows_on_it(
+    name: str,
+) -> None:
+    route = Route()
+    client = Client(route, PoolKey(None, 5, 2))
+    client.say("CLIENT", "SETNAME", "worker")
+    client.heard()
+    anywhere = Upstream(PoolKey(None, 0, 3))
+    route.anywhere.append(anywhere)
+    client.send(call(*name.split("|")) + call("GET", "b") + call("BLPOP", "q", "0"))
+    assert anywhere.taken() == call(*name.split("|")), "nor a name, nor another command, nor a database"
+    anywhere.answer(b"+OK\r\n")
+    assert (anywhere.taken(), route.released) == (b"", [anywhere])
+    assert route.upstream(PoolKey(None, 5, 2)).taken() == call("GET", "b")
+    assert client.heard() == b"+OK\r\n"
 
 
 def test_a_command_that_does_not_block_in_this_form_is_pooled() -> None:

@@ -1,0 +1,185 @@
+"""A command that ends what others wait for never waits behind it.
+
+Proves, for each such command of the table, in database 0 and another one, while writes are paused, a script or a
+function runs, or nothing is wrong, sent by a pooled client, by one with a connection of its own, and by one that has
+logged in itself: the reply is the one that a direct connection gets, and it comes while what it is to end still lasts.
+A transaction that begins meanwhile in another database waits for its connection and is not closed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from proxy.commands.table import STANDARD, State
+from tests.conftest import kind_named
+from tests.engines import Engine, client_ids
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import Wire, eventually
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="these are the connections themselves")
+
+NewEngine = Callable[..., Engine]
+NewKeyrail = Callable[..., Keyrail]
+
+COMMANDS = {
+    "CLIENT|UNBLOCK": ["CLIENT", "UNBLOCK", "999999"],
+    "CLIENT|UNPAUSE": ["CLIENT", "UNPAUSE"],
+    "FAILOVER": ["FAILOVER", "ABORT"],
+    "FUNCTION|KILL": ["FUNCTION", "KILL"],
+    "SCRIPT|KILL": ["SCRIPT", "KILL"],
+    "SHUTDOWN": ["SHUTDOWN", "ABORT"],
+}
+LOOP = "while true do end"
+FUNCTION = f"#!lua name=l\nredis.register_function('loop', function() {LOOP} end)"
+LOGIN_SECONDS = 0.5
+"""After that, a client has left the connection on which it logged in, or chose a database, to its pool."""
+PAUSE_MS = 600_000
+"""Longer than any test waits."""
+
+
+class Stage:
+    """An engine, a Keyrail in front of it, and clients of both kinds that hold it up."""
+
+    def __init__(self, engine: Engine, keyrail: Keyrail) -> None:
+        self.engine = engine
+        self.keyrail = keyrail
+        self.held = ExitStack()
+
+    def client(self, database: int, user: bool) -> Wire:
+        """A client of Keyrail that has sent something, so that its pool is used."""
+        wire = self.held.enter_context(self.keyrail.wire())
+        if user:
+            assert wire.ask("AUTH", "app", "secret") == b"+OK\r\n"
+        assert wire.ask("SELECT", database) == b"+OK\r\n"
+        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
+        return wire
+
+    def paused(self) -> None:
+        """Writes are paused, and clients of all pools have sent some."""
+        writers = [self.client(database, user) for database in (0, 5) for user in (False, True)]
+        with self.engine.wire() as direct:
+            assert direct.ask("CLIENT", "PAUSE", PAUSE_MS, "WRITE") == b"+OK\r\n"
+            for writer in writers:
+                writer.say("SET", "k", "w")
+            eventually(lambda: b"blocked_clients:4" in direct.ask("INFO", "clients"))
+
+    def busy(self, *command: str) -> None:
+        """Redis runs a script, and clients of all pools have sent commands behind it."""
+        runner = self.client(5, False)
+        others = [self.client(database, user) for database in (0, 5) for user in (False, True)]
+        runner.say(*command)
+        with self.engine.wire() as direct:
+            eventually(lambda: direct.ask("GET", "k").startswith(b"-BUSY"))
+        for other in others:
+            other.say("GET", "k")
+
+    def clear(self) -> None:
+        """Everything goes on."""
+        with self.engine.wire() as direct:
+            for command in ("CLIENT UNPAUSE", "SCRIPT KILL", "FUNCTION KILL"):
+                direct.ask(*command.split())
+            eventually(lambda: not direct.ask("GET", "k").startswith(b"-BUSY"))
+        self.held.close()
+
+
+SITUATIONS: dict[str, Callable[[Stage], None]] = {
+    "nothing is wrong": lambda stage: None,
+    "writes are paused": lambda stage: stage.paused(),
+    "a script runs": lambda stage: stage.busy("EVAL", LOOP, "0"),
+    "a function runs": lambda stage: stage.busy("FCALL", "loop", "0"),
+}
+
+
+def test_each_command_that_ends_what_others_wait_for_is_tried() -> None:
+    assert {spec.name for spec in STANDARD.specs if spec.state is State.IDLE} == set(COMMANDS)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    engine = Engine(kind_named("redis-7.0"), {"lua-time-limit": "20"})
+    engine.do("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
+    engine.do("FUNCTION", "LOAD", FUNCTION)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def keyrail(engine: Engine) -> Iterator[Keyrail]:
+    keyrail = Keyrail(engine.url)
+    yield keyrail
+    keyrail.close()
+
+
+def direct_reply(stage: Stage, situation: str, database: int, command: list[str]) -> bytes:
+    with stage.engine.wire() as direct:
+        assert direct.ask("SELECT", database) == b"+OK\r\n"
+        SITUATIONS[situation](stage)
+        reply = direct.ask(*command)
+        stage.clear()
+        return reply
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_is_answered_as_on_a_direct_connection(engine: Engine, keyrail: Keyrail, name: str, situation: str) -> None:
+    stage, command = Stage(engine, keyrail), COMMANDS[name]
+    expected = direct_reply(stage, situation, 5, command)
+    for database in (0, 5):
+        pooled, own, user = (stage.client(database, each == "user") for each in ("pooled", "own", "user"))
+        assert own.ask("WATCH", "x") == b"+OK\r\n"
+        for kind, wire in (("pooled", pooled), ("own", own), ("user", user)):
+            SITUATIONS[situation](stage)
+            assert wire.ask(*command) == expected, (kind, database)
+            with engine.wire() as direct:
+                for each in ("CLIENT UNPAUSE", "SCRIPT KILL", "FUNCTION KILL"):
+                    direct.ask(*each.split())
+                eventually(lambda direct=direct: not direct.ask("GET", "k").startswith(b"-BUSY"))  # type: ignore[misc]
+            assert wire.ask("GET", "k").startswith(b"$1"), "and its own database is what it was"
+        stage.clear()
+
+
+def test_a_transaction_that_begins_while_a_script_runs_waits_for_its_connection(
+    engine: Engine, new_keyrail: NewKeyrail
+) -> None:
+    """On a new connection SELECT is answered BUSY: the attempt waits until the script is over."""
+    stage = Stage(engine, new_keyrail(engine.url, extra=("--connect-timeout", "500ms")))
+    first = stage.client(7, False)
+    assert first.silent(LOGIN_SECONDS)
+    clients = [stage.client(7, user) for user in (False, False, True)]
+    stage.busy("EVAL", LOOP, "0")
+    for client in clients:
+        client.say("MULTI")
+    assert clients[0].silent(1.5), "it is closed, or there was a connection left"
+    with engine.wire() as direct:
+        assert direct.ask("SCRIPT", "KILL") == b"+OK\r\n"
+    for client in clients:
+        assert client.frame() == b"+OK\r\n"
+        client.say("SET", "k", "7")
+        client.say("EXEC")
+        assert client.frames(2)[1] == b"*1\r\n+OK\r\n"
+    stage.clear()
+
+
+def test_no_command_runs_in_the_database_of_another_pool(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
+    """A connection changes pools once Redis has confirmed its database, and goes back where Redis refuses that."""
+    engine = new_engine()
+    engine.do("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
+    keyrail = new_keyrail(engine.url)
+    with keyrail.wire() as other, keyrail.wire() as chosen:
+        for wire, database in ((other, 0), (chosen, 5)):
+            assert wire.ask("AUTH", "app", "secret") == b"+OK\r\n"
+            assert wire.ask("SELECT", database) == b"+OK\r\n"
+            assert wire.silent(LOGIN_SECONDS)
+        engine.do("ACL", "SETUSER", "app", "-select")
+        with engine.wire() as direct:
+            (lost,) = re.findall(rb"\bid=(\d+) .* db=5 ", direct.ask("CLIENT", "LIST"))
+            assert direct.ask("CLIENT", "KILL", "ID", lost) == b":1\r\n"
+            eventually(lambda: len(client_ids(direct)) == 3)
+        chosen.say("SET", "k", "five")
+        assert chosen.remaining() == []
+        assert engine.do("EXISTS", "k") == 0, "it ran in database 0"
+        assert other.ask("SET", "k", "zero") == b"+OK\r\n"

@@ -1,0 +1,263 @@
+"""Whoever waits for a connection gets one as soon as it is to be had, whatever happens to others of the route.
+
+Proves, on a route whose connections are made and lost as a generator says: a lane backs off from its own failures
+alone; and whenever nothing is under way any more, nobody waits for a connection of their own that lies there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.commands.table import Lane
+from proxy.hotpath.debts import NOTE, Creditor
+from proxy.net.address import UpstreamAddress
+from proxy.net.connections import Connections
+from proxy.net.knowledge import Knowledge
+from proxy.net.lending import Lending
+from proxy.net.pool import Pool
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.gate import PoolKey
+
+HOME = PoolKey(None, 0, 2)
+
+
+class Loop:
+    """A loop on which time passes when a test says so, and where nothing but futures is awaited."""
+
+    def __init__(self) -> None:
+        self.ready: deque[Callable[[], object]] = deque()
+        self.timers: list[Callable[[], object]] = []
+
+    def time(self) -> float:
+        return 0.0
+
+    def call_soon(self, act: Callable[..., object], *arguments: object) -> None:
+        self.ready.append(lambda: act(*arguments))
+
+    def call_later(self, _seconds: float, act: Callable[..., object], *arguments: object) -> Any:
+        self.timers.append(lambda: act(*arguments))
+        return SimpleNamespace(cancel=lambda: None)
+
+    def create_task(self, work: Any) -> Any:
+        task = Task()
+
+        def step() -> None:
+            try:
+                work.send(None)
+            except StopIteration:
+                task.done(task)
+            else:
+                self.ready.append(step)
+
+        self.ready.append(step)
+        return task
+
+    def run(self) -> None:
+        """Everything that is under way comes to its end."""
+        while self.ready:
+            self.ready.popleft()()
+
+
+class Task:
+    def __init__(self) -> None:
+        self.done: Callable[[Task], object] = lambda _: None
+
+    def add_done_callback(self, done: Callable[[Task], object]) -> None:
+        self.done = done
+
+
+class Client:
+    """A session that wants a connection of its own; one that is passive does not take what it is offered."""
+
+    gone = False
+
+    def __init__(self, route: Route, key: PoolKey) -> None:
+        self.route = route
+        self.key = key
+        self.passive = False
+        self.waits = False
+        self.held: UpstreamConnection | None = None
+
+    def want(self) -> None:
+        """Take a connection, or wait for one."""
+        self.waits = False
+        if self.passive or self.held is not None:
+            return
+        self.held = self.route.lending.private(self.key)
+        if self.held is None:
+            self.waits = True
+            self.route.lending.await_private(self, self.key)
+
+    arrived = want
+
+    def give_back(self) -> None:
+        held, self.held = self.held, None
+        if held is not None:
+            self.route.lending.release(held)
+
+    def close(self, cause: str) -> None:
+        self.waits = False
+        self.gone = True
+
+
+class Route:
+    """A route without a network: connections open where the test lets them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, most_private: int = 3) -> None:
+        self.loop = Loop()
+        self.fails: Callable[[PoolKey], bool] = lambda _: False
+        loop = cast("asyncio.AbstractEventLoop", self.loop)
+        settings: Any = SimpleNamespace(
+            client_output_limit=1,
+            upstream_connections=4,
+            private_connections=most_private,
+            connect_timeout=5.0,
+            pooling=True,
+        )
+        policies: Any = SimpleNamespace(learn=self._nothing)
+        known = Knowledge(loop, "redis://nowhere", allow_cluster=False)
+        known.able["app"] = frozenset()
+        self.clients: list[Any] = []
+        self.connections = Connections(
+            cast("Any", SimpleNamespace(upstream=UpstreamAddress())), settings, loop, known, policies, (), Counter()
+        )
+        self.lending = Lending(self.connections, known, policies, self.clients)
+        monkeypatch.setattr("proxy.net.connections.asyncio", SimpleNamespace(wait_for=self._wait_for))
+        monkeypatch.setattr("proxy.net.connections.open_upstream", self._open)
+        monkeypatch.setattr("proxy.net.connections.set_to", self._set_to)
+        monkeypatch.setattr(self.connections.restarts, "identify", self._nothing)
+
+    async def _nothing(self, *_: object) -> None:
+        return None
+
+    async def _wait_for(self, work: Awaitable[Any], _seconds: float) -> Any:
+        return await work
+
+    async def _open(self, _address: object, _tls: object, keeper: Any, key: PoolKey, loop: Any) -> Any:
+        if self.fails(key):
+            raise ConnectionRefusedError
+        return SimpleNamespace(upstream=self.connection(key), stranger=False)
+
+    async def _set_to(self, upstream: UpstreamConnection, key: PoolKey, *_: object) -> None:
+        upstream.key = key
+        upstream.usable = True
+
+    def connection(self, key: PoolKey) -> UpstreamConnection:
+        """A new connection, logged in."""
+        upstream = UpstreamConnection(self.connections, key, cast("asyncio.AbstractEventLoop", self.loop))
+        upstream.identified = True
+        transport: Any = SimpleNamespace(
+            set_write_buffer_limits=lambda high: None,
+            is_closing=lambda: upstream.closed,
+            write=lambda data: None,
+            close=upstream.abort,
+            abort=lambda: self.loop.call_soon(upstream.connection_lost, None),
+        )
+        upstream.connection_made(transport)
+        return upstream
+
+    def shared(self, key: PoolKey) -> list[UpstreamConnection]:
+        return [upstream for pool in self.connections.pools.of_user(key.user) for upstream in pool.lanes[Lane.FAST]]
+
+
+LANES = [(PoolKey(None, database, 2), lane) for database in (0, 1, 2) for lane in (Lane.FAST, Lane.SLOW, None)]
+
+
+@given(st.lists(st.sampled_from(LANES), min_size=1, max_size=12), st.sets(st.sampled_from(LANES[1:])))
+def test_a_lane_backs_off_from_its_own_failures_alone(
+    wanted: list[tuple[PoolKey, Lane | None]], broken: set[tuple[PoolKey, Lane | None]]
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        route = Route(monkeypatch, most_private=100)
+        opening: list[tuple[PoolKey, Lane | None]] = []
+        original = route.connections._open_into
+
+        async def open_into(pool: Pool, lane: Lane | None) -> None:
+            opening.append((pool.key, lane))
+            route.fails = lambda _: (pool.key, lane) in broken
+            await original(pool, lane)
+
+        monkeypatch.setattr(route.connections, "_open_into", open_into)
+        route.connections.begin()
+        route.loop.run()
+        for key, lane in wanted:
+            client = Client(route, key)
+            if lane is None:
+                client.want()
+            elif route.lending.shared(key, lane) is None:
+                route.lending.await_shared(client, key, lane)
+            route.loop.run()
+            if (key, lane) not in broken:
+                pool = route.connections.pools.of(key)
+                assert client.held is not None if lane is None else pool.alive(lane), "it waits for another lane"
+        assert all(opening.count(each) == 1 for each in broken & set(wanted)), "a failed lane is tried again too soon"
+
+
+ACTIONS = ("want", "want", "want", "give back", "give back", "passive", "busy", "paid", "lose")
+ROUNDS = 150
+
+
+@pytest.mark.parametrize("user", [None, "app"])
+def test_nobody_waits_for_a_connection_that_lies_there(user: str | None) -> None:
+    for seed in range(ROUNDS):
+        chance = random.Random(seed)
+        play(user, [(chance.choice(ACTIONS), chance.randrange(6)) for _ in range(60)])
+
+
+def play(user: str | None, actions: list[tuple[str, int]]) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        route = Route(monkeypatch)
+        route.connections.begin()
+        route.loop.run()
+        keys = [PoolKey(user, database, 2) for database in (0, 5)]
+        clients = [Client(route, keys[number % 2]) for number in range(6)]
+        route.clients.extend(clients)
+        if user is not None:
+            for client in clients:
+                route.connections._all.add(connection := route.connection(client.key))
+                route.lending.release(connection)
+        owing: list[UpstreamConnection] = []
+        for action, number in actions:
+            client = clients[number]
+            if action == "want" and not client.waits:
+                client.passive = False
+                client.want()
+            elif action == "give back":
+                client.give_back()
+            elif action == "passive":
+                client.passive = True
+            elif action == "lose" and client.held is not None and user is None:
+                client.held.abort()
+                client.held = None
+            elif action == "busy":
+                for upstream in route.shared(keys[0]):
+                    upstream.owe(Creditor(), 1, NOTE, lambda _: None)
+                    owing.append(upstream)
+            elif action == "paid":
+                while owing:
+                    owing.pop().receive(b"+OK\r\n")
+            route.loop.run()
+            check(route, clients, user)
+
+
+def check(route: Route, clients: list[Client], user: str | None) -> None:
+    waiting = [client for client in clients if client.waits]
+    pools = route.connections.pools
+    if not waiting:
+        return
+    if user is not None:
+        assert pools.find_spare(user) is None, "a connection of the user is free"
+        return
+    assert not any(pools.of(client.key).has_idle() for client in waiting), "one lies ready in their pool"
+    assert not route.connections.has_room(), "there is room for one more"
+    idle = [pool for pool in pools if pool.idle]
+    assert not idle, "another pool's idle ones take the room"
