@@ -7,7 +7,7 @@ before it. If a later place of it leads to a match, the first place does, too. S
 with one part only, and the cost is at most the name's length times the pattern's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import AnyStr, Generic
 
@@ -20,7 +20,7 @@ LONGEST = 512
 class Glob(Generic[AnyStr]):
     """What fits ``parts`` with anything in between; one part alone fits only itself."""
 
-    __slots__ = ("_first", "_last", "_least", "_middle", "parts")
+    __slots__ = ("_first", "_last", "_least", "_middle", "fits", "parts")
 
     def __init__(self, parts: Sequence[AnyStr]) -> None:
         self.parts: tuple[AnyStr, ...] = tuple(parts)
@@ -28,11 +28,22 @@ class Glob(Generic[AnyStr]):
         self._last: AnyStr = self.parts[-1]
         self._middle: tuple[AnyStr, ...] = tuple(part for part in self.parts[1:-1] if part)
         self._least = sum(map(len, self.parts))
+        self.fits: Callable[[AnyStr], bool] = self._simple() or self._fits
+        """Whether a whole name does."""
 
-    def fits(self, name: AnyStr) -> bool:
-        """Whether the whole name does."""
+    def _simple(self) -> Callable[[AnyStr], bool] | None:
+        # Patterns as most are, in one step.
+        first, last = self._first, self._last
         if len(self.parts) == 1:
-            return name == self._first
+            return lambda name: name == first
+        if not self._middle and not last:
+            return lambda name: name.startswith(first)
+        if len(self._middle) == 1 and not first and not last:
+            part = self._middle[0]
+            return lambda name: part in name
+        return None
+
+    def _fits(self, name: AnyStr) -> bool:
         if len(name) < self._least or not name.startswith(self._first) or not name.endswith(self._last):
             return False
         place, end = len(self._first), len(name) - len(self._last)
