@@ -57,8 +57,8 @@ class Creations:
         return self._judge(command, _KEPT, context)
 
     def _judge(self, command: Command, creation: Creation, context: Context) -> Verdict:
-        argv = command.argv
-        if creation.takes_over and argv[1] == argv[2]:
+        elsewhere = creation.takes_over and _goes_elsewhere(command.argv, context.database)
+        if creation.takes_over and not elsewhere and len({key.name for key in command.keys}) == 1:
             return PASS  # RENAME k k leaves k as it is
         keys = []
         for name in created_keys(command, creation):
@@ -69,7 +69,7 @@ class Creations:
             return PASS
         if any(bounds.given is None for _, bounds in keys):
             return self._unproven(command, "the command can't state a TTL")
-        if creation.takes_over and _goes_elsewhere(argv, context.database):
+        if elsewhere:
             return self._unproven(command, "the key appears in another database")
         if len(keys) > _MOST_KEYS:
             return self._unproven(command, f"the command writes more than {_MOST_KEYS} keys")

@@ -150,6 +150,24 @@ def test_keys_agree_on_random_arguments(wire: Wire, engine_name: str) -> None:
     assert unknown > 50
 
 
+def test_access_agrees_on_random_arguments(wire: Wire, engine_name: str) -> None:
+    if engine_name.startswith("redis-6"):
+        pytest.skip("COMMAND GETKEYSANDFLAGS came with Redis 7")
+    chosen, compared = random.Random(4), 0
+    for spec in STANDARD.specs[1:]:
+        if engine_name not in spec.engines or spec.container or spec.name in WALKED | {"BITFIELD", "PFCOUNT"}:
+            continue
+        for _ in range(4):
+            argv = _random_argv(spec, chosen)
+            value = wire.value("COMMAND", "GETKEYSANDFLAGS", *argv)
+            if not isinstance(value, Failure) and value != []:
+                keys = Command(STANDARD, argv).keys
+                found = [b"%b:%b" % (key.name, b"w" if key.write else b"r") for key in keys]
+                assert [_key_and_access(item).encode() for item in _items(value)] == found, argv
+                compared += 1
+    assert compared > 400
+
+
 def test_keys_agree_where_commands_are_walked(wire: Wire, engine_name: str) -> None:
     chosen = random.Random(3)
     for _ in range(700):

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 import proxy
+from proxy.commands.command import Command
+from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy
 from proxy.rules.verdict import PASS, Refuse
+from tests.commands.invocations import INVOCATIONS, split
 from tests.policy.given import compiled
 from tests.rules.given import command, context, streamed
 
@@ -56,6 +59,34 @@ def test_what_has_a_key_that_is_not_here_is_refused(text: str, line: str) -> Non
     verdict = rule(text).judge(given, context()).verdict
     assert isinstance(verdict, Refuse)
     assert b": the key in argument %d is 2097152 bytes long, too long to be a name; " % index in verdict.error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "names: {segments: 2..}",
+        "one_slot: true",
+        "lifetime: {default: 5m, types: [string, hash, list, set, zset, stream, other]}",
+        "whole_collections: {}",
+        "collections: {members: 1}",
+    ],
+)
+def test_long_keys_are_a_way_around_nothing(text: str) -> None:
+    """Whatever a rule does about a command, it does not let it pass when all of its keys are too long to be here."""
+    policy, refused = rule(text), 0
+    for line, keys in INVOCATIONS:
+        plain = Command(STANDARD, split(line))
+        decision = policy.judge(plain, context())
+        if not keys or (decision.verdict == PASS and not decision.followings and not decision.asides):
+            continue
+        first, *others = [place for place, _ in plain.key_places]
+        given = streamed(
+            [b"x" * 64 if i in (first, *others) else word for i, word in enumerate(plain.argv)], first, 2**21
+        )
+        given.further = dict.fromkeys(others, 2**21)
+        assert isinstance(policy.judge(given, context()).verdict, Refuse), line
+        refused += 1
+    assert refused > 3
 
 
 @pytest.mark.parametrize(("text", "line"), CASES)

@@ -216,6 +216,7 @@ def test_of_some_keys_only_the_key_tells_its_type() -> None:
     assert followed_by("EVAL return(1) 1 a", b":0\r\n", b"-NOPERM no\r\n", b"+string\r\n") == []
     assert judged("RENAME k k") == PASS
     assert skipped(judged("COPY a k DB 1"))
+    assert skipped(judged("COPY k k DB 1"))
 
 
 def test_what_creates_nothing_that_is_meant_passes() -> None:
