@@ -15,6 +15,7 @@
     contradictions.py   what rules of one policy may not say together
     unapplied.py     what the schema says although no rule acts on it
     lifetimes.py     which rule about lifetimes leaves keys to which; lifetime_overlaps.py: where that is an error
+    wording.py       whom a refusal says to ask, and how it shows keys
     explain.py       what a policy does with a command, and why
     expectations.py  the tests that a policy carries
     schema_docs.py   the schema of keys as Markdown

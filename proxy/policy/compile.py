@@ -28,11 +28,13 @@ from proxy.policy.following import following
 from proxy.policy.lifetimes import others_of, specific_first
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import Voice, is_active, voice
+from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.memory import Memory
 from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, takes
 from proxy.rules.standing import Limiting
 from proxy.rules.verdict import (
@@ -47,7 +49,6 @@ from proxy.rules.verdict import (
     ReplyEdit,
     Rewrite,
     Verdict,
-    refusal,
 )
 
 What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "noticed", "skipped", "error"]
@@ -278,7 +279,7 @@ class CompiledPolicy:
             if isinstance(verdict, Procedure) and verdict.waits and context.no_wait:
                 verdict = verdict.otherwise(context.no_wait)
         except KeysUnknownError as unknown:
-            verdict = _without_keys(step.source, command, str(unknown))
+            verdict = _without_keys(refusals_of(self.policy, step.rule.name, self.table), command, str(unknown))
         except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
             verdict = error
         if witness is not None:
@@ -288,7 +289,8 @@ class CompiledPolicy:
     def _failed(self, rule: str) -> Pass | Refuse:
         if self.policy.on_rule_error is not OnError.REFUSE:
             return PASS
-        return refusal(rule, "the rule itself failed on this command", "tell those who run this policy")
+        refusals = refusals_of(self.policy, rule, self.table)
+        return refusals.of("the rule itself failed on this command", "tell those who run this policy", reason=False)
 
     def _rewritten(self, command: Command, by: Rewrite) -> Command:
         rewritten = Command(self.table, by.argv, by.spec, command.streamed, command.streamed_length)
@@ -316,7 +318,17 @@ def compile_policy(
     """
     remembered = Memory(rehearsal=True) if memory is None else memory
     proven = frozenset(each.name for each in policy.apps if each.proven)
-    binding = Binding(table, available, seed, "" if app is None else app.name, policy.schema, remembered, proven)
+    binding = Binding(
+        table,
+        available,
+        seed,
+        "" if app is None else app.name,
+        policy.schema,
+        remembered,
+        proven,
+        contacts={each.name: each.contact for each in policy.apps},
+        show_key=shown_by(policy.redact),
+    )
     mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
     voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]
     if rehearsal:
@@ -326,9 +338,9 @@ def compile_policy(
     active.sort(key=lambda each: ORDER.index(type(each[0].settings)))
     steps = []
     for place, (rule, voiced) in enumerate(active):
-        bound = replace(binding, lifetimes=others_of((rule, voiced), active))
-        mode = voiced.stage.mode
-        steps.append(Step(place, rule.settings.bind(rule.name, rule.wording, bound), rule, voiced, voiced.varies, mode))
+        bound = replace(binding, lifetimes=others_of((rule, voiced), active), may_exempt=not rule.locked)
+        made = rule.settings.bind(rule.name, wording_of(policy, rule), bound)
+        steps.append(Step(place, made, rule, voiced, voiced.varies, voiced.stage.mode))
     return CompiledPolicy(policy, table, app, tuple(steps))
 
 
@@ -364,12 +376,11 @@ def _nothing(_line: bytes, _lines: Sequence[bytes]) -> tuple[()]:
     return ()
 
 
-def _without_keys(rule: PolicyRule, command: Command, why: str) -> Verdict:
+def _without_keys(refusals: Refusals, command: Command, why: str) -> Verdict:
     """What becomes of a command of which a rule must know the keys: Redis refuses it by its arity, or the rule does."""
     if command.spec.id and not takes(command.spec, len(command.argv)):
         return PASS
-    because = f", and {rule.wording.because}" if rule.wording.because else ""
-    return refusal(rule.name, why + because, rule.wording.instead or "send it with arguments that Redis takes")
+    return refusals.of(why, "send it with arguments that Redis takes")
 
 
 def _locate(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
     keyrail: 1                                      # the version of this language
     include: [apps/*.yaml]                          # more files, beside this one; in the first file only
-    defaults: {mode: audit, on_rule_error: refuse}
+    defaults: {mode: audit, on_rule_error: refuse, contact: "#redis"}
     traffic: {count_keys: on, redact: none}
     alerts: {hot_key: {share: 10%, rate: 1000/s}}
     apps: …    schema: …    rules: …    rollout: …    exceptions: …    tests: …
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from proxy.policy.apps import App
 from proxy.policy.errors import Where
-from proxy.policy.fields import Fields, choice, read_fields, read_list
+from proxy.policy.fields import Fields, choice, read_fields, read_line, read_list
 from proxy.policy.model import Expectation, OnError, PolicyException, PolicyRule, RolloutLine, Stage
 from proxy.policy.sections.alerts import read_alerts
 from proxy.policy.sections.apps import read_apps
@@ -52,6 +52,7 @@ class Document:
     include: tuple[Scalar, ...] = ()
     default: Stage | None = None
     on_rule_error: OnError | None = None
+    contact: str = ""
     count_keys: bool = True
     redact: Redact = Redact.NONE
     alerts: Alerts = USUAL
@@ -147,6 +148,7 @@ def _read_defaults(document: Document, value: Value, problems: Problems) -> None
         return
     mode = fields.take("mode")
     document.default = None if mode is None else read_stage(mode, problems)
+    document.contact = fields.read("contact", read_line, "")
     document.on_rule_error = fields.read("on_rule_error", choice(_ON_ERROR), OnError.REFUSE)
     fields.finish()
 

@@ -70,6 +70,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
         rules=rules,
         schema=join_schema(placed, problems),
         on_rule_error=first.on_rule_error or OnError.REFUSE,
+        contact=first.contact,
         count_keys=first.count_keys,
         redact=first.redact,
         alerts=first.alerts,

@@ -146,6 +146,8 @@ class Policy:
     """What is shown of keys wherever traffic is shown."""
     alerts: Alerts = USUAL
     default: Stage = Stage(Mode.AUDIT, Where(""))
+    contact: str = ""
+    """Whom to ask about a rule that names nobody itself."""
     apps: tuple[App, ...] = ()
     schema: Schema = NO_SCHEMA
     rollout: Mapping[str, RolloutLine] = field(default_factory=dict)

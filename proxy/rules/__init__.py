@@ -6,7 +6,6 @@
     lowering.py   one command's plan operations, gathered from the rules that touch it
     order.py      which guardrail goes before which, and why
     listing.py    commands as policies list them
-    handshake.py  refusals in Redis's own words, for what client libraries send while they connect
     refuse.py     commands that are refused
     allow_only.py, unknown_commands.py, read_only.py, databases.py, transactions.py
                   commands that are refused for what they are not, or for what they are
@@ -33,6 +32,8 @@
     limits.py     rates, bytes and connections; meter.py counts, standing.py says where a client stands
     memory.py     what rules remember from one command to the next
     lifetime.py, schema_ttl.py  how long keys live; bounds.py: what a key is given, lifetime_scope.py: which keys
+    refusals.py   what an application reads when a rule refuses its command: composed in one place
+    known_libraries.py  libraries known by their keys, for a refusal to say how they are exempted
     lifetime_precedence.py  which of several lifetimes holds for a key: the most specific
     lifetime_of_creations.py, lifetime_of_uses.py, stamps.py  hidden commands that give a TTL, or renew it
 

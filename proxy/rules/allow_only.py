@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
-from proxy.rules.handshake import refusal_of, refusal_of_unknown
 from proxy.rules.listing import Listing
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
@@ -28,6 +28,9 @@ ALWAYS_ALLOWED = (
     "RESET",
     "UNWATCH",
 )
+
+
+_INSTEAD = "ask those who run this Redis"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,7 @@ class AllowOnly:
 
     def __init__(self, name: str, settings: AllowOnlySettings, wording: Wording, binding: Binding) -> None:
         self.name = name
-        self._wording = wording
-        self._instead = wording.instead or "ask those who run this Redis"
+        self._refusals = Refusals(name, wording, binding)
         self._listed = Listing((*settings.commands, *ALWAYS_ALLOWED), binding.table)
         self._categories = frozenset(settings.categories)
 
@@ -67,14 +69,10 @@ class AllowOnly:
             return PASS
         if command.spec.id:
             return self._refuse(command.spec)
-        return refusal_of_unknown(command, self.name, self._why(command.name), self._instead)
+        return self._refusals.of_unknown(command, _why(command.name), _INSTEAD)
 
     def _refuse(self, spec: Spec) -> Refuse:
-        return refusal_of(spec, self.name, self._why(spec.display), self._instead)
-
-    def _why(self, shown: str) -> str:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        return f"{shown} is not among the commands that this policy allows{because}"
+        return self._refusals.of_any(spec, _why(spec.display), _INSTEAD)
 
     def refuses_part(self, command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""
@@ -86,3 +84,7 @@ class AllowOnly:
             lowering.judge()
         else:
             lowering.refuse(self._refuse(spec).error)
+
+
+def _why(shown: str) -> str:
+    return f"{shown} is not among the commands that this policy allows"

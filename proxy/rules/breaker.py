@@ -29,9 +29,10 @@ from proxy.commands.table import Spec
 from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.standing import Presence, is_free
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.verdict import PASS, Verdict
 
 _NEXT_LOOK = 1.0
 """Seconds until an open circuit is looked at again when Redis is no better after the cool-down."""
@@ -156,7 +157,7 @@ class Breaker:
 
     def __init__(self, name: str, settings: BreakerSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self._circuit = binding.memory.of(name, settings, lambda: Circuit(settings))
 
     def touches(self, spec: Spec) -> bool:
@@ -168,10 +169,7 @@ class Breaker:
         circuit = self._circuit
         if circuit.lets_through():
             return PASS
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        instead = f"{self._wording.instead}; " if self._wording.instead else ""
-        wait = max(1, round((circuit.until - context.now) * 1000))
-        return refusal(self.name, circuit.why + because, f"{instead}retry after {wait} ms")
+        return self._refusals.of(circuit.why, "", retry=circuit.until - context.now)
 
     def enter(self, _context: Context) -> Presence:
         """All clients have one purse, which is empty while the circuit is not closed."""

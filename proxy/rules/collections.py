@@ -30,9 +30,10 @@ from proxy.commands.spec import Spec
 from proxy.commands.values import RESTORES, payload_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.sizes_known import KnownSizes
-from proxy.rules.verdict import PASS, Follow, Look, Pass, Procedure, Refuse, Steps, Verdict, refusal
+from proxy.rules.verdict import PASS, Follow, Look, Pass, Procedure, Refuse, Steps, Verdict
 from proxy.wire.decode import read_reply
 
 _PATIENCE = 1.0
@@ -99,7 +100,7 @@ class Collections:
     def __init__(self, name: str, settings: CollectionsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self.needs = frozenset({"LTRIM"}) if settings.trim else frozenset()
         self._trims = settings.trim and binding.can_send("LTRIM")
         self._seen = binding.memory.of(name, settings, lambda: _Seen(settings.remember))
@@ -133,8 +134,8 @@ class Collections:
         size = self._seen.sizes.find(database, growth.measure, growth.key, now)
         if size is not None and _too_large(growth, size, cap):
             self._seen.large.learn(database, growth.measure, growth.key, size, now)
-            return self._refuse(growth, size, cap)
-        steps = partial(self._steps, growth, context, cap)
+            return self._refuse(command, growth, size, cap)
+        steps = partial(self._steps, command, growth, context, cap)
         if size is None and self._seen.large.find(database, growth.measure, growth.key, now) is not None:
             return Procedure(steps, _PATIENCE, self._unknown)
         if command.spec.name in TOLD:
@@ -143,13 +144,13 @@ class Collections:
             return Procedure(steps, _PATIENCE, self._unknown, waits=False)
         return PASS
 
-    def _steps(self, growth: Growth, context: Context, cap: int) -> Steps:
+    def _steps(self, command: Command, growth: Growth, context: Context, cap: int) -> Steps:
         replies: Sequence[bytes] = yield [(growth.measure.encode(), growth.key)]
         if not replies[0].startswith(b":"):
             return PASS if replies[0].startswith(b"-WRONGTYPE") else self._unknown("Redis does not tell this user")
         size = int(read_reply(replies[0]))
         self._seen.learn(context.database, growth, size, context.now, cap)
-        return self._refuse(growth, size, cap) if _too_large(growth, size, cap) else PASS
+        return self._refuse(command, growth, size, cap) if _too_large(growth, size, cap) else PASS
 
     def _listen(self, growth: Growth, context: Context, cap: int, reply: bytes) -> str:
         # What the push has added is in the length; the next one adds an element at least.
@@ -182,8 +183,8 @@ class Collections:
         if cap is None or most <= cap:
             return PASS
         members = "entries" if stream else "members"
-        fault = f"{command.name} can make a collection of {most} {members}, and {cap} is the most"
-        return self._refuse_derived(fault)
+        fault = f"{command.name} can make a collection of {most} {members}, {over(most, cap)}"
+        return self._refuse_derived(command, fault)
 
     def _judge_restored(self, command: Command) -> Verdict:
         kind, _, members = payload_of(command)
@@ -193,27 +194,28 @@ class Collections:
         if cap is None or members <= cap:
             return PASS
         noun = "entries" if kind is Kind.STREAM else "members"
-        return self._refuse_derived(f"the payload has as many as {members} {noun}, and {cap} is the most")
+        return self._refuse_derived(command, f"the payload has as many as {members} {noun}, {over(members, cap)}")
 
     def _unknown_sources(self, command: Command, reason: str) -> Pass | Refuse:
         if self._settings.unknown:
             return Pass(skipped=f"the size of the result is not known: {reason}")
-        return self._refuse_derived(f"{command.name} makes a collection of a size that is not known: {reason}")
+        return self._refuse_derived(command, f"{command.name} makes a collection of a size that is not known: {reason}")
 
-    def _refuse_derived(self, fault: str) -> Refuse:
-        because = f", and {self._wording.because}" if self._wording.because else ""
+    def _refuse_derived(self, command: Command, fault: str) -> Refuse:
         instead = "combine or copy smaller collections, or split the result over several keys"
-        return refusal(self.name, fault + because, self._wording.instead or instead)
+        return self._refusals.of(fault, instead, command)
 
     def _unknown(self, reason: str) -> Pass:
         return Pass(skipped=f"the size is not known: {reason}")
 
-    def _refuse(self, growth: Growth, size: int, cap: int) -> Refuse:
+    def _refuse(self, command: Command, growth: Growth, size: int, cap: int) -> Refuse:
         kind, members = _WORDS[growth.measure]
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"the {kind} has {size} {members}, and {cap} is the most{because}"
+        named = self._refusals.key(command, command.keys[0].index, kind)
+        added = growth.members if growth.measure == "LLEN" else 0
+        grows = f" and would get {added} more" if added else ""
+        why = f"{named} has {size} {members}{grows}, {over(size + added, cap)}"
         own = "cap it with XADD MAXLEN" if kind == "stream" else f"remove {members}, or split it over several keys"
-        return refusal(self.name, why, self._wording.instead or own)
+        return self._refusals.of(why, own, command)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Sizes are remembered by key: judged."""

@@ -15,10 +15,12 @@ from proxy.commands.table import Spec
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording, takes
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.verdict import PASS, Verdict
 
 _COPY_OPTIONS = 3
+_LONGEST_NUMBER = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Databases:
 
     def __init__(self, name: str, settings: DatabasesSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self._allowed = frozenset(b"%d" % number for number in settings.allowed)
         self._shown = ", ".join(map(str, sorted(settings.allowed)))
         self._named = {
@@ -54,11 +56,12 @@ class Databases:
         """Refuse a database that is not allowed; PASS what Redis will refuse for its number of arguments."""
         if not takes(command.spec, len(command.argv)):
             return PASS
-        if all(number in self._allowed for number in self._named[command.spec.id](command.argv)):
+        others = [number for number in self._named[command.spec.id](command.argv) if number not in self._allowed]
+        if not others:
             return PASS
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"{command.name} names a database other than {self._shown}{because}"
-        return refusal(self.name, why, self._wording.instead or f"use database {self._shown}")
+        number = others[0][:_LONGEST_NUMBER].decode("ascii", "replace")
+        why = f"{command.name} names database {number}, and this policy allows {self._shown}"
+        return self._refusals.of(why, f"use database {self._shown}", command)
 
     def refuses_part(self, _command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""

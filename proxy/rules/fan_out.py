@@ -10,8 +10,9 @@ from proxy.commands.command import Command
 from proxy.commands.spec import KeySpec, Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.verdict import PASS, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,9 @@ class FanOutSettings:
 
     max: int
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "FanOut":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "FanOut":
         """The rule itself."""
-        return FanOut(name, self, wording)
+        return FanOut(name, self, Refusals(name, wording, binding))
 
 
 class FanOut:
@@ -30,10 +31,10 @@ class FanOut:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: FanOutSettings, wording: Wording) -> None:
+    def __init__(self, name: str, settings: FanOutSettings, refusals: Refusals) -> None:
         self.name = name
         self._max = settings.max
-        self._wording = wording
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """Commands that can have more keys than that."""
@@ -47,9 +48,8 @@ class FanOut:
         keys = len(command.key_places)
         if keys <= self._max:
             return PASS
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"{command.name} names {keys} keys, and {self._max} is the most{because}"
-        return refusal(self.name, why, self._wording.instead or f"send it in pieces of at most {self._max} keys")
+        why = f"{command.name} names {keys} keys, {over(keys, self._max)}"
+        return self._refusals.of(why, f"send it in pieces of at most {self._max} keys", command)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """So many arguments that they can't hold more keys pass."""

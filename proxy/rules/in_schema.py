@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from proxy.rules.lowering import EntryCheck
 from proxy.schema.entries import Owner, Schema
+from proxy.schema.nearest import nearest_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,13 @@ class Membership:
     owned: bool
     proven: frozenset[str]
 
-    def fault(self, owner: Owner) -> str:
+    def fault(self, key: bytes, owner: Owner) -> str:
         """What is wrong with a key that has this owner."""
         if owner is None:
-            return "is not in the schema"
+            nearest = nearest_entry(self.schema.entries, key)
+            return f"is not in the schema{'' if nearest is None else f'; the nearest entry is {nearest.described}'}"
         if self._is_foreign(owner):
-            return f"belongs to {owner.title}, and the client {f'is of {self.app}' if self.app else 'is of no app'}"
+            return f"belongs to {owner.described}, and the client {f'is of {self.app}' if self.app else 'is of no app'}"
         return ""
 
     def _is_foreign(self, owner: Owner) -> bool:

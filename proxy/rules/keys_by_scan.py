@@ -17,8 +17,9 @@ from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording, takes
-from proxy.rules.verdict import PASS, Answer, Procedure, Refuse, Steps, Verdict, refusal
+from proxy.rules.verdict import PASS, Answer, Procedure, Refuse, Steps, Verdict
 from proxy.wire.decode import read_reply
 from proxy.wire.encode import encode_array
 
@@ -34,9 +35,9 @@ class KeysByScanSettings:
     time: int = 2
     count: int = 500
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "KeysByScan":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "KeysByScan":
         """The rule itself."""
-        return KeysByScan(name, self, wording)
+        return KeysByScan(name, self, Refusals(name, wording, binding))
 
 
 class KeysByScan:
@@ -44,10 +45,10 @@ class KeysByScan:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: KeysByScanSettings, wording: Wording) -> None:
+    def __init__(self, name: str, settings: KeysByScanSettings, refusals: Refusals) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """KEYS."""
@@ -100,9 +101,7 @@ class KeysByScan:
         return self._refuse(f"this user may not run {asked}") if error.startswith(b"-NOPERM") else Answer(error)
 
     def _refuse(self, reason: str) -> Refuse:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        instead = self._wording.instead or "use SCAN with MATCH and COUNT"
-        return refusal(self.name, f"KEYS is not answered: {reason}{because}", instead)
+        return self._refusals.of(f"KEYS is not answered: {reason}", "use SCAN with MATCH and COUNT")
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Asking is no operation of a plan."""

@@ -107,7 +107,7 @@ class Lifetime:
         self.name = name
         self._scope = scope
         self._conduct = conduct
-        self._words = LifetimeWording(name, wording)
+        self._words = LifetimeWording(name, wording, binding)
         self._seed = binding.seed
         self._can_send = binding.can_send
         self._container_of = binding.table.container_of
@@ -162,7 +162,7 @@ class Lifetime:
             return PASS
         verdict = self._judges[command.spec.id](command, context)
         if isinstance(verdict, Rewrite) and command.streamed is not None and command.streamed < len(command.argv) - 1:
-            return self._words.refuse_streamed()
+            return self._words.refuse_streamed(command)
         return verdict
 
     def judge_called(self, command: Command, context: Context) -> Verdict:
@@ -184,7 +184,7 @@ class Lifetime:
         stated_for = stated.milliseconds(command.argv, context.now)
         if stated_for is None or all(bounds.nearest(stated_for) == stated_for for bounds in found):
             return PASS  # it would only have been spread
-        return self._words.refuse_outside(command, found, stated_for)
+        return self._words.refuse_outside(command, stated, found, stated_for)
 
     def _skip(self, command: Command, _context: Context) -> Verdict:
         if command.spec.id == _UNKNOWN and self._container_of(command.argv) is not None:
@@ -226,7 +226,7 @@ class Lifetime:
         for bounds in found:
             allowed = bounds.nearest(allowed)
         if allowed != stated_for and self._conduct.outside is Outside.REFUSE:
-            return self._words.refuse_outside(command, found, stated_for)
+            return self._words.refuse_outside(command, stated, found, stated_for)
         allowed = _varied(command, stated, found, allowed, context)
         if allowed == stated_for:
             return PASS

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from proxy.commands.command import Command
-from proxy.rules.rule import Wording
-from proxy.rules.verdict import Refuse, refusal
+from proxy.commands.expiry import Stated
+from proxy.rules.refusals import Refusals
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import Refuse
 from proxy.schema.bounds import Bounds
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
@@ -13,41 +15,68 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 class LifetimeWording:
     """The refusals of one rule, in its author's words where there are any."""
 
-    def __init__(self, name: str, wording: Wording) -> None:
-        self._name = name
-        self._wording = wording
+    def __init__(self, name: str, wording: Wording, binding: Binding) -> None:
+        self._refusals = Refusals(name, wording, binding)
+        self._schema = binding.schema
 
     def refuse_unstated(self, command: Command) -> Refuse:
         """A write that has to state a TTL, and doesn't."""
-        return self._refusal(f"{command.name} states no TTL", "write it with SET and EX, or MSETEX and EX")
+        why = f"{command.name} states no TTL for {self._key(command)}"
+        return self._refuse(command, why, "write it with SET and EX, or MSETEX and EX")
 
-    def refuse_outside(self, command: Command, found: Sequence[Bounds], milliseconds: int) -> Refuse:
+    def refuse_outside(self, command: Command, stated: Stated, found: Sequence[Bounds], milliseconds: int) -> Refuse:
         """A TTL that is too short or too long."""
         least = max((bounds.least for bounds in found if bounds.least is not None), default=0)
+        key = self._refusals.shown(command.keys[0].name) if command.keys else "the key"
+        shown = f"the TTL of {key} ({_place(command, stated)}) is {_time(milliseconds)}"
         if milliseconds < least * 1000:
-            return self._refusal(f"{command.name} states a TTL of less than {_shown(least)}", "state a longer one")
+            missing = _time(least * 1000 - milliseconds)
+            return self._refuse(command, f"{shown}, {missing} less than the least of {_time(least * 1000)}", _LONGER)
         most = min(bounds.most for bounds in found if bounds.most is not None)
-        return self._refusal(f"{command.name} states a TTL of more than {_shown(most)}", "state a shorter one")
+        excess = _time(milliseconds - most * 1000)
+        return self._refuse(command, f"{shown}, {excess} more than the limit of {_time(most * 1000)}", _SHORTER)
 
     def refuse_persist(self, command: Command) -> Refuse:
         """A command that takes a TTL away."""
-        return self._refusal(f"{command.name} takes the TTL of a key away", "leave it, or state another with EXPIRE")
+        why = f"{command.name} takes the TTL of {self._key(command)} away"
+        return self._refuse(command, why, "leave it, or state another with EXPIRE")
 
     def refuse_unproven(self, command: Command) -> Refuse:
         """A command that may create a key for ever."""
-        why = f"{command.name} may create a key without a TTL, and can't be given one here"
-        return self._refusal(why, "create the key with a command that states its TTL")
+        why = f"{command.name} may create {self._key(command)} without a TTL, and can't be given one here"
+        return self._refuse(command, why, "create the key with a command that states its TTL")
 
-    def refuse_streamed(self) -> Refuse:
+    def refuse_streamed(self, command: Command) -> Refuse:
         """A value in the middle of a command, too large to be held back."""
-        return self._refusal("the value is too large for a TTL to be added behind its options", "write it with EX")
+        why = f"the value of {self._key(command)} is too large for a TTL to be added behind its options"
+        return self._refuse(command, why, "write it with EX")
 
-    def _refusal(self, why: str, instead: str) -> Refuse:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        return refusal(self._name, why + because, self._wording.instead or instead)
+    def _key(self, command: Command) -> str:
+        return self._refusals.key(command, command.keys[0].index) if command.keys else "a key"
+
+    def _refuse(self, command: Command, why: str, instead: str) -> Refuse:
+        owner = self._schema.owners_of(command.keys)[0] if command.keys else None
+        return self._refusals.of(why, instead, command, owner=owner)
 
 
-def _shown(seconds: int) -> str:
-    """A time as people write it: ``90s``, ``5m``, ``2h``."""
-    unit, letter = next(each for each in _UNITS if seconds % each[0] == 0)
-    return f"{seconds // unit}{letter}"
+_LONGER = "state a longer one"
+_SHORTER = "state a shorter one"
+_OPTIONS = (b"EX", b"PX", b"EXAT", b"PXAT")
+
+
+def _place(command: Command, stated: Stated) -> str:
+    """Where a TTL stands: ``EX, argument 4 of SET``."""
+    option = command.argv[stated.index - 1].upper()
+    named = f"{option.decode()}, " if option in _OPTIONS else ""
+    return f"{named}argument {stated.index} of {command.name}"
+
+
+def _time(milliseconds: int) -> str:
+    """A time as people write it: ``90ms``, ``5m``, ``2h46m39s``."""
+    seconds, rest = divmod(milliseconds, 1000)
+    parts = []
+    for unit, letter in _UNITS:
+        count, seconds = divmod(seconds, unit)
+        if count:
+            parts.append(f"{count}{letter}")
+    return "".join(parts) + (f"{rest}ms" if rest or not parts else "")

@@ -25,9 +25,10 @@ from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import Lowering
 from proxy.rules.meter import Advance, Meter, Quota, Rate, Shortage
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.standing import Presence, is_free
-from proxy.rules.verdict import PASS, Refuse, Verdict, refusal
+from proxy.rules.verdict import PASS, Refuse, Verdict
 from proxy.wire.encode import encoded_size
 
 Key: TypeAlias = bytes
@@ -84,7 +85,7 @@ class Limits:
     def __init__(self, name: str, settings: LimitsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self._connections = settings.connections
         self._meter = binding.memory.of(
             name,
@@ -167,17 +168,11 @@ class Limits:
             allowed = f"{rate.tokens} {shortage.of}/{_UNIT[rate.seconds]}"
         about = "" if self._settings.keys is None else f"about {self._settings.keys} "
         why = f"more than {allowed} {about}{self._whose()}"
-        instead = f"{self._wording.instead}; " if self._wording.instead else ""
-        wait = max(1, round(shortage.seconds * 1000))
-        return refusal(self.name, self._because(why), f"{instead}retry after {wait} ms")
+        return self._refusals.of(why, "", retry=shortage.seconds)
 
     def _too_many_clients(self) -> Refuse:
         why = f"more than {self._connections} connections {self._whose()}"
-        refused = refusal(self.name, self._because(why), self._wording.instead or "share connections in a pool")
-        return Refuse(refused.error, close=True)
-
-    def _because(self, why: str) -> str:
-        return f"{why}, and {self._wording.because}" if self._wording.because else why
+        return Refuse(self._refusals.of(why, "share connections in a pool").error, close=True)
 
     def _whose(self) -> str:
         match self._settings.per:

@@ -17,6 +17,15 @@ from proxy.schema.automaton import compile_patterns
 from proxy.schema.patterns import parse_pattern
 
 _OPENING, _CLOSING = b"{}"
+_KINDS = {
+    "date": "a date such as 2026-01-15",
+    "uuid": "a UUID",
+    "int": "an integer",
+    "hex": "hexadecimal digits",
+    "slug": 'lower-case letters, digits and "-"',
+    "word": 'letters, digits, "_", "-" and "."',
+}
+"""What a segment of each kind holds, in words."""
 
 
 @lru_cache(maxsize=256)
@@ -42,8 +51,7 @@ class SegmentKinds:
         """What is wrong with the name; nothing if it is right."""
         for i, (segment, automaton) in enumerate(zip(name.split(self._separator), self._automata, strict=False)):
             if automaton is not None and automaton.owner(_unbraced(segment)) == NOBODY:
-                kind = self._kinds[i].replace("|", ", ")
-                return f"does not hold {'one of ' if ',' in kind else ''}{kind} in segment {i + 1}"
+                return f"must have {_described(self._kinds[i])} as segment {i + 1}"
         return ""
 
     # The machine: (segment, where in it, row of its automaton).
@@ -230,6 +238,10 @@ class Prefixes:
     def accepts(self, state: Hashable) -> bool:
         """Whether a name that ends here is right."""
         return state == "known" if self._required else True
+
+
+def _described(kinds: str) -> str:
+    return " or ".join(_KINDS.get(kind, kind) for kind in kinds.split("|"))
 
 
 def _unbraced(segment: bytes) -> bytes:

@@ -22,8 +22,10 @@ from proxy.rules.in_schema import Membership
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
 from proxy.rules.name_faults import Banned, HashTags, Prefixes, SegmentKinds
 from proxy.rules.name_language import automaton_of
+from proxy.rules.refusals import Refusals, over, under
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.verdict import PASS, Verdict
+from proxy.schema.entries import Owner
 
 _Part: TypeAlias = Prefixes | SegmentKinds | Banned | HashTags
 
@@ -108,7 +110,7 @@ class Naming:
     def __init__(self, name: str, settings: NamesSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self._allowed = CHARACTERS[settings.characters]
         self._separator = settings.separator.encode()
         self._counts_segments = settings.counts_segments
@@ -130,7 +132,7 @@ class Naming:
             *settings.prefixes_of(binding.app),
         )
         self._prefixes = next((part for part in self._parts if isinstance(part, Prefixes)), None)
-        self._instead = wording.instead or _describe(settings, binding.app)
+        self._instead = _describe(settings, binding.app)
         self.check = NameCheck(
             allowed=bytes(byte in self._allowed for byte in range(256)),
             min_length=settings.min_length,
@@ -157,13 +159,13 @@ class Naming:
         for place, key in enumerate(command.keys):
             if not (settings.writes if key.write else settings.reads):
                 continue
-            fault = self._fault(key) or ("" if membership is None else membership.fault(owners[place]))
+            fault = self._fault(key) or ("" if membership is None else membership.fault(key.name, owners[place]))
             if fault:
-                return self._refuse("key", key.index, fault)
+                return self._refuse(command, "key", key.index, fault, None if membership is None else owners[place])
         for index, beginning in beginnings_of(command) if settings.reads else ():
             fault = self._fault_of_pattern(beginning)
             if fault:
-                return self._refuse("pattern", index, fault)
+                return self._refuse(command, "pattern", index, fault)
         return PASS
 
     def _fault_of_pattern(self, beginning: bytes) -> str:
@@ -175,9 +177,9 @@ class Naming:
         name = key.name
         size = len(name)
         if size < self._settings.min_length:
-            return f"is {_bytes(size)} long, and {self._settings.min_length} is the least"
+            return f"is {_bytes(size)} long, {under(size, self._settings.min_length)}"
         if size > self._max_length:
-            return f"is {_bytes(size)} long, and {self._max_length} is the most"
+            return f"is {_bytes(size)} long, {over(size, self._max_length)}"
         stray = name.translate(None, self._allowed)
         if stray:
             place = f"{_byte(stray[0])} at offset {name.index(stray[0])}"
@@ -195,9 +197,9 @@ class Naming:
             return f"has an empty segment between its '{settings.separator}'"
         return ""
 
-    def _refuse(self, what: str, index: int, fault: str) -> Verdict:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        return refusal(self.name, f"the {what} in argument {index} {fault}{because}", self._instead)
+    def _refuse(self, command: Command, what: str, index: int, fault: str, owner: Owner = None) -> Verdict:
+        why = f"{self._refusals.key(command, index, what)} {fault}"
+        return self._refusals.of(why, self._instead, command, owner=owner)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Checks of the bytes and of the owner, in every mode: what fails is judged, to be refused or counted."""

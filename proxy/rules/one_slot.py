@@ -16,8 +16,9 @@ from proxy.commands.sort_patterns import SORTS, beginnings_of
 from proxy.commands.table import Spec, State
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.verdict import PASS, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,9 @@ class OneSlotSettings:
 
     commands: bool = True
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "OneSlot":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "OneSlot":
         """The rule itself."""
-        return OneSlot(name, self, wording)
+        return OneSlot(name, self, Refusals(name, wording, binding))
 
 
 class OneSlot:
@@ -36,10 +37,10 @@ class OneSlot:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: OneSlotSettings, wording: Wording) -> None:
+    def __init__(self, name: str, settings: OneSlotSettings, refusals: Refusals) -> None:
         self.name = name
         self._commands = settings.commands
-        self._wording = wording
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """Commands with keys."""
@@ -57,16 +58,16 @@ class OneSlot:
             if expected == NO_SLOT:
                 expected = slot
             elif slot != expected:
-                return self._refuse(f"the key in argument {key.index} lies in another slot than the keys {before}")
+                fault = f"lies in slot {slot}, and the keys {before} in slot {expected}"
+                return self._refuse(command, key.index, "key", fault)
         for index, beginning in beginnings_of(command):
             if not _has_tag(beginning) or slot_of(beginning) != expected:
-                return self._refuse(f"the pattern in argument {index} may lead to keys of another slot")
+                return self._refuse(command, index, "pattern", "may lead to keys of another slot")
         return PASS
 
-    def _refuse(self, why: str) -> Verdict:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        instead = self._wording.instead or "name keys that belong together with one hash tag, such as cart:{42}:items"
-        return refusal(self.name, why + because, instead)
+    def _refuse(self, command: Command, index: int, what: str, fault: str) -> Verdict:
+        instead = "name keys that belong together with one hash tag, such as cart:{42}:items"
+        return self._refusals.of(f"{self._refusals.key(command, index, what)} {fault}", instead, command)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """One key lies in one slot, unless it leads to others; inside a transaction a session judges every command."""

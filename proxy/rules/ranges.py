@@ -11,8 +11,9 @@ from proxy.commands.spans import BYTE_SPANS, ENDLESS, SPANS, bytes_asked, elemen
 from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.verdict import PASS, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,9 @@ class RangesSettings:
     bytes: int | None = None
     endless: bool = False
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "Ranges":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Ranges":
         """The rule itself."""
-        return Ranges(name, self, wording)
+        return Ranges(name, self, Refusals(name, wording, binding))
 
 
 class Ranges:
@@ -33,10 +34,10 @@ class Ranges:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: RangesSettings, wording: Wording) -> None:
+    def __init__(self, name: str, settings: RangesSettings, refusals: Refusals) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """LRANGE, ZRANGE, XRANGE and their kin; GETRANGE where bytes are limited."""
@@ -52,10 +53,12 @@ class Ranges:
     def _judge_span(self, command: Command, asked: int | None, most: int, unit: str) -> Verdict:
         if asked is None or asked <= most or (asked >= ENDLESS and self._settings.endless):
             return PASS
-        many = f"all {unit} there are" if asked >= ENDLESS else f"up to {asked} {unit}"
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"{command.name} asks for {many}, and {most} is the most{because}"
-        return refusal(self.name, why, self._wording.instead or f"ask for at most {most} {unit} at a time")
+        of_what = f" of {self._refusals.key(command, command.keys[0].index)}" if len(command.keys) == 1 else ""
+        if asked >= ENDLESS:
+            why = f"{command.name} asks for all {unit}{of_what}, however many there are, and the limit is {most}"
+        else:
+            why = f"{command.name} asks for up to {asked} {unit}{of_what}, {over(asked, most)}"
+        return self._refusals.of(why, f"ask for at most {most} {unit} at a time", command)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Numbers are read from the arguments: judged."""

@@ -10,10 +10,10 @@ from proxy.commands.command import Command
 from proxy.commands.overlay import may_change_data
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
-from proxy.rules.handshake import refusal_of_unknown
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import Refuse, Verdict, refusal
+from proxy.rules.verdict import Refuse, Verdict
 
 _UNKNOWN = 0
 _INSTEAD = "only read from here"
@@ -32,9 +32,9 @@ _READING = {
 class ReadOnlySettings:
     """Nothing to set: writes are refused."""
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "ReadOnly":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "ReadOnly":
         """The rule itself."""
-        return ReadOnly(name, wording)
+        return ReadOnly(name, Refusals(name, wording, binding))
 
 
 class ReadOnly:
@@ -42,10 +42,9 @@ class ReadOnly:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, wording: Wording) -> None:
+    def __init__(self, name: str, refusals: Refusals) -> None:
         self.name = name
-        self._wording = wording
-        self._because = f", and {wording.because}" if wording.because else ""
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """Whatever may change data."""
@@ -55,12 +54,12 @@ class ReadOnly:
         """Refuse."""
         if command.spec.id != _UNKNOWN:
             return self._refuse(command.spec)
-        why = f"nobody knows whether {command.name} writes, and only reading is allowed{self._because}"
-        return refusal_of_unknown(command, self.name, why, self._wording.instead or _INSTEAD)
+        why = f"nobody knows whether {command.name} writes, and only reading is allowed"
+        return self._refusals.of_unknown(command, why, _INSTEAD)
 
     def _refuse(self, spec: Spec) -> Refuse:
-        instead = self._wording.instead or _READING.get(spec.name, _INSTEAD)
-        return refusal(self.name, f"{spec.display} may write, and only reading is allowed{self._because}", instead)
+        why = f"{spec.display} may write, and only reading is allowed"
+        return self._refusals.of(why, _READING.get(spec.name, _INSTEAD))
 
     def refuses_part(self, _command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
-from proxy.rules.handshake import refusal_of, refusal_of_unknown
 from proxy.rules.listing import Entry, Listing
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
@@ -43,7 +43,7 @@ class Refusal:
 
     def __init__(self, name: str, settings: RefuseSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self._refused = Listing(settings.commands, binding.table)
         self._allowed = Listing(settings.allow, binding.table)
 
@@ -59,16 +59,16 @@ class Refusal:
         if command.spec.id:
             return self._refuse(command.spec, entry)
         why, instead = self._words(entry.text, entry)
-        return refusal_of_unknown(command, self.name, why, instead)
+        return self._refusals.of_unknown(command, why, instead, reason=False)
 
     def _refuse(self, spec: Spec, entry: Entry) -> Refuse:
         why, instead = self._words(entry.text if entry.words else spec.display, entry)
-        return refusal_of(spec, self.name, why, instead)
+        return self._refusals.of_any(spec, why, instead, reason=False)
 
     def _words(self, shown: str, entry: Entry) -> tuple[str, str]:
-        because = self._wording.because
+        because = self._refusals.wording.because
         why = f"{shown} is refused because {because}" if because else f"{shown} is refused by this policy"
-        return why, self._wording.instead or _INSTEAD.get(entry.text, _INSTEAD_OF_OTHERS)
+        return why, _INSTEAD.get(entry.text, _INSTEAD_OF_OTHERS)
 
     def refuses_part(self, command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""

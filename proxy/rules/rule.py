@@ -5,6 +5,7 @@ calling it: what it leaves out, or cannot say in plan operations, is judged. A p
 each other.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -20,10 +21,19 @@ from proxy.schema.entries import NO_SCHEMA, Schema
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The policy author's own words for a refusal; empty where the rule's own words are to be used."""
+    """The policy author's own words for a refusal; empty where the rule's own words are to be used.
+
+    `contact` is whom to ask about the rule.
+    """
 
     because: str = ""
     instead: str = ""
+    contact: str = ""
+
+
+def ascii_of(key: bytes) -> str:
+    """A key as it is, but for what is no printable ASCII."""
+    return repr(key)[2:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,8 @@ class Binding:
     None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
     for clients of no app; `proven` are the apps that no client can merely claim to be. `schema` is the policy's.
     `memory` keeps what rules remember. `lifetimes` are those that may take keys from the rule that is bound.
+    For its refusals: `contacts` are the apps' (by name), `may_exempt` says whether an exception could let somebody off
+    the rule, and `show_key` writes a key as it may be shown.
     """
 
     table: Table
@@ -44,6 +56,9 @@ class Binding:
     memory: Memory = field(default_factory=Memory)
     proven: frozenset[str] = frozenset()
     lifetimes: OtherLifetimes = NO_OTHERS
+    contacts: Mapping[str, str] = field(default_factory=dict)
+    may_exempt: bool = False
+    show_key: Callable[[bytes], str] = ascii_of
 
     def can_send(self, command: str) -> bool:
         """Whether a rewrite may send this command in place of the client's."""

@@ -11,8 +11,9 @@ from proxy.commands.spans import SCANS, scan_count
 from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Rewrite, Verdict, refusal
+from proxy.rules.verdict import PASS, Rewrite, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,9 @@ class ScanCountsSettings:
     max: int
     lower: bool = False
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "ScanCounts":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "ScanCounts":
         """The rule itself."""
-        return ScanCounts(name, self, wording)
+        return ScanCounts(name, self, Refusals(name, wording, binding))
 
 
 class ScanCounts:
@@ -32,10 +33,10 @@ class ScanCounts:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: ScanCountsSettings, wording: Wording) -> None:
+    def __init__(self, name: str, settings: ScanCountsSettings, refusals: Refusals) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """The SCAN family."""
@@ -52,9 +53,8 @@ class ScanCounts:
             argv = list(command.argv)
             argv[index] = b"%d" % most
             return Rewrite(argv, None, command.spec)
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"COUNT is {count}, and {most} is the most{because}"
-        return refusal(self.name, why, self._wording.instead or f"walk in steps of COUNT {most} or less")
+        why = f"the COUNT of {command.name} (argument {index}) is {count}, {over(count, most)}"
+        return self._refusals.of(why, f"walk in steps of COUNT {most} or less", command)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Without options there is no COUNT."""

@@ -11,9 +11,10 @@ from proxy.commands.table import Spec
 from proxy.commands.values import brings_values, members_of, values_of, writes_far
 from proxy.rules.context import Context
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.sizes import oversize
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.sizes import SMALLER, oversize, too_many_members
+from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, KeySize, Owner
 
 _NO_LIMIT = KeySize()
@@ -37,7 +38,7 @@ class SchemaSize:
 
     def __init__(self, name: str, wording: Wording, binding: Binding) -> None:
         self.name = name
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self._schema = binding.schema
         self._check, self._check_at_offsets = (self._lowered(at_offsets=each) for each in (False, True))
 
@@ -69,19 +70,17 @@ class SchemaSize:
             owner = limited.get(value.key)
             most = _size_of(owner).most_bytes
             if owner is not None and most is not None and value.length > most:
-                instead = "keep it small: compress it, or split it over several keys"
-                return self._refuse(owner, oversize(command, value, most), instead)
+                return self._refuse(command, owner, oversize(command, value, most, self._refusals), SMALLER)
         members = members_of(command)
         for owner in limited.values():
             most = _size_of(owner).most_members
             if most is not None and members > most:
-                fault = f"{members} members are written at once, and {most} is the most"
-                return self._refuse(owner, fault, f"write them in batches of at most {most}")
+                fault = too_many_members(command, members, most, self._refusals)
+                return self._refuse(command, owner, fault, f"write them in batches of at most {most}")
         return PASS
 
-    def _refuse(self, owner: KeyEntry, fault: str, instead: str) -> Verdict:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        return refusal(self.name, f"{fault} for {owner.title}{because}", self._wording.instead or instead)
+    def _refuse(self, command: Command, owner: KeyEntry, fault: str, instead: str) -> Verdict:
+        return self._refusals.of(f"{fault} for {owner.described}", instead, command, owner=owner)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Requests that are small for the entry that owns their key pass."""

@@ -13,8 +13,9 @@ from proxy.commands.key_types import KeyTypes, key_types_of
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import EntryCheck, Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, Owner
 
 
@@ -38,7 +39,7 @@ class SchemaType:
     def __init__(self, name: str, settings: SchemaTypeSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self._schema = binding.schema
         self._types = [self._types_of(spec) for spec in binding.table.specs]
         self._checks: dict[KeyTypes, EntryCheck] = {}
@@ -63,10 +64,10 @@ class SchemaType:
         return PASS
 
     def _refuse(self, command: Command, index: int, owner: KeyEntry, wanted: frozenset[str]) -> Verdict:
-        because = f", and {self._wording.because}" if self._wording.because else ""
         meant = " or ".join(sorted(wanted))
-        why = f"{command.name} is for a {meant}, and argument {index} belongs to {owner.title}, of type {owner.type}"
-        return refusal(self.name, why + because, self._wording.instead or f"use a command for a {owner.type}")
+        key = self._refusals.key(command, index)
+        why = f"{command.name} is for a {meant}, and {key} belongs to {owner.described}, of type {owner.type}"
+        return self._refusals.of(why, f"use a command for a {owner.type}", command, owner=owner)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Keys of entries of another type are judged."""

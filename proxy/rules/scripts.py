@@ -30,12 +30,13 @@ from proxy.commands.table import Spec, Table
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.script_calls import CalledCommand, PreparedCall, inputs_of, undeclared_keys, with_named_keys
 from proxy.rules.script_libraries import read_libraries
 from proxy.rules.script_memory import Owner, ScriptKey, ScriptMemory, function_key, script_key, sha_of
 from proxy.rules.script_text import ScriptCalls
-from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse, Steps, Verdict, refusal
+from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse, Steps, Verdict
 from proxy.wire.encode import encode_error
 
 _DECLARE = "pass the key to the script, and name it there as KEYS[1]"
@@ -115,7 +116,13 @@ class ScriptsSettings:
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
         """The rule itself."""
-        return Scripts(name, self, wording, binding.table, binding.memory.of(name, _REMEMBERED, ScriptMemory))
+        return Scripts(
+            name,
+            self,
+            Refusals(name, wording, binding),
+            binding.table,
+            binding.memory.of(name, _REMEMBERED, ScriptMemory),
+        )
 
 
 class Scripts:
@@ -124,13 +131,13 @@ class Scripts:
     needs: frozenset[str] = frozenset()
 
     def __init__(
-        self, name: str, settings: ScriptsSettings, wording: Wording, table: Table, memory: ScriptMemory
+        self, name: str, settings: ScriptsSettings, refusals: Refusals, table: Table, memory: ScriptMemory
     ) -> None:
         self.name = name
         self.memory = memory
         self.others: OtherRules | None = None
         self._settings = settings
-        self._wording = wording
+        self._refusals = refusals
         self._table = table
         self._prepared: dict[int, tuple[ScriptCalls, tuple[PreparedCall, ...]]] = {}
 
@@ -317,8 +324,7 @@ class Scripts:
                 return PASS
 
     def _refuse(self, why: str, instead: str) -> Refuse:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        return refusal(self.name, why + because, self._wording.instead or instead)
+        return self._refusals.of(why, instead)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """All of it is judged."""

@@ -13,8 +13,11 @@ from proxy.commands.spec import Spec
 from proxy.commands.values import RESTORES, Value, brings_values, members_of, values_of, writes_far
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Verdict, refusal
+from proxy.rules.verdict import PASS, Verdict
+
+SMALLER = "keep it small: compress it, or split it over several keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +28,9 @@ class SizesSettings:
     members: int | None = None
     command: int | None = None
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "Sizes":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Sizes":
         """The rule itself."""
-        return Sizes(name, self, wording)
+        return Sizes(name, self, Refusals(name, wording, binding))
 
 
 class Sizes:
@@ -35,10 +38,10 @@ class Sizes:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, settings: SizesSettings, wording: Wording) -> None:
+    def __init__(self, name: str, settings: SizesSettings, refusals: Refusals) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """Commands that bring values; all that have arguments, where whole commands are limited."""
@@ -50,24 +53,20 @@ class Sizes:
         """Refuse for the first thing that is too large, else PASS."""
         settings = self._settings
         if settings.value is not None:
-            fault = _value_fault(command, settings.value)
+            fault = _value_fault(command, settings.value, self._refusals)
             if fault:
-                return self._refuse(fault, "keep it small: compress it, or split it over several keys")
+                return self._refusals.of(fault, SMALLER, command)
         if settings.members is not None:
             members = members_of(command)
             if members > settings.members:
-                fault = f"{members} members are written at once, and {settings.members} is the most"
-                return self._refuse(fault, f"write them in batches of at most {settings.members}")
+                fault = too_many_members(command, members, settings.members, self._refusals)
+                return self._refusals.of(fault, f"write them in batches of at most {settings.members}", command)
         if settings.command is not None:
             size = sum(command.length(index) for index in range(len(command.argv)))
             if size > settings.command:
-                fault = f"the command has {size} bytes of arguments, and {settings.command} is the most"
-                return self._refuse(fault, "split it into several commands")
+                fault = f"{command.name} has {size} bytes of arguments, {over(size, settings.command)}"
+                return self._refusals.of(fault, "split it into several commands", command)
         return PASS
-
-    def _refuse(self, fault: str, instead: str) -> Verdict:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        return refusal(self.name, fault + because, self._wording.instead or instead)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Small requests pass: no argument is larger than its request, and there are fewer members than arguments."""
@@ -85,17 +84,23 @@ class Sizes:
             lowering.limit(size=min(known))
 
 
-def _value_fault(command: Command, most: int) -> str:
+def _value_fault(command: Command, most: int, refusals: Refusals) -> str:
     """What is wrong with the first value over ``most`` bytes, or nothing."""
-    return next((oversize(command, value, most) for value in values_of(command) if value.length > most), "")
+    return next((oversize(command, value, most, refusals) for value in values_of(command) if value.length > most), "")
 
 
-def oversize(command: Command, value: Value, most: int) -> str:
+def oversize(command: Command, value: Value, most: int, refusals: Refusals) -> str:
     """What is wrong with a value of more than ``most`` bytes."""
+    key = refusals.key(command, value.key)
     if command.spec.name in RESTORES:
-        return (
-            f"the payload in argument {value.index} unpacks to as many as {value.length} bytes, and {most} is the most"
-        )
+        unpacks = f"unpacks to as many as {value.length} bytes, {over(value.length, most)}"
+        return f"the payload in argument {value.index}, for {key}, {unpacks}"
     if value.length > command.length(value.index):
-        return f"the write at an offset makes {value.length} bytes, and {most} is the most"
-    return f"the value in argument {value.index} has {value.length} bytes, and {most} is the most"
+        return f"the write at an offset makes {value.length} bytes of {key}, {over(value.length, most)}"
+    return f"the value in argument {value.index}, for {key}, has {value.length} bytes, {over(value.length, most)}"
+
+
+def too_many_members(command: Command, members: int, most: int, refusals: Refusals) -> str:
+    """What is wrong with a write of more than ``most`` members."""
+    key = refusals.key(command, command.keys[0].index) if command.keys else f"{command.name}'s key"
+    return f"{members} members are written at once to {key}, {over(members, most)}"

@@ -9,17 +9,18 @@ from proxy.commands.command import Command
 from proxy.commands.table import Spec, State
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import Verdict, refusal
+from proxy.rules.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionsSettings:
     """Nothing to set: they are refused."""
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "Transactions":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Transactions":
         """The rule itself."""
-        return Transactions(name, wording)
+        return Transactions(name, Refusals(name, wording, binding))
 
 
 class Transactions:
@@ -27,9 +28,9 @@ class Transactions:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, wording: Wording) -> None:
+    def __init__(self, name: str, refusals: Refusals) -> None:
         self.name = name
-        self._wording = wording
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """The two that begin one."""
@@ -37,10 +38,10 @@ class Transactions:
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse."""
-        because = self._wording.because
+        because = self._refusals.wording.because
         why = f"{command.name} is refused because {because}" if because else f"{command.name} begins a transaction"
-        instead = self._wording.instead or "use one command that does it all, such as MSET, or a plain pipeline"
-        return refusal(self.name, why, instead)
+        instead = "use one command that does it all, such as MSET, or a plain pipeline"
+        return self._refusals.of(why, instead, reason=False)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """Refusals and their counting are judged."""

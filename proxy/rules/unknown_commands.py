@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
-from proxy.rules.handshake import refusal_of_unknown
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import Verdict
 
@@ -20,9 +20,9 @@ _UNKNOWN = 0
 class UnknownCommandsSettings:
     """Nothing to set: they are refused."""
 
-    def bind(self, name: str, wording: Wording, _binding: Binding) -> "UnknownCommands":
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "UnknownCommands":
         """The rule itself."""
-        return UnknownCommands(name, wording)
+        return UnknownCommands(name, Refusals(name, wording, binding))
 
 
 class UnknownCommands:
@@ -30,9 +30,9 @@ class UnknownCommands:
 
     needs: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, wording: Wording) -> None:
+    def __init__(self, name: str, refusals: Refusals) -> None:
         self.name = name
-        self._wording = wording
+        self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
         """The one that stands for all unknown commands."""
@@ -40,9 +40,8 @@ class UnknownCommands:
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse."""
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        why = f"{command.name} is a command that neither Keyrail nor the engine describes{because}"
-        return refusal_of_unknown(command, self.name, why, self._wording.instead or "ask those who run this Redis")
+        why = f"{command.name} is a command that neither Keyrail nor the engine describes"
+        return self._refusals.of_unknown(command, why, "ask those who run this Redis")
 
     def refuses_part(self, _command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""

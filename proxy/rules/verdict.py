@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from proxy.commands.spec import Spec
-from proxy.wire.encode import encode_error
 
 ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 """Maps one whole reply frame (with its CRLF) to the frame that the client gets instead. Pure."""
@@ -135,8 +134,3 @@ PASS = Pass()
 def closes(verdict: Verdict) -> bool:
     """Whether the client is to be closed."""
     return type(verdict) is Refuse and verdict.close
-
-
-def refusal(rule: str, why: str, instead: str) -> Refuse:
-    """The one form that every refusal has: which rule, why, and what to do instead."""
-    return Refuse(encode_error(f"DENIED keyrail/{rule}: {why}; {instead}"))

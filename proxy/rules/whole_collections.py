@@ -19,9 +19,10 @@ from proxy.commands.spec import Spec
 from proxy.commands.wholes import READS, WHOLES, Whole, asked_of_whole, measured_keys
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.sizes_known import KnownSizes
-from proxy.rules.verdict import PASS, Pass, Procedure, Refuse, Steps, Verdict, refusal
+from proxy.rules.verdict import PASS, Pass, Procedure, Refuse, Steps, Verdict
 from proxy.wire.decode import read_reply
 
 _PATIENCE = 1.0
@@ -54,7 +55,7 @@ class WholeCollections:
     def __init__(self, name: str, settings: WholeCollectionsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
-        self._wording = wording
+        self._refusals = Refusals(name, wording, binding)
         self._known = binding.memory.of(name, settings, lambda: KnownSizes(settings.remember))
 
     def touches(self, spec: Spec) -> bool:
@@ -68,7 +69,7 @@ class WholeCollections:
         if not keys:
             return PASS
         if most is None:
-            return self._refuse(command, "works on all that is there, however much that is")
+            return self._refuse(command, "works on all members", ", however many there are")
         measure = WHOLES[command.spec.name].measures[0]
         sizes = [self._known.find(context.database, measure, key, context.now) for key in keys]
         known = [size for size in sizes if size is not None]
@@ -93,17 +94,16 @@ class WholeCollections:
         size = min(_cost(WHOLES[command.spec.name], sizes), asked_of_whole(command))
         if size <= most:
             return PASS
-        return self._refuse(command, f"would work on {size} members, and {most} is the most")
+        return self._refuse(command, f"would work on {size} members", f", {over(size, most)}")
 
     def _unknown(self, command: Command, reason: str) -> Pass | Refuse:
         if self._settings.unknown:
             return Pass(skipped=f"the size is not known: {reason}")
-        return self._refuse(command, f"works on a collection whose size is not known: {reason}")
+        return self._refuse(command, "works on all members", f", and their number is not known: {reason}")
 
-    def _refuse(self, command: Command, what: str) -> Refuse:
-        because = f", and {self._wording.because}" if self._wording.because else ""
-        instead = self._wording.instead or WHOLES[command.spec.name].instead
-        return refusal(self.name, f"{command.name} {what}{because}", instead)
+    def _refuse(self, command: Command, what: str, excess: str = "") -> Refuse:
+        key = f" of {self._refusals.key(command, command.keys[0].index)}" if len(command.keys) == 1 else ""
+        return self._refusals.of(f"{command.name} {what}{key}{excess}", WHOLES[command.spec.name].instead, command)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """What a span asks for is read from its arguments: judged."""

@@ -41,6 +41,11 @@ class KeyEntry:
         """Its name as errors have it: with whose it is."""
         return f"{self.app}/{self.name}" if self.app else self.name
 
+    @property
+    def described(self) -> str:
+        """Its title with its pattern."""
+        return f"{self.title} ({self.pattern.text})"
+
 
 Owner: TypeAlias = KeyEntry | None
 """The entry that owns a key, if any does."""

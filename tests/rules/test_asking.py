@@ -12,7 +12,7 @@ from proxy.rules.keys_by_scan import KeysByScan, KeysByScanSettings
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Answer, End, Pass, Procedure, Refuse, Verdict
 from proxy.rules.whole_collections import WholeCollections, WholeCollectionsSettings
-from tests.rules.given import NO_WORDS, command, context, streamed
+from tests.rules.given import BINDING, NO_WORDS, command, context, streamed
 
 Redis = Callable[[Sequence[bytes]], bytes]
 
@@ -61,7 +61,8 @@ def test_the_size_of_each_collection_is_asked(text: str, asked: list[str], size:
     assert (end, questions) == (PASS, asked)
     end, _ = run(wholes(size - 1).judge(command(text), context()), lambda _: b":3\r\n")
     assert isinstance(end, Refuse)
-    assert b" would work on %d members, and %d is the most; " % (size, size - 1) in end.error
+    assert b" would work on %d members" % size in end.error
+    assert b", 1 more than the limit of %d; " % (size - 1) in end.error
 
 
 def test_a_span_with_an_end_that_asks_for_too_much_is_no_way_around() -> None:
@@ -70,7 +71,7 @@ def test_a_span_with_an_end_that_asks_for_too_much_is_no_way_around() -> None:
     assert asked == ["LLEN k"]
     end, _ = run(wholes(5).judge(command("LRANGE k 0 6"), context()), lambda _: b":100\r\n")
     assert isinstance(end, Refuse)
-    assert b" would work on 7 members, and 5 is the most; " in end.error
+    assert b" would work on 7 members of the key 'k' (argument 1 of LRANGE), 2 more than the limit of 5; " in end.error
     end, _ = run(wholes(5).judge(command("LRANGE k 0 6"), context()), lambda _: b":4\r\n")
     assert end is PASS
     assert wholes(5).judge(command("LRANGE k 0 4"), context()) is PASS
@@ -121,7 +122,7 @@ def test_an_unknown_size_is_skipped_or_refused(reply: bytes) -> None:
 
 
 def keys(settings: KeysByScanSettings | None = None) -> KeysByScan:
-    return KeysByScan("keys", settings or KeysByScanSettings(), NO_WORDS)
+    return (settings or KeysByScanSettings()).bind("keys", NO_WORDS, BINDING)
 
 
 def scan(pages: Sequence[Sequence[bytes]]) -> Redis:

@@ -52,20 +52,23 @@ def said(settings: NamesSettings, text: str, app: str = "checkout") -> str:
     ],
 )
 def test_every_key_must_be_in_the_schema(text: str, argument: int | None) -> None:
-    wanted = f"the key in argument {argument} is not in the schema; name it with a pattern of the schema"
-    assert said(KNOWN, text) == ("" if argument is None else wanted)
+    found = said(KNOWN, text)
+    assert (f" (argument {argument} of " in found) == bool(found) == (argument is not None)
+    assert not found or (
+        " is not in the schema; " in found and found.endswith("; name it with a pattern of the schema")
+    )
 
 
 def test_reads_and_writes_are_apart() -> None:
     writes = NamesSettings(reads=False, in_schema=True)
     assert said(writes, "GET nobodys") == ""
-    assert said(writes, "SET nobodys x").startswith("the key in argument 1 is not")
+    assert said(writes, "SET nobodys x").startswith("the key 'nobodys' (argument 1 of SET) is not")
     assert said(writes, "COPY nobodys cart:1") == ""
 
 
 def test_owned_leaves_other_apps_keys_alone() -> None:
     assert said(KNOWN, "SET x:y z") == ""
-    why = "the key in argument 1 belongs to reports/any, and the client is of"
+    why = "the key 'x:y' (argument 1 of SET) belongs to reports/any (x:{any...}), and the client is of"
     assert said(OWNED, "SET x:y z").startswith(f"{why} checkout; ")
     assert said(OWNED, "SET x:y z", app="").startswith(f"{why} no app; ")
     own = (("SET cart:1 x", "checkout"), ("SET flag:a x", "checkout"), ("SET flag:a x", ""), ("SET x:y z", "reports"))
@@ -74,13 +77,17 @@ def test_owned_leaves_other_apps_keys_alone() -> None:
 
 def test_what_an_app_has_that_anyone_can_claim_to_be_is_nobodys_own() -> None:
     assert [said(OWNED, "SET job:1 x", app) for app in ("spark", "checkout", "")] == [""] * 3
-    assert said(OWNED, "SET cart:1 x", "spark").startswith("the key in argument 1 belongs to checkout/cart")
+    assert said(OWNED, "SET cart:1 x", "spark").startswith(
+        "the key 'cart:1' (argument 1 of SET) belongs to checkout/cart"
+    )
 
 
 def test_the_standard_for_names_comes_first() -> None:
     both = NamesSettings(max_length=6, in_schema=True)
-    assert said(both, "GET cart:11").startswith("the key in argument 1 is 7 bytes long")
-    assert said(both, "GET cart:x").startswith("the key in argument 1 is not in the schema; name it with at most")
+    assert said(both, "GET cart:11").startswith("the key 'cart:11' (argument 1 of GET) is 7 bytes long")
+    assert said(both, "GET cart:x").startswith(
+        "the key 'cart:x' (argument 1 of GET) is not in the schema; the nearest entry is "
+    )
 
 
 def test_what_the_schema_knows_takes_no_judging() -> None:

@@ -3,25 +3,34 @@ collections. The limit itself passes, one more does not."""
 
 import pytest
 
-from proxy.rules.fan_out import FanOut, FanOutSettings
-from proxy.rules.ranges import Ranges, RangesSettings
+from proxy.rules.fan_out import FanOutSettings
+from proxy.rules.ranges import RangesSettings
 from proxy.rules.replies import Replies, RepliesSettings
 from proxy.rules.rule import Wording
-from proxy.rules.scan_counts import ScanCounts, ScanCountsSettings
+from proxy.rules.scan_counts import ScanCountsSettings
 from proxy.rules.verdict import PASS, Look, Refuse, Rewrite
 from proxy.rules.whole_collections import WholeCollections, WholeCollectionsSettings
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec
 
-TEN = Ranges("short", RangesSettings(10, bytes=20), NO_WORDS)
+TEN = RangesSettings(10, bytes=20).bind("short", NO_WORDS, BINDING)
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("LRANGE k 0 10", b"LRANGE asks for up to 11 elements, and 10 is the most; ask for at most 10 elements"),
-        ("ZRANGE k 0 -1", b"ZRANGE asks for all elements there are, and 10 is the most; ask for"),
-        ("XRANGE k - +", b"XRANGE asks for all elements there are"),
-        ("SUBSTR k 0 20", b"SUBSTR asks for up to 21 bytes, and 20 is the most; ask for at most 20 bytes"),
+        (
+            "LRANGE k 0 10",
+            b"LRANGE asks for up to 11 elements of the key 'k' (argument 1 of LRANGE), 1 more than",
+        ),
+        (
+            "ZRANGE k 0 -1",
+            b"ZRANGE asks for all elements of the key 'k' (argument 1 of ZRANGE), how",
+        ),
+        ("XRANGE k - +", b"XRANGE asks for all elements of the key"),
+        (
+            "SUBSTR k 0 20",
+            b"SUBSTR asks for up to 21 bytes of the key 'k' (argument 1 of SUBSTR), 1 more than",
+        ),
     ],
 )
 def test_a_long_span_is_refused(text: str, why: bytes) -> None:
@@ -38,38 +47,38 @@ def test_a_short_span_passes(text: str) -> None:
 
 
 def test_spans_without_an_end_may_be_left_to_another_rule() -> None:
-    rule = Ranges("short", RangesSettings(10, endless=True), NO_WORDS)
+    rule = RangesSettings(10, endless=True).bind("short", NO_WORDS, BINDING)
     assert rule.judge(command("LRANGE k 0 -1"), context()) is PASS
     assert isinstance(rule.judge(command("LRANGE k 0 10"), context()), Refuse)
     assert not rule.touches(spec("GETRANGE"))
 
 
 def test_large_steps_of_a_walk_are_refused_or_lowered() -> None:
-    refusing = ScanCounts("steps", ScanCountsSettings(100), Wording("others wait"))
+    refusing = ScanCountsSettings(100).bind("steps", Wording("others wait"), BINDING)
     assert refusing.judge(command("SCAN 0 COUNT 100"), context()) is PASS
     assert refusing.judge(command("SCAN 0"), context()) is PASS
     assert refusing.judge(command("HSCAN k 0 COUNT 101"), context()) == Refuse(
-        b"-DENIED keyrail/steps: COUNT is 101, and 100 is the most, and others wait; "
-        b"walk in steps of COUNT 100 or less\r\n"
+        b"-DENIED keyrail/steps: the COUNT of HSCAN (argument 4) is 101, 1 more than the limit of 100, "
+        b"and others wait; walk in steps of COUNT 100 or less\r\n"
     )
-    lowering = ScanCounts("steps", ScanCountsSettings(100, lower=True), NO_WORDS)
+    lowering = ScanCountsSettings(100, lower=True).bind("steps", NO_WORDS, BINDING)
     verdict = lowering.judge(command("SCAN 0 COUNT 5000 MATCH count"), context())
     assert isinstance(verdict, Rewrite)
     assert verdict.argv == command("SCAN 0 COUNT 100 MATCH count").argv
 
 
 def test_many_keys_are_refused() -> None:
-    rule = FanOut("few", FanOutSettings(2), NO_WORDS)
+    rule = FanOutSettings(2).bind("few", NO_WORDS, BINDING)
     assert rule.judge(command("MGET a b"), context()) is PASS
     assert rule.judge(command("MSET a 1 b 2"), context()) is PASS
     assert rule.judge(command("UNLINK a b c"), context()) == Refuse(
-        b"-DENIED keyrail/few: UNLINK names 3 keys, and 2 is the most; send it in pieces of at most 2 keys\r\n"
+        b"-DENIED keyrail/few: UNLINK names 3 keys, 1 more than the limit of 2; send it in pieces of at most 2 keys\r\n"
     )
     for text in ("MSET a 1 b 2 c 3", "EVAL x 3 a b c", "ZUNION 3 a b c", "SUNIONSTORE d a b", "PFMERGE a b c"):
         assert isinstance(rule.judge(command(text), context()), Refuse), text
     assert not rule.touches(spec("GET"))
     assert not rule.touches(spec("RENAME"))
-    assert FanOut("few", FanOutSettings(1), NO_WORDS).touches(spec("RENAME"))
+    assert FanOutSettings(1).bind("few", NO_WORDS, BINDING).touches(spec("RENAME"))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +115,8 @@ def test_only_commands_that_can_be_answered_by_much_are_looked_at() -> None:
 def test_whole_collections_are_refused() -> None:
     rule = WholeCollections("no-wholes", WholeCollectionsSettings(), NO_WORDS, BINDING)
     assert rule.judge(command("HGETALL k"), context()) == Refuse(
-        b"-DENIED keyrail/no-wholes: HGETALL works on all that is there, however much that is; "
+        b"-DENIED keyrail/no-wholes: HGETALL works on all members of the key 'k' (argument 1 of HGETALL), however "
+        b"many there are; "
         b"walk it with HSCAN, or read the fields that you need with HMGET\r\n"
     )
     assert isinstance(rule.judge(command("LRANGE k 0 -1"), context()), Refuse)

@@ -145,7 +145,8 @@ def test_a_streamed_value_keeps_its_place() -> None:
 def test_behind_a_streamed_value_nothing_can_be_added() -> None:
     verdict = lifetime().judge(streamed([b"SET", b"k", b"", b"NX"], 2, 2**28), context())
     assert verdict == Refuse(
-        b"-DENIED keyrail/lifetimes: the value is too large for a TTL to be added behind its options; "
+        b"-DENIED keyrail/lifetimes: the value of the key 'k' (argument 1 of SET) is too large for a TTL to be added "
+        b"behind its options; "
         b"write it with EX\r\n"
     )
     assert lifetime().judge(streamed([b"SET", b"k", b"", b"EX", b"5"], 2, 2**28), context()) == PASS
@@ -266,7 +267,7 @@ def test_existing_keys_may_be_stamped() -> None:
 
 def test_without_proof_it_may_be_refused() -> None:
     rule = lifetime(conduct=Conduct(without_proof=Unproven.REFUSE), available=frozenset())
-    assert "INCR may create a key without a TTL" in refused(judged("INCR k", rule))
+    assert "INCR may create the key 'k' (argument 1 of INCR) without a TTL" in refused(judged("INCR k", rule))
     rule = lifetime(conduct=Conduct(without_proof=Unproven.REFUSE))
     verdict = judged("INCR k", rule)
     assert isinstance(verdict, Follow)
@@ -301,7 +302,7 @@ def test_a_ttl_is_held_within_the_bounds() -> None:
         assert judged(text, lifetime(BOUNDED)) == Rewrite(becomes.encode().split(), None)
         assert judged(text) == PASS
         strict = lifetime(BOUNDED, Conduct(Outside.REFUSE), wording=Wording("so says our standard"))
-        assert "a TTL of " in refused(judged(text, strict))
+        assert "the TTL of " in refused(judged(text, strict))
         assert ", and so says our standard; " in refused(judged(text, strict))
 
 
@@ -324,14 +325,19 @@ def test_what_is_within_or_is_no_lifetime_goes_on() -> None:
 
 def test_refusals_name_the_bound() -> None:
     strict = lifetime(BOUNDED, Conduct(Outside.REFUSE))
-    assert "EXPIRE states a TTL of less than 10s; " in refused(judged("EXPIRE k 1", strict))
-    assert "SETEX states a TTL of more than 1h; " in refused(judged("SETEX k 9999 v", strict))
+    assert "the TTL of 'k' (argument 2 of EXPIRE) is 1s, 9s less than the least of 10s; " in (
+        refused(judged("EXPIRE k 1", strict))
+    )
+    assert "(EX, argument 4 of SET) is 2h46m39s, 1h46m39s more than the limit of 1h; " in (
+        refused(judged("SET k v EX 9999", strict))
+    )
+    assert "2h46m39s, 1h46m39s more than the limit of 1h; " in refused(judged("SETEX k 9999 v", strict))
 
 
 def test_a_ttl_may_not_be_taken_away() -> None:
     assert judged("PERSIST k") == PASS
     refuse = lifetime(conduct=Conduct(persist=Persist.REFUSE))
-    assert "PERSIST takes the TTL of a key away" in refused(judged("PERSIST k", refuse))
+    assert "PERSIST takes the TTL of the key 'k' (argument 1 of PERSIST) away" in refused(judged("PERSIST k", refuse))
     assert refused(judged("GETEX k persist", refuse))
     assert judged("GETEX k", refuse) == PASS
     clamp = lifetime(BOUNDED, Conduct(persist=Persist.CLAMP))
@@ -386,7 +392,7 @@ def test_jitter_of_what_applications_state() -> None:
     assert anything.judge(command("EXPIREAT k 100"), context(0.0)) == PASS  # a time of day is meant as it is
     assert anything.judge(streamed([b"SET", b"k", b"v", b"EX", b"100"], 2, 10**7), context(0.0)) == PASS
     strict = lifetime(Bounds(most=100, jitter_stated=0.1), Conduct(Outside.REFUSE))
-    assert "more than 100s" in refused(strict.judge(command("SETEX k 101 v"), context(0.0)))
+    assert "1s more than the limit of 1m40s" in refused(strict.judge(command("SETEX k 101 v"), context(0.0)))
     assert strict.judge(command("SETEX k 100 v"), context(0.9)) == PASS
 
 

@@ -76,9 +76,9 @@ def test_common_names_need_no_judging(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("c@rt:prod:42", "does not hold word in segment 1"),
-        ("cart:test:42", "does not hold one of prod, staging in segment 2"),
-        ("cart:prod:x", "does not hold one of int, uuid in segment 3"),
+        ("c@rt:prod:42", 'must have letters, digits, "_", "-" and "." as segment 1'),
+        ("cart:test:42", "must have prod or staging as segment 2"),
+        ("cart:prod:x", "must have an integer or a UUID as segment 3"),
         ("Data", "is a name that is banned"),
         ("cart:prod:42:TMP", "has a banned word in segment 4"),
         ("cart:prod:42:{x}", "has a hash tag in segment 4, where none may stand"),
@@ -89,7 +89,7 @@ def test_a_wrong_name_is_told_what_is_wrong(name: str, fault: str) -> None:
     verdict = Naming("n", RULE, NO_WORDS, BINDING).judge(command("MGET cart:prod:1", name.encode()), context())
     assert isinstance(verdict, Refuse)
     wanted = "name it with segments like word:prod|staging:int|uuid:any"
-    start = f"-DENIED keyrail/n: the key in argument 2 {fault}; {wanted}"
+    start = f"-DENIED keyrail/n: the key '{name}' (argument 2 of MGET) {fault}; {wanted}"
     assert verdict.error.decode().startswith(start)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from proxy.commands.command import KeysUnknownError
 from proxy.rules.names import NamesSettings, Naming
+from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Wording
 from proxy.rules.verdict import PASS, Refuse
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec, streamed
@@ -41,13 +42,14 @@ def test_a_good_name_passes(key: bytes) -> None:
         (b"user:1 2", "holds a space at offset 6, which is not printable-ascii"),
         (b"user:\xc3\xa9", "holds the byte 0xc3 at offset 5, which is not printable-ascii"),
         (b"user:\r\n", "holds the byte 0x0d at offset 5, which is not printable-ascii"),
-        (b"user:" + b"x" * 16, "is 21 bytes long, and 20 is the most"),
-        (b"", "is 0 bytes long, and 1 is the least"),
+        (b"user:" + b"x" * 16, "is 21 bytes long, 1 more than the limit of 20"),
+        (b"", "is 0 bytes long, 1 less than the least of 1"),
     ],
 )
 def test_a_bad_name_is_refused_with_its_fault(key: bytes, fault: str) -> None:
     instead = "name it with 2 to 3 segments separated by ':', printable-ascii characters, at most 20 bytes"
-    assert said(STANDARD_NAMES, "GET", key) == f"the key in argument 1 {fault}; {instead}"
+    shown = Refusals("", NO_WORDS, BINDING).shown(key)
+    assert said(STANDARD_NAMES, "GET", key) == f"the key {shown} (argument 1 of GET) {fault}; {instead}"
 
 
 def test_the_authors_words_are_used() -> None:
@@ -71,7 +73,7 @@ def test_the_authors_words_are_used() -> None:
     ],
 )
 def test_every_key_counts_and_nothing_else_does(text: str, argument: int) -> None:
-    assert said(STANDARD_NAMES, text).startswith(f"the key in argument {argument} ")
+    assert said(STANDARD_NAMES, text).startswith(f"the key 'bad' (argument {argument} of ")
     assert said(STANDARD_NAMES, text.replace("bad", "a:9")) == ""
 
 
@@ -87,7 +89,7 @@ def test_reads_and_writes_are_apart() -> None:
     assert said(writes, "GET bad") == ""
     assert said(writes, "SET bad v") != ""
     assert said(writes, "COPY bad a:1") == ""
-    assert said(writes, "COPY a:1 bad").startswith("the key in argument 2 ")
+    assert said(writes, "COPY a:1 bad").startswith("the key 'bad' (argument 2 of COPY) ")
     reads = NamesSettings(min_segments=2, writes=False)
     assert said(reads, "GET bad") != ""
     assert said(reads, "SET bad v") == ""
@@ -126,7 +128,7 @@ def test_segments_are_described_as_they_are() -> None:
     assert NamesSettings(min_segments=2, max_segments=2).segments == "2"
     assert NamesSettings(min_segments=2).segments == "2 or more"
     assert "is 0 bytes long" in said(NamesSettings(), "GET", b"")
-    assert said(NamesSettings(min_length=2), "GET a").startswith("the key in argument 1 is 1 byte long")
+    assert said(NamesSettings(min_length=2), "GET a").startswith("the key 'a' (argument 1 of GET) is 1 byte long, 1")
 
 
 @pytest.mark.parametrize(
@@ -142,14 +144,14 @@ def test_segments_are_described_as_they_are() -> None:
 )
 def test_what_sort_looks_up_may_not_be_of_others(text: str, argument: int) -> None:
     foreign = NamesSettings(prefixes=(("reports", ("report:",)),))
-    refused = said(foreign, text).startswith(f"the pattern in argument {argument} may lead to keys with another")
+    refused = f" (argument {argument} of SORT" in said(foreign, text)
     assert refused == bool(argument)
 
 
 def test_what_sort_looks_up_begins_with_an_own_prefix() -> None:
     own = NamesSettings(prefixes=(("default", ("a:", "b:")),))
     assert said(own, "SORT a:l GET b:*->f") == ""
-    assert said(own, "SORT a:l GET a*").startswith("the pattern in argument 3 may lead to keys without a prefix")
+    assert said(own, "SORT a:l GET a*").startswith("the pattern 'a*' (argument 3 of SORT) may lead to")
     assert said(NamesSettings(writes=True, reads=False, prefixes=own.prefixes), "SORT a:l GET c:*") == ""
     large = streamed([b"SORT", b"a:l", b"GET", b""], 3, 1 << 21)
     assert isinstance(Naming("names", own, NO_WORDS, BINDING).judge(large, context()), Refuse)

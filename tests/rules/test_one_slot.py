@@ -7,10 +7,10 @@ from proxy.commands.slots import slot_of
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.one_slot import OneSlot, OneSlotSettings
 from proxy.rules.verdict import Refuse
-from tests.rules.given import NO_WORDS, command, spec, streamed
+from tests.rules.given import BINDING, NO_WORDS, command, spec, streamed
 
-RULE = OneSlot("rule", OneSlotSettings(), NO_WORDS)
-TRANSACTIONS_ONLY = OneSlot("rule", OneSlotSettings(commands=False), NO_WORDS)
+RULE = OneSlotSettings().bind("rule", NO_WORDS, BINDING)
+TRANSACTIONS_ONLY = OneSlotSettings(commands=False).bind("rule", NO_WORDS, BINDING)
 
 
 def context(slot: int = NO_SLOT, *, in_transaction: bool = False) -> Context:
@@ -34,7 +34,7 @@ def test_keys_of_one_slot_pass(text: str) -> None:
 def test_keys_that_lie_apart_do_not(text: str) -> None:
     verdict = RULE.judge(command(text), context())
     assert isinstance(verdict, Refuse)
-    assert b"lies in another slot than the keys before it; name keys that belong together" in verdict.error
+    assert b", and the keys before it in slot " in verdict.error
     assert not isinstance(TRANSACTIONS_ONLY.judge(command(text), context()), Refuse)
 
 
@@ -66,7 +66,7 @@ def test_sort_may_look_up_keys_of_its_slot(text: str) -> None:
 def test_sort_may_look_up_no_others(text: str) -> None:
     verdict = RULE.judge(command(text), context())
     assert isinstance(verdict, Refuse)
-    assert b"the pattern in argument" in verdict.error
+    assert b"the pattern '" in verdict.error
     mine = context(slot_of(b"u"), in_transaction=True)
     assert isinstance(TRANSACTIONS_ONLY.judge(command(text), mine), Refuse)
 
@@ -74,7 +74,7 @@ def test_sort_may_look_up_no_others(text: str) -> None:
 def test_the_error_says_which_argument() -> None:
     verdict = RULE.judge(command("DEL {u}1 {u}2 b c"), context())
     assert isinstance(verdict, Refuse)
-    assert b"the key in argument 3 lies" in verdict.error
+    assert b"the key 'b' (argument 3 of DEL) lies in slot 3300, and the keys before it in slot " in verdict.error
 
 
 @pytest.mark.parametrize("rule", [RULE, TRANSACTIONS_ONLY])
@@ -85,7 +85,7 @@ def test_a_transaction_has_one_slot(rule: OneSlot) -> None:
     assert not isinstance(rule.judge(command("GET b"), context(in_transaction=True)), Refuse)
     verdict = rule.judge(command("GET b"), mine)
     assert isinstance(verdict, Refuse)
-    assert b"than the keys of the transaction" in verdict.error
+    assert b"and the keys of the transaction in slot " in verdict.error
     assert isinstance(rule.judge(command("MGET a b"), context(in_transaction=True)), Refuse)
     assert isinstance(rule.judge(command("WATCH a b"), context()), Refuse)
     assert isinstance(rule.judge(command("WATCH b"), context(slot_of(b"a"))), Refuse)

@@ -38,12 +38,15 @@ def said(text: str, wording: Wording = NO_WORDS) -> str:
 
 def test_the_error_says_what_is_too_large_and_for_what() -> None:
     keep_small = "keep it small: compress it, or split it over several keys"
-    assert said("SET small:1 abcd") == f"the value in argument 2 has 4 bytes, and 3 is the most for small; {keep_small}"
-    assert said("SETBIT small:1 80 1").startswith("the write at an offset makes 11 bytes, and 3 is the most for small;")
+    assert said("SET small:1 abcd") == (
+        "the value in argument 2, for the key 'small:1' (argument 1 of SET), has 4 bytes, 1 more than the limit of 3 "
+        f"for small (small:{{id}}); {keep_small}"
+    )
+    assert said("SETBIT small:1 80 1").startswith("the write at an offset makes 11 bytes of the key 'small:1'")
     batches = "write them in batches of at most 2"
-    assert said("SADD few:1 a b c") == f"3 members are written at once, and 2 is the most for few; {batches}"
+    assert said("SADD few:1 a b c").endswith(f"1 more than the limit of 2 for few (few:{{id}}); {batches}")
     own = Wording("it hurts", "do less")
-    assert said("SET small:1 abcd", own).endswith("3 is the most for small, and it hurts; do less")
+    assert said("SET small:1 abcd", own).endswith("for small (small:{id}), and it hurts; do less")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_each_value_is_held_against_its_own_key(text: str, passes: bool) -> None
 def test_a_streamed_value_is_judged_by_its_announced_length() -> None:
     verdict = rule().judge(streamed([b"SET", b"large:1", b""], 2, (1 << 20) + 1), context())
     assert isinstance(verdict, Refuse)
-    assert b"has 1048577 bytes, and 1048576 is the most for shop/large" in verdict.error
+    assert b"has 1048577 bytes, 1 more than the limit of 1048576 for shop/large (" in verdict.error
     assert rule().judge(streamed([b"SET", b"free:1", b""], 2, 1 << 30), context()) == PASSED
 
 

@@ -41,10 +41,15 @@ def said(text: str, settings: SchemaTypeSettings = WRITES, wording: Wording = NO
 
 
 def test_the_refusal_says_what_belongs_there() -> None:
-    why = "LPUSH is for a list, and argument 1 belongs to checkout/cart, of type hash"
+    why = (
+        "LPUSH is for a list, and the key 'cart:1' (argument 1 of LPUSH) belongs to checkout/cart (cart:{user:int}), "
+        "of type hash"
+    )
     assert said("LPUSH cart:1 x") == f"{why}; use a command for a hash"
     assert said("LPUSH cart:1 x", wording=Wording("it is ours", "ask us")) == f"{why}, and it is ours; ask us"
-    assert said("ZUNIONSTORE cart:1 1 board:a").startswith("ZUNIONSTORE is for a zset, and argument 1 ")
+    assert said("ZUNIONSTORE cart:1 1 board:a").startswith(
+        "ZUNIONSTORE is for a zset, and the key 'cart:1' (argument 1 "
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +92,7 @@ def test_the_refusal_says_what_belongs_there() -> None:
     ],
 )
 def test_what_a_command_may_write(text: str, argument: int | None) -> None:
-    assert (f"argument {argument} belongs to" in said(text)) == (argument is not None), said(text)
+    assert (f"(argument {argument} of " in said(text)) == (argument is not None), said(text)
     assert bool(said(text)) == (argument is not None)
 
 

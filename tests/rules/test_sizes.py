@@ -6,29 +6,31 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Wording
 from proxy.rules.sizes import Sizes, SizesSettings
 from proxy.rules.verdict import PASS, Refuse
-from tests.rules.given import NO_WORDS, command, context, spec, streamed
+from tests.rules.given import BINDING, NO_WORDS, command, context, spec, streamed
 
 
 def sizes(wording: Wording = NO_WORDS, **settings: int) -> Sizes:
-    return Sizes("small", SizesSettings(**settings), wording)
+    return SizesSettings(**settings).bind("small", wording, BINDING)
 
 
 def test_the_error_says_what_is_too_large() -> None:
     assert sizes(value=3).judge(command("SET k abcd"), context()) == Refuse(
-        b"-DENIED keyrail/small: the value in argument 2 has 4 bytes, and 3 is the most; "
+        b"-DENIED keyrail/small: the value in argument 2, for the key 'k' (argument 1 of SET), has 4 bytes, "
+        b"1 more than the limit of 3; "
         b"keep it small: compress it, or split it over several keys\r\n"
     )
     assert sizes(value=100).judge(command("SETRANGE k 100 a"), context()) == Refuse(
-        b"-DENIED keyrail/small: the write at an offset makes 101 bytes, and 100 is the most; "
+        b"-DENIED keyrail/small: the write at an offset makes 101 bytes of the key 'k' (argument 1 of SETRANGE), "
+        b"1 more than the limit of 100; "
         b"keep it small: compress it, or split it over several keys\r\n"
     )
     assert sizes(members=2).judge(command("RPUSH k a b c"), context()) == Refuse(
-        b"-DENIED keyrail/small: 3 members are written at once, and 2 is the most; "
-        b"write them in batches of at most 2\r\n"
+        b"-DENIED keyrail/small: 3 members are written at once to the key 'k' (argument 1 of RPUSH), "
+        b"1 more than the limit of 2; write them in batches of at most 2\r\n"
     )
     said = sizes(Wording("it hurts", "do less"), command=7).judge(command("MGET a b c d"), context())
     assert said == Refuse(
-        b"-DENIED keyrail/small: the command has 8 bytes of arguments, and 7 is the most, and it hurts; do less\r\n"
+        b"-DENIED keyrail/small: MGET has 8 bytes of arguments, 1 more than the limit of 7, and it hurts; do less\r\n"
     )
 
 
@@ -43,7 +45,7 @@ def test_the_error_says_what_is_too_large() -> None:
     ],
 )
 def test_what_is_not_too_large_passes(text: str, settings: SizesSettings) -> None:
-    assert Sizes("small", settings, NO_WORDS).judge(command(text), context()) is PASS
+    assert settings.bind("small", NO_WORDS, BINDING).judge(command(text), context()) is PASS
 
 
 @pytest.mark.parametrize(
@@ -75,19 +77,19 @@ HAS_MANY = b"\x02\x80\x00\x0f\x42\x40" + b"\x00" * 10
 
 def test_a_payload_counts_for_what_it_unpacks_to() -> None:
     for text, payload, settings, fault in (
-        ("RESTORE k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "argument 3 unpacks to as many as 10485760 bytes"),
-        ("RESTORE-ASKING k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "argument 3 unpacks to as many as 10485760"),
+        ("RESTORE k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "unpacks to as many as 10485760 bytes"),
+        ("RESTORE-ASKING k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "unpacks to as many as 10485760"),
         ("RESTORE k 0", HAS_MANY, SizesSettings(members=100), "1000000 members are written at once"),
         ("RESTORE k 0", b"\x07" + b"x" * 99, SizesSettings(value=5000), "unpacks to as many as 8800 bytes"),
     ):
-        rule = Sizes("sizes", settings, NO_WORDS)
+        rule = settings.bind("sizes", NO_WORDS, BINDING)
         verdict = rule.judge(command(text, payload), context())
         assert isinstance(verdict, Refuse)
         assert fault.encode() in verdict.error
         lowering = Lowering(spec("RESTORE"))
         rule.lower(spec("RESTORE"), lowering)
         assert lowering.settled, "a plan does not read payloads"
-    small = Sizes("sizes", SizesSettings(value=1 << 20, members=100, command=1 << 20), NO_WORDS)
+    small = SizesSettings(value=1 << 20, members=100, command=1 << 20).bind("sizes", NO_WORDS, BINDING)
     assert small.judge(command("RESTORE k 0", b"\x00\x03abc" + b"\x00" * 10), context()) == PASS
     assert isinstance(small.judge(streamed([b"RESTORE", b"k", b"0", b""], 3, 1 << 19), context()), Refuse)
     assert small.judge(command("RESTORE k 0"), context()) == PASS, "Redis refuses it"

@@ -74,7 +74,9 @@ def test_where_redis_refuses_what_goes_along_nothing_more_does() -> None:
     assert upstream.taken() == call("INCR", "k")
     client.say("INCR", "r")
     upstream.answer(b":1\r\n")
-    assert client.heard().startswith(b":1\r\n-DENIED keyrail/strict: INCR may create a key without a TTL")
+    assert client.heard().startswith(
+        b":1\r\n-DENIED keyrail/strict: INCR may create the key 'r' (argument 1 of INCR) without a TTL"
+    )
     assert route.hits[-1] == ("strict", "enforce", "refused")
 
 
@@ -205,7 +207,7 @@ def test_a_streamed_value_has_its_company_around_it() -> None:
     whole = call("HSET", "r", "f", value, "g", "small")
     for piece in (whole[:60], whole[60:]):
         client.send(piece)
-    assert client.heard().startswith(b"-DENIED keyrail/strict: HSET may create a key")
+    assert client.heard().startswith(b"-DENIED keyrail/strict: HSET may create the key 'r'")
 
 
 def test_a_streamed_value_inside_a_transaction() -> None:

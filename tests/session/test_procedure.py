@@ -16,7 +16,8 @@ rules:
 """
 ENFORCED = WHOLES % ("enforce", "enforce")
 TOO_LARGE = (
-    b"-DENIED keyrail/small: HGETALL would work on 4 members, and 3 is the most; "
+    b"-DENIED keyrail/small: HGETALL would work on 4 members of the key 'k' (argument 1 of HGETALL), "
+    b"1 more than the limit of 3; "
     b"walk it with HSCAN, or read the fields that you need with HMGET\r\n"
 )
 SKIPPED = ("small", "enforce", "skipped")
@@ -251,7 +252,9 @@ def test_a_reply_is_looked_at_and_passed_on() -> None:
     route.upstream().answer(b":2\r\n", b"$-1\r\n")
     assert client.heard() == b":2\r\n$-1\r\n"
     client.say("RPUSH", "list", "c", "d")
-    assert client.heard().startswith(b"-DENIED keyrail/caps: the list has 2 elements, and 3 is the most; ")
+    assert client.heard().startswith(
+        b"-DENIED keyrail/caps: the list 'list' (argument 1 of RPUSH) has 2 elements and would get 2 more, "
+    )
     assert route.hits == [("caps", "enforce", "refused")]
     assert not route.asked
 
@@ -263,7 +266,7 @@ def test_a_reply_is_looked_at_inside_execs_array() -> None:
     route.upstream().answer(b"+OK\r\n", b"+QUEUED\r\n" * 2, b"*2\r\n$-1\r\n:3\r\n")
     assert client.heard() == b"+OK\r\n" + b"+QUEUED\r\n" * 2 + b"*2\r\n$-1\r\n:3\r\n"
     client.say("LPUSH", "queued", "c")
-    assert client.heard().startswith(b"-DENIED keyrail/caps: the list has 3 elements")
+    assert client.heard().startswith(b"-DENIED keyrail/caps: the list 'queued' (argument 1 of LPUSH) has 3 elements")
 
 
 def test_the_reply_to_a_push_that_was_streamed_is_looked_at() -> None:
@@ -276,7 +279,7 @@ def test_the_reply_to_a_push_that_was_streamed_is_looked_at() -> None:
     client.own.answer(b":9\r\n")
     assert client.heard() == b":9\r\n"
     client.say("RPUSH", "streamed", "c")
-    assert client.heard().startswith(b"-DENIED keyrail/caps: the list has 9 elements")
+    assert client.heard().startswith(b"-DENIED keyrail/caps: the list 'streamed' (argument 1 of RPUSH) has 9 elements")
 
 
 def test_a_look_that_nobody_waits_for() -> None:
@@ -288,7 +291,9 @@ def test_a_look_that_nobody_waits_for() -> None:
     tell(route, b":4\r\n")
     client.send(call("SADD", "set", "b") + call("GET", "a"))
     route.upstream().answer(b":1\r\n", b"$-1\r\n")
-    assert client.heard().startswith(b":1\r\n$-1\r\n-DENIED keyrail/caps: the set has 4 members, and 3 is the most; ")
+    assert client.heard().startswith(
+        b":1\r\n$-1\r\n-DENIED keyrail/caps: the set 'set' (argument 1 of SADD) has 4 members, 1 more than "
+    )
     assert route.upstream().taken() == call("GET", "a")
 
 

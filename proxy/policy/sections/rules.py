@@ -43,7 +43,8 @@ def _read_rule(name: str, where: Where, value: Value, app: str, problems: Proble
         return None
     mode = fields.take("mode")
     stage = None if mode is None else read_stage(mode, problems)
-    wording = Wording(because=fields.read("because", read_line, ""), instead=fields.read("instead", read_line, ""))
+    because, instead, contact = (fields.read(key, read_line, "") for key in ("because", "instead", "contact"))
+    wording = Wording(because, instead, contact)
     locked = fields.read("locked", choice(_YES), False)
     if locked and stage is not None and str(stage) != "enforce":
         problems.add(fields.line_of("mode"), fields.path_of("mode"), str(stage), "enforce, for the rule is locked")

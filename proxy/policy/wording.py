@@ -1,0 +1,27 @@
+"""What a policy contributes to the words of its rules' refusals: whom to ask, and how keys are shown."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from proxy.commands.table import Table
+from proxy.policy.model import Policy, PolicyRule
+from proxy.rules.refusals import Refusals
+from proxy.rules.rule import Binding, Wording
+from proxy.traffic.redaction import Redact, Redaction
+
+
+def wording_of(policy: Policy, rule: PolicyRule) -> Wording:
+    """The rule's own words, with whom to ask about it."""
+    own = next((app.contact for app in policy.apps if app.name == rule.app), "")
+    return replace(rule.wording, contact=rule.wording.contact or own or policy.contact)
+
+
+def refusals_of(policy: Policy, rule: str, table: Table) -> Refusals:
+    """The refusals that come in a rule's name, and not from the rule itself."""
+    named = next((wording_of(policy, each) for each in policy.rules if each.name == rule), Wording())
+    return Refusals(rule, named, Binding(table, show_key=shown_by(policy.redact)))
+
+
+def shown_by(redact: Redact) -> Callable[[bytes], str]:
+    """How an error shows a key; the hash that tells hidden keys apart is for logs, its secret is not known here."""
+    return Redaction(redact if redact is Redact.NONE else Redact.SHAPE).of

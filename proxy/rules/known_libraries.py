@@ -1,0 +1,45 @@
+"""Libraries that are known by the keys that they use: whoever reads a refusal may never have written the command.
+
+What a client says of its library (``CLIENT SETINFO``) names the driver, redis-py or ioredis, not what is built on it.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.schema.globs import key_glob_of
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library, and one pattern (with ``*``) of the keys that it uses where nobody configures others."""
+
+    name: str
+    keys: str
+
+
+LIBRARIES = (
+    Library("Flask-Limiter", "LIMITS:*"),
+    Library("python-redis-lock", "lock:*"),
+    Library("python-redis-lock", "lock-signal:*"),
+    Library("RQ", "rq:*"),
+    Library("Celery", "celery*"),
+    Library("Celery", "_kombu.*"),
+    Library("Celery", "unacked*"),
+    Library("Dramatiq", "dramatiq:*"),
+    Library("arq", "arq:*"),
+    Library("huey", "huey.*"),
+    Library("Django's cache", ":1:*"),
+    Library("Flask-Caching", "flask_cache_*"),
+    Library("Flask-Session", "session:*"),
+    Library("BullMQ", "bull:*"),
+    Library("bee-queue", "bq:*"),
+    Library("connect-redis", "sess:*"),
+)
+
+
+def library_of(command: Command) -> Library | None:
+    """The library whose keys all keys of a command are; None if there is none, or the keys are none or unknown."""
+    keys = command.known_keys
+    if not keys:
+        return None
+    return next((each for each in LIBRARIES if all(key_glob_of(each.keys).fits(key.name) for key in keys)), None)

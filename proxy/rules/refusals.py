@@ -1,0 +1,114 @@
+"""What an application reads when a rule refuses its command: composed here for all rules, so that all say it alike.
+
+    DENIED keyrail/RULE: WHAT, and BECAUSE; INSTEAD; contact: WHOM; if this is LIBRARY, exempt it with …
+
+WHAT names the argument as somebody understands who has not written the command: by its key, as far as the policy's
+``redact`` allows, and by its place. BECAUSE and INSTEAD are the policy author's words where there are any. The contact
+is that of whoever owns the key, by the schema, else of whoever owns the rule. No line is longer than `LONGEST` bytes.
+
+Libraries branch on the errors to what they send while they connect: one that finds ``NOPERM`` behind INFO or CLIENT
+SETINFO goes on without it, where after any other error it may never get ready. So these few commands keep Redis's own
+text, and the rule is only named where the refusal is counted.
+"""
+
+from proxy.commands.command import Command
+from proxy.commands.overlay import HANDSHAKE
+from proxy.commands.spec import Spec
+from proxy.commands.words import word_of
+from proxy.rules.known_libraries import library_of
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import Refuse
+from proxy.schema.entries import Owner
+from proxy.wire.encode import encode_error
+
+LONGEST = 1200
+"""Bytes of an error, without its CRLF."""
+_LONGEST_NAME = 64
+"""Characters of a key, or of a subcommand."""
+_CONTAINERS = (b"CLIENT", b"COMMAND")
+
+
+class Refusals:
+    """The refusals of one rule."""
+
+    def __init__(self, rule: str, wording: Wording, binding: Binding) -> None:
+        self.rule = rule
+        self.wording = wording
+        self._binding = binding
+
+    def of(
+        self,
+        why: str,
+        instead: str,
+        command: Command | None = None,
+        *,
+        owner: Owner = None,
+        retry: float | None = None,
+        reason: bool = True,
+    ) -> Refuse:
+        """A refusal. `instead` stands for the author's words where there are none.
+
+        `owner` is the schema's entry of the key that is to blame; `retry` are the seconds after which the command may
+        pass. Without `reason`, `why` has the author's reason in it.
+        """
+        because = f", and {self.wording.because}" if reason and self.wording.because else ""
+        parts = [f"DENIED keyrail/{self.rule}: {why}{because}", self.wording.instead or instead]
+        if retry is not None:
+            parts.append(f"retry after {max(1, round(retry * 1000))} ms")
+        parts += [self._contact(owner), "" if command is None else self._exemption(command)]
+        return Refuse(encode_error(_cut("; ".join(filter(None, parts)).translate(_ONE_LINE))))
+
+    def of_any(self, spec: Spec, why: str, instead: str, *, reason: bool = True) -> Refuse:
+        """The refusal of any request of a known command."""
+        if spec.name in HANDSHAKE:
+            return Refuse(encode_error(f"NOPERM this user has no permissions to run the '{spec.name.lower()}' command"))
+        return self.of(why, instead, reason=reason)
+
+    def of_unknown(self, command: Command, why: str, instead: str, *, reason: bool = True) -> Refuse:
+        """The refusal of a command that the table does not know, be it a subcommand of CLIENT that is newer."""
+        container = word_of(command.argv[0])
+        if container in _CONTAINERS and len(command.argv) > 1:
+            name = command.argv[1][:_LONGEST_NAME].decode("ascii", "replace")
+            return Refuse(encode_error(f"ERR unknown subcommand '{name}'. Try {container.decode()} HELP."))
+        return self.of(why, instead, reason=reason)
+
+    def key(self, command: Command, index: int, what: str = "key") -> str:
+        """The key, or pattern, in an argument, in words: ``the key 'user:1' (argument 1 of GET)``."""
+        whole = command.length(index) == len(command.argv[index])
+        name = f" {self.shown(command.argv[index])}" if whole else ""
+        return f"the {what}{name} (argument {index} of {command.name})"
+
+    def shown(self, key: bytes) -> str:
+        """A key as the policy's ``redact`` allows, in quotes."""
+        text = self._binding.show_key(key)
+        return f"'{text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + '…'}'"
+
+    def _contact(self, owner: Owner) -> str:
+        contact = "" if owner is None else self._binding.contacts.get(owner.app, "")
+        contact = contact or self.wording.contact
+        return f"contact: {contact}" if contact else ""
+
+    def _exemption(self, command: Command) -> str:
+        library = library_of(command) if self._binding.may_exempt else None
+        if library is None:
+            return ""
+        lines = f'exceptions: [{{rule: {self.rule}, keys: "{library.keys}", because: {library.name}}}]'
+        return f"if this is {library.name}, this in the policy exempts it: {lines}"
+
+
+_ONE_LINE = dict.fromkeys([*range(32), 127, 0x85, 0x2028, 0x2029], " ")
+
+
+def _cut(text: str) -> str:
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= LONGEST else data[: LONGEST - 3].decode("utf-8", "ignore") + "…"
+
+
+def over(value: int, most: int) -> str:
+    """By how much a number is too large: ``3 more than the limit of 10``."""
+    return f"{value - most} more than the limit of {most}"
+
+
+def under(value: int, least: int) -> str:
+    """By how much a number is too small."""
+    return f"{least - value} less than the least of {least}"
