@@ -114,3 +114,16 @@ def test_a_crowd_that_wants_to_know_one_thing_gives_up_together() -> None:
     for act in clock.timers[1:]:
         act()
     assert [each.cause for each in (asking, *others)] == ["no_upstream"] * 5
+
+
+def test_a_question_waits_for_the_end_of_a_transaction_on_the_users_only_connection() -> None:
+    """It has arrived whole, so it is over when the loop comes round."""
+    clock, pool = Clock(), Pool(PoolKey("ann", 0, 2))
+    client: Any = SimpleNamespace(arrived=list, close=None)
+    in_unit: Any = SimpleNamespace(usable=True, vacant=lambda: False)
+    pool.lanes[Lane.FAST].append(in_unit)
+    lending, _ = lending_from(pool, clock)
+    assert pool.shared(Lane.FAST) is None
+    assert lending.await_questions(client, pool.key)
+    assert clock.timers == [client.arrived]
+    assert not pool.waiting_shared[Lane.FAST]

@@ -17,7 +17,7 @@ from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
 from proxy.net.pool import Pool
-from proxy.net.upstream import UpstreamConnection
+from proxy.net.upstream import UnitOpenError, UpstreamConnection
 from proxy.session.gate import PoolKey
 from tests.session.given import call
 
@@ -274,3 +274,30 @@ def test_each_connection_asks_anew_where_its_name_leads() -> None:
         with pytest.raises(ConnectionRefusedError):
             asyncio.run(open_upstream(parse_upstream("redis://redis.internal:6400"), None, keeper, KEY, loop))
     assert loop.asked == [("redis.internal", 6400)] * 2
+
+
+def test_nothing_is_asked_where_a_clients_unit_is_open() -> None:
+    """A question would be queued in its transaction, or complete its unfinished command: it ends at once, unsent."""
+
+    async def play() -> None:
+        client = Client()
+        for opened in ("unit", "partial"):
+            upstream = UpstreamConnection(cast("Any", SimpleNamespace()), KEY, asyncio.get_running_loop())
+            transport = Transport()
+            upstream.connection_made(cast("Any", transport))
+            upstream.open_to_all(Lane.FAST)
+            pool = Pool(KEY)
+            pool.lanes[Lane.FAST].append(upstream)
+            assert (pool.shared(Lane.FAST), pool.in_unit(Lane.FAST)) == (upstream, False)
+            setattr(upstream, opened, client)
+            assert (pool.shared(Lane.FAST), pool.in_unit(Lane.FAST)) == (None, True)
+            with pytest.raises(UnitOpenError):
+                await upstream.ask(["PING"])
+            pool.idle.append(upstream)
+            assert pool.take_idle() is None
+            upstream.become(PoolKey(None, 1, 2))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert (transport.written, transport.closed) == ([], "aborted")
+
+    asyncio.run(play())
