@@ -18,6 +18,7 @@ cdef class Outgoing(Debts):
     cpdef send(self, Creditor sender, bytes chunk)
     cpdef bint offer(self, Creditor sender, bytes chunk) except -1
     cpdef begin_partial(self, Creditor sender)
+    @cython.locals(kept=cython.Py_ssize_t)
     cpdef send_partial(self, Creditor sender, bytes piece, bint withhold)
     cpdef end_partial(self, Creditor sender)
     cdef _put(self, bytes chunk)

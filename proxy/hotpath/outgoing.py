@@ -67,8 +67,9 @@ class Outgoing(Debts):
         assert self.partial is sender, "only the command under way is sent on"
         if withhold:
             piece = self.withheld + piece
-            self.withheld = piece[-1:]
-            piece = piece[:-1]
+            kept = max(0, len(piece) - 1)
+            self.withheld = piece[kept:]
+            piece = piece[:kept]
         self._put(piece)
 
     def end_partial(self, sender: Creditor) -> None:
