@@ -37,6 +37,8 @@ from proxy.wire.request import Request
 
 _FORMER_KEPT = 8
 _CALLERS_KEPT = 10_000
+_LONGEST_KEPT = 256
+"""Characters of a client name: who has a longer one is identified each time."""
 
 _Whose: TypeAlias = tuple[frozenset[str], App | None]
 """What a user may run, and the app."""
@@ -254,7 +256,9 @@ class Policies:
 
 
 def _identified(known: dict[Caller, App | None], policy: Policy, caller: Caller) -> App | None:
-    # All clients are asked about at a reload, and many of them are alike.
+    # All clients are asked about at a reload, and many of them are alike. A client may have a name of a megabyte.
+    if len(caller.client_name) > _LONGEST_KEPT:
+        return identify(policy.apps, caller)
     if caller not in known:
         if len(known) >= _CALLERS_KEPT:
             known.clear()

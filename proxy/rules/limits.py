@@ -34,6 +34,8 @@ from proxy.wire.encode import encoded_size
 Key: TypeAlias = bytes
 """Settings have a field of the name `bytes`."""
 
+_LONGEST_SUBJECT = 256
+"""Characters of a client name that tell subjects apart: they are kept, and clients choose them."""
 _UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
 
 
@@ -156,7 +158,7 @@ class Limits:
             case Per.ADDRESS:
                 return context.address
             case Per.CLIENT_NAME:
-                return context.client_name
+                return context.client_name[:_LONGEST_SUBJECT]
 
     def too_much(self, shortage: Shortage) -> Refuse:
         """The refusal of a command for which something is missing."""

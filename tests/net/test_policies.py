@@ -12,7 +12,7 @@ from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.sampler import Sampler
 from proxy.net.policies import Policies
-from proxy.policy.apps import Caller
+from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.model import Mode, Policy
 from proxy.rules.meter import Meter
@@ -82,6 +82,21 @@ def test_clients_of_one_app_share_a_plan(bench: Bench) -> None:
     shop, till, other = (client.regime for client in bench.clients)
     assert shop is other
     assert shop is not till
+
+
+def test_a_client_name_is_kept_only_if_it_is_short(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Caller] = []
+
+    def counted(apps: Any, caller: Caller) -> App | None:
+        asked.append(caller)
+        return identify(apps, caller)
+
+    monkeypatch.setattr("proxy.net.policies.identify", counted)
+    shop = bench.clients[0]
+    for name in ("short", "n" * 100_000):
+        for _ in range(2):
+            assert bench.policies.regime(shop.key, Caller("shop", name)) is shop.regime
+    assert [len(caller.client_name) for caller in asked] == [5, 100_000, 100_000]
 
 
 def test_what_is_learnt_of_one_user_makes_no_plan_anew_for_another(bench: Bench) -> None:

@@ -46,6 +46,13 @@ def test_the_error_says_what_is_too_much_and_when_to_come_back() -> None:
     assert rule.judge(command("GET a"), caller(0.5)) == PASS
 
 
+def test_only_the_beginning_of_a_client_name_is_kept() -> None:
+    rule = limits(replace(TWO_A_SECOND, per=Per.CLIENT_NAME))
+    names = [{"client_name": "n" * 1000 + end} for end in "abc"]
+    assert [rule.judge(command("GET a"), caller(0.0, name)) for name in names[:2]] == [PASS, PASS]
+    assert isinstance(rule.judge(command("GET a"), caller(0.0, names[2])), Refuse), "it is the same subject"
+
+
 def test_the_authors_words_are_added() -> None:
     rule = limits(LimitsSettings(rate=Rate(1, 60, 1), per=Per.APP), Wording("it is shared", "use MGET"))
     rule.judge(command("GET a"), caller())
