@@ -37,6 +37,7 @@ from proxy.net.inquiries import Inquiries
 from proxy.net.insight import Insight
 from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
+from proxy.net.periodic import Periodic
 from proxy.net.policies import Policies
 from proxy.net.pulse import Pulse
 from proxy.net.script_exchange import ScriptExchange
@@ -102,7 +103,8 @@ class Gateway:
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
         memory = self._policies.memory
         self._scripts = ScriptExchange(loop, seek_script, lambda: memory.each(ScriptMemory).values())
-        self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time)
+        count = self._connections.count
+        self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._inquiries = Inquiries(self._lending)
         self._expiries = Expiries(self._inquiries.ask, self._lending.has_spare)
         self._insight = Insight(sampler, self._expiries)
@@ -111,7 +113,7 @@ class Gateway:
         self._closed: Counter[str] = Counter()
         self._clients_total = 0
         self._local = 0
-        self._ticker: asyncio.TimerHandle | None = None
+        self._ticker = Periodic(loop, 1.0, self._each_second(), count)
         self.when_second_is_over: Callable[[], None] = lambda: None
         """Called when there are `digests` of one more second."""
         self._open_gate()
@@ -181,7 +183,7 @@ class Gateway:
         """Begin to connect; a Redis that is down is no error. Raises ClusterRefusedError and TlsError."""
         self._connections.begin()
         self._pulse.begin()
-        self._tick()
+        self._ticker.turn()
         try:
             await asyncio.wait_for(self._connections.attempted.wait(), self.settings.connect_timeout)
         except TimeoutError:
@@ -224,21 +226,25 @@ class Gateway:
         for client in list(self.clients):
             client.close("shutdown")
         self._connections.close()
-        if self._ticker is not None:
-            self._ticker.cancel()
-            self._end_second()
+        self._ticker.end()
+        self._end_second()
 
     def _end_second(self) -> None:
         self._windows.rotate(time.monotonic())
         self._insight.another_second(sum(self._asked_by_app().values()), self._windows.fresh())
 
-    def _tick(self) -> None:
-        self._end_second()
-        self._verdicts.another_second()
-        self._inquiries.tend()
-        self._connections.pools.tend(self.loop.time(), self._lending.logged_in)
+    def _each_second(self) -> dict[str, Callable[[], object]]:
+        pools, lending = self._connections.pools, self._lending
+        return {
+            "counting a second": self._end_second,
+            "counting verdicts": self._verdicts.another_second,
+            "tending Keyrail's own queries": self._inquiries.tend,
+            "tending connection pools": lambda: pools.tend(self.loop.time(), lending.logged_in),
+            "reporting a second": self._report_second,
+        }
+
+    def _report_second(self) -> None:
         self.when_second_is_over()
-        self._ticker = self.loop.call_later(1.0, self._tick)
 
     # Clients
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from proxy.commands.table import Lane
+from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
 from proxy.rules.breaker import Circuit, State
@@ -29,23 +30,23 @@ _log = logging.getLogger("keyrail.route")
 class Pulse:
     """Feeds the circuits of one route; ``now`` is the clock that commands are judged by."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, memory: Memory, pools: Pools, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        memory: Memory,
+        pools: Pools,
+        now: Callable[[], float],
+        count: Callable[[str], object],
+    ) -> None:
         self._loop = loop
         self._memory = memory
         self._pools = pools
         self._now = now
         self._asked: dict[UpstreamConnection, float] = {}
         self._took: list[float | None] = []
-        self._timer: asyncio.TimerHandle | None = None
-
-    def begin(self) -> None:
-        """Feel the pulse from now on."""
-        self._timer = self._loop.call_later(_SECONDS, self._beat)
-
-    def end(self) -> None:
-        """Stop."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._periodic = Periodic(loop, _SECONDS, {"feeding circuit breakers": self._beat}, count)
+        self.begin = self._periodic.begin
+        self.end = self._periodic.end
 
     def figures(self) -> dict[str, int]:
         """By rule, whether its circuit lets less than everything through."""
@@ -59,7 +60,6 @@ class Pulse:
         if circuits:
             self._observe(circuits)
             self._ask()
-        self.begin()
 
     def _observe(self, circuits: list[tuple[str, Circuit]]) -> None:
         waiting = [self._loop.time() - asked for asked in self._asked.values()]

@@ -124,10 +124,10 @@ def _arrived_whole(session: "Session", data: bytes, end: int) -> bool:
     count = 0
     while count < most and request.scan(data, end, session.limits) == COMPLETE:
         command_id = terms.lookup.find(request)
-        spec = session.regime.table.specs[command_id]
-        if spec.state is State.EXEC:
+        state = session.regime.table.specs[command_id].state
+        if state is State.EXEC:
             return True
-        if spec.state is not State.POOL or spec.lane is not Lane.FAST:
+        if terms.pooled[command_id] == 0:
             return False
         end = request.end
         count += 1
