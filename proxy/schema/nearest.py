@@ -8,9 +8,13 @@ from proxy.schema.patterns import Literal
 
 _ALIKE = 0.6
 """How much a segment must have in common with a pattern's text, of 1, to be taken for a misspelling of it."""
-_MOST_ENTRIES = 200
+_MOST_ENTRIES = 100
 _LONGEST = 128
-"""Bytes of a key that are looked at. With the entries this bounds the work for one refusal."""
+"""Bytes of a key that are looked at. With the entries, and the length of what is compared byte by byte, this bounds the
+work for one refusal."""
+_LONGEST_WORD = 16
+_MISSPELT = 3
+"""A misspelling is no longer or shorter than its word by more bytes than this."""
 
 
 def nearest_entry(entries: Sequence[KeyEntry], key: bytes) -> KeyEntry | None:
@@ -40,4 +44,9 @@ def _likeness(entry: KeyEntry, segments: Sequence[bytes]) -> float:
 
 def _alike(text: bytes, segment: bytes) -> float:
     one, other = text.decode("latin-1").lower(), segment.decode("latin-1").lower()
-    return 1.0 if one == other else SequenceMatcher(None, one, other, autojunk=False).ratio()
+    if one == other:
+        return 1.0
+    if len(other) > _LONGEST_WORD or abs(len(one) - len(other)) > _MISSPELT:
+        return 0.0
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() >= _ALIKE else 0.0
