@@ -325,3 +325,13 @@ def test_the_readme_shows_what_strict_yaml_says_to_flask_limiter() -> None:
     assert isinstance(verdict, Refuse)
     readme = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
     assert f"\n    {verdict.error.decode().rstrip()}\n" in readme
+
+
+def test_what_a_policy_lists_makes_no_error_long_or_break_it() -> None:
+    prefixes = ", ".join(f'"{"p" * 40}{i}\\u2028:"' for i in range(60))
+    (step,) = compile_policy(policy(f"rules: {{n: {{names: {{prefixes: [{prefixes}]}}}}}}"), STANDARD).steps
+    verdict = step.rule.judge(command("GET k"), context())
+    assert isinstance(verdict, Refuse)
+    assert len(verdict.error) <= LONGEST + 3
+    assert verdict.error.decode().endswith("…\r\n")
+    assert len(verdict.error.decode().splitlines()) == 1
