@@ -35,6 +35,7 @@ COMMANDS = {
 }
 LOOP = "while true do end"
 FUNCTION = f"#!lua name=l\nredis.register_function('loop', function() {LOOP} end)"
+KINDS = ("pooled", "own", "user")
 LOGIN_SECONDS = 0.5
 """After that, a client has left the connection on which it logged in, or chose a database, to its pool."""
 PAUSE_MS = 600_000
@@ -114,6 +115,19 @@ def keyrail(engine: Engine) -> Iterator[Keyrail]:
     keyrail.close()
 
 
+@pytest.fixture(scope="module")
+def clients(engine: Engine, keyrail: Keyrail) -> Iterator[dict[tuple[str, int], Wire]]:
+    """A client of each kind in each database, after its login: one that is pooled has no connection of its own."""
+    stage = Stage(engine, keyrail)
+    made = {(kind, database): stage.client(database, kind == "user") for kind in KINDS for database in (0, 5)}
+    for (kind, _), wire in made.items():
+        assert wire.silent(LOGIN_SECONDS)
+        if kind == "own":
+            assert wire.ask("WATCH", "x") == b"+OK\r\n"
+    yield made
+    stage.held.close()
+
+
 def direct_reply(stage: Stage, situation: str, database: int, command: list[str]) -> bytes:
     with stage.engine.wire() as direct:
         assert direct.ask("SELECT", database) == b"+OK\r\n"
@@ -125,21 +139,16 @@ def direct_reply(stage: Stage, situation: str, database: int, command: list[str]
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_it_is_answered_as_on_a_direct_connection(engine: Engine, keyrail: Keyrail, name: str, situation: str) -> None:
+def test_it_is_answered_as_on_a_direct_connection(
+    engine: Engine, keyrail: Keyrail, clients: dict[tuple[str, int], Wire], name: str, situation: str
+) -> None:
     stage, command = Stage(engine, keyrail), COMMANDS[name]
     expected = direct_reply(stage, situation, 5, command)
-    for database in (0, 5):
-        pooled, own, user = (stage.client(database, each == "user") for each in ("pooled", "own", "user"))
-        assert own.ask("WATCH", "x") == b"+OK\r\n"
-        for kind, wire in (("pooled", pooled), ("own", own), ("user", user)):
-            SITUATIONS[situation](stage)
-            assert wire.ask(*command) == expected, (kind, database)
-            with engine.wire() as direct:
-                for each in ("CLIENT UNPAUSE", "SCRIPT KILL", "FUNCTION KILL"):
-                    direct.ask(*each.split())
-                eventually(lambda direct=direct: not direct.ask("GET", "k").startswith(b"-BUSY"))  # type: ignore[misc]
-            assert wire.ask("GET", "k").startswith(b"$1"), "and its own database is what it was"
+    for kind, wire in clients.items():
+        SITUATIONS[situation](stage)
+        assert wire.ask(*command) == expected, kind
         stage.clear()
+        assert wire.ask("GET", "k").startswith(b"$1"), "and its own database is what it was"
 
 
 def test_a_transaction_that_begins_while_a_script_runs_waits_for_its_connection(
