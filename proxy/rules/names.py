@@ -1,8 +1,8 @@
 """How keys may be named: characters, length, segments and what they hold, banned words, hash tags, prefixes.
 
 Every key of every command is checked, reads and writes apart where the policy says so; which arguments are
-keys is known from the command table, never guessed. An error says which argument is wrong and in what, but
-never repeats the key: it came from outside, and may be personal data.
+keys is known from the command table, never guessed. An error says which argument is wrong and in what, and shows the
+key as far as the policy's ``redact`` allows: it may be personal data.
 
 Prefixes belong to applications. One that is listed keeps to its own; whoever is not keeps to the default's, or, where
 there is no default, out of all that are listed. SORT looks up keys by patterns: a pattern that may lead to keys of
