@@ -67,6 +67,7 @@ cdef class Ledger(Outgoing):
     cdef Py_ssize_t _confirm(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _uninvited(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
     cdef _read_error(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
     cdef bytes _cut(self, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
     cdef _end(self)

@@ -396,6 +396,15 @@ class Ledger(Outgoing):
         # -READONLY: the server behind this connection is a replica now, or a script has made the error up.
         if size - i > 9 and p[i + 1] == 82 and p[i + 2] == 69 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 79:
             self.read_only = True
+            return
+        # -NOPERM, or -ERR unknown …: what was learnt of this user may no longer be true.
+        if size - i > 9 and (
+            (p[i + 1] == 78 and p[i + 2] == 79 and p[i + 3] == 80 and p[i + 4] == 69)
+            or (p[i + 1] == 69 and p[i + 5] == 117 and p[i + 6] == 110 and p[i + 7] == 107)
+        ):
+            n = self._line_end(p, i, size)
+            if n > 0:
+                self.command_refused(p[i:n])
 
     def _cut(self, data: bytes, p: bytes, start: int, end: int) -> bytes:
         # Cut from the pointer, compiled: from the object it would take a slice object.
@@ -426,6 +435,9 @@ class Ledger(Outgoing):
 
     def heavy(self, creditor: Creditor) -> None:
         """A bulk string of more than ``large`` bytes has begun on its way to ``creditor``."""
+
+    def command_refused(self, line: bytes) -> None:
+        """The server said that it does not know a command, or that this user may not run it."""
 
     def doubt_role(self) -> None:
         """An error said READONLY: whether the server is a replica now, only its role tells.

@@ -55,7 +55,9 @@ async def open_upstream(
             server_hostname=address.host if tls is not None else None,
         )
     try:
-        return await _log_in(upstream, address, key)
+        opened = await _log_in(upstream, address, key)
+        upstream.stranger = opened.stranger
+        return opened
     except BaseException:
         upstream.abort()
         raise

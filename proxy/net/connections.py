@@ -68,6 +68,8 @@ class Connections:
         self._tasks: set[asyncio.Task[None]] = set()
         self.busy: Counter[PoolKey] = Counter()
         self.give_back: Callable[[UpstreamConnection], None] = UpstreamConnection.close
+        self.doubt: Callable[[UpstreamConnection, bytes], None] = lambda _upstream, _line: None
+        """Told of each error that says that a command is unknown or not allowed."""
         self._pooled = 0
         self._pinned = 0
 
@@ -295,12 +297,18 @@ class Connections:
                 loser.close("upstream_lost")
         user = upstream.key.user
         if user is not None and not any(other.key.user == user for other in self._all):
+            self._known.forget(user)
             for client in [client for client in self._clients if client.key.user == user]:
                 client.close("login_lost")
         if shared and not self.closing and pool.key == self.home and not pool.alive(Lane.FAST):
             self.reason = f"{self._address}: the connection was lost"
+            self._known.forget_all()
             self.ensure(pool, Lane.FAST)
         self.supply_all()
+
+    def command_refused(self, upstream: UpstreamConnection, line: bytes) -> None:
+        """Redis does not know, or does not allow, a command."""
+        self.doubt(upstream, line)
 
     def relieved(self, upstream: UpstreamConnection) -> None:
         """A shared connection takes work again."""

@@ -8,6 +8,7 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
     restarts.py     whether the server process behind them is another one than before
     policies.py     the policy in force, compiled for what each user may run
     knowledge.py    what is known of the Redis behind the route
+    relearning.py   the same, found out again when it may have changed
     verdicts.py     what the rules said
     insight.py      commands that are looked at closely
     expiries.py     which of their keys have a TTL
@@ -32,6 +33,7 @@ from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
 from proxy.net.consultation import Ask, Consultation
+from proxy.net.engine import Engine
 from proxy.net.expiries import Expiries
 from proxy.net.inquiries import Inquiries
 from proxy.net.insight import Insight
@@ -40,6 +42,7 @@ from proxy.net.lending import Lending
 from proxy.net.periodic import Periodic
 from proxy.net.policies import Policies
 from proxy.net.pulse import Pulse
+from proxy.net.relearning import Relearning
 from proxy.net.script_exchange import ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.verdicts import Seen, Verdicts
@@ -82,7 +85,9 @@ class Gateway:
         self._windows = Windows(self._counters, time.monotonic())
         self._consultation = Consultation(loop, ask)
         logs = settings.violations is not None
-        self._verdicts = Verdicts(route.name, settings.redaction, tells=logs or settings.admin is not None, logs=logs)
+        tells = logs or settings.admin is not None
+        warns = settings.violations is None or settings.violations.path is not None
+        self._verdicts = Verdicts(route.name, settings.redaction, tells=tells, logs=logs, warns=warns)
         self._verdicts.keep(policy.rule_names, policy.redact)
         self._exposure = Exposure(policy.rule_names)
         self._asked: Counter[str] = Counter()
@@ -101,6 +106,8 @@ class Gateway:
         )
         self._connections = Connections(route, settings, loop, self._known, self._policies, self.clients, self._events)
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
+        self._relearning = Relearning(self._connections, self._lending, self._known, self._policies, self.clients)
+        self._connections.doubt = self._relearning.doubt
         memory = self._policies.memory
         self._scripts = ScriptExchange(loop, seek_script, lambda: memory.each(ScriptMemory).values())
         count = self._connections.count
@@ -154,11 +161,13 @@ class Gateway:
         self.linger = lending.linger
         self.discard = lending.discard
         self.dismiss = lending.dismiss
+        self.retire = lending.retire
 
         self.ask = self._inquiries.ask
 
         self.limits = known.limits
         self.lacks = known.lacks
+        self.has = known.has
         self.probing = known.probing
         self.await_probe = known.await_probe
         self.begin_probe = known.begin_probe
@@ -238,6 +247,7 @@ class Gateway:
         return {
             "counting a second": self._end_second,
             "counting verdicts": self._verdicts.another_second,
+            "learning anew what has changed": self._relearning.another_second,
             "tending Keyrail's own queries": self._inquiries.tend,
             "tending connection pools": lambda: pools.tend(self.loop.time(), lending.logged_in),
             "reporting a second": self._report_second,
@@ -277,7 +287,7 @@ class Gateway:
         if not self._policies.prepared:
             return
         if self._policies.commit():
-            self._lending.learn_again()
+            self._relearning.learn_all()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
         self._exposure.keep(self._policies.rules, self._asked_by_app())
 
@@ -335,11 +345,13 @@ class Gateway:
             "reconnects": max(0, self._events["reconnects"] - 1),
             "looks": self._insight.latencies(),
             "breakers": self._pulse.figures(),
-            "features_off": []
-            if engine is None
-            else [*engine.features_off, *self._expiries.off, *self._connections.restarts.off],
+            "features_off": [] if engine is None else self._features_off(engine),
             "generation": self._policies.generation,
         }
+
+    def _features_off(self, engine: Engine) -> list[str]:
+        off = (self._policies.features_off, self._expiries.off, self._connections.restarts.off)
+        return [*engine.features_off, *(feature for each in off for feature in each)]
 
     def digests(self) -> list[Digest]:
         """What the route did, second by second, since the last call."""

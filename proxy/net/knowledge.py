@@ -6,6 +6,8 @@ others that send it wait for that answer.
 """
 
 import asyncio
+import math
+import re
 from typing import NamedTuple
 
 from proxy.commands.table import Table
@@ -23,6 +25,18 @@ _LONGEST_REMEMBERED = 256
 """Bytes of a name that no engine knows; a longer one is asked about each time."""
 
 
+_DOUBTED_SECONDS = 1.0
+"""From one look at what a user may run to the next, where an error speaks against the last one."""
+_LACKING_SECONDS = 5.0
+"""The same where the user lacks something that it may have got since."""
+
+_REFUSED = re.compile(rb"-(?:NOPERM [^'`]*|ERR unknown command )['`]([^'`\s]+)")
+
+
+def _limits_of(engine: Engine, authenticated: bool) -> Limits:
+    return limits_of(engine.name, engine.version, authenticated)
+
+
 class _Probe(NamedTuple):
     """Who asks about a command, and who waits for the answer."""
 
@@ -34,21 +48,53 @@ class Knowledge:
     """What is known of one route's Redis.
 
     ``stranger`` says that Redis asks for a password that Keyrail was not given; ``hello`` that HELLO exists there.
-    ``able`` has the probed commands that each user may run, None being the route's own login. ``refusal`` is why this
-    Redis is not served at all.
+    ``able`` has the probed commands that each user may run, None being the route's own login, and ``doubted`` the users
+    of whom that is to be found out again. ``refusal`` is why this Redis is not served at all.
+
+    All of it can change while Redis runs. So nothing that follows from it is kept elsewhere: all clients share the two
+    ``Limits`` of here, which change in place.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: str, allow_cluster: bool) -> None:
-        self.engine: Engine | None = None
-        self.stranger = False
         self.hello = True
         self.able: dict[str | None, frozenset[str]] = {}
+        self.doubted: set[str | None] = set()
         self.refusal: str | None = None
         self._loop = loop
         self._address = address
         self._allow_cluster = allow_cluster
+        self._engine: Engine | None = None
+        self._looked: dict[str | None, float] = {}
+        self._stranger = False
+        self._limits = {authenticated: _limits_of(Engine(), authenticated) for authenticated in (True, False)}
         self._lacking: set[CommandName] = set()
         self._probing: dict[CommandName, _Probe] = {}
+
+    @property
+    def engine(self) -> Engine | None:
+        """What the connections have described; None as long as none has."""
+        return self._engine
+
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
+        self._engine = engine
+        self._renew_limits()
+
+    @property
+    def stranger(self) -> bool:
+        """Whether Redis asks for a password that Keyrail was not given."""
+        return self._stranger
+
+    @stranger.setter
+    def stranger(self, stranger: bool) -> None:
+        self._stranger = stranger
+        self._renew_limits()
+
+    def _renew_limits(self) -> None:
+        for authenticated, limits in self._limits.items():
+            now = _limits_of(self._engine or Engine(), authenticated or not self._stranger)
+            limits.arguments, limits.bulk, limits.large = now.arguments, now.bulk, now.large
+            limits.authenticated, limits.mixed_quotes = now.authenticated, now.mixed_quotes
 
     async def meet(self, upstream: UpstreamConnection, found: Engine) -> bool:
         """Take note of the engine behind a connection; False when it is one that must not be served.
@@ -61,21 +107,60 @@ class Knowledge:
                 "the policy; --allow-cluster says that they may"
             )
             return False
-        if self.engine is None or self.engine.version != found.version:
+        if self.engine is None or (self.engine.name, self.engine.version) != (found.name, found.version):
             await complete_table(upstream, found)
             self.engine = found
             self._lacking.clear()
             self.able.clear()
         return True
 
+    # What users may run
+
+    def asks_about(self, user: str | None, lacks: bool) -> bool:
+        """Whether it is time to find out what this user may run; ``lacks``: it could not run all that rules send."""
+        if user not in self.able:
+            return True
+        age = self._loop.time() - self._looked.get(user, -math.inf)
+        return (user in self.doubted and age >= _DOUBTED_SECONDS) or (lacks and age >= _LACKING_SECONDS)
+
+    def look_at(self, user: str | None) -> None:
+        """It is being found out now: whatever is said from here on is a new doubt."""
+        self._looked[user] = self._loop.time()
+        self.doubted.discard(user)
+
+    def doubt_at_once(self, user: str | None) -> None:
+        """It has to be found out anew, however short a while ago it was."""
+        self._looked.pop(user, None)
+        self.doubted.add(user)
+
+    def contradicts(self, user: str | None, line: bytes) -> bool:
+        """Whether an error about a command is about one that this user is believed to be able to run.
+
+        The text may be a script's own, so it proves nothing: it is a reason to ask.
+        """
+        found = _REFUSED.match(line)
+        name = "" if found is None else found[1].decode("ascii", "replace").upper().partition("|")[0]
+        return name in self.able.get(user, frozenset())
+
+    def forget(self, user: str | None) -> None:
+        """Nobody is logged in as this user any more; what the next one may run is found out then."""
+        self.able.pop(user, None)
+        self._looked.pop(user, None)
+        self.doubted.discard(user)
+
+    def forget_all(self) -> None:
+        """Redis was away: what comes back may be another one."""
+        for user in list(self.able):
+            self.forget(user)
+        self._lacking.clear()
+
     def table(self) -> Table:
         """The commands that this engine has."""
         return (self.engine or Engine()).table
 
     def limits(self, authenticated: bool) -> Limits:
-        """What a client may announce."""
-        engine = self.engine or Engine()
-        return limits_of(engine.name, engine.version, authenticated or not self.stranger)
+        """What a client may announce: the same object for all clients, kept up to date."""
+        return self._limits[authenticated]
 
     def keeps_names(self, key: PoolKey) -> bool:
         """Whether this user may use CLIENT at all: if not, Redis is to say so itself."""
@@ -98,6 +183,10 @@ class Knowledge:
     def lacks(self, name: CommandName) -> bool:
         """Whether the engine has said that it does not know this command."""
         return name in self._lacking
+
+    def has(self, name: CommandName) -> None:
+        """The engine knows this command, whatever it said before."""
+        self._lacking.discard(name)
 
     def probing(self, name: CommandName) -> bool:
         """Whether a session is asking about it now."""

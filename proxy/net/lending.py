@@ -194,7 +194,7 @@ class Lending:
             self._connections.start(self._release_unless_replica(ledger))
             return
         user = ledger.key.user
-        if user is not None and (user not in self._known.able or not ledger.identified):
+        if user is not None and (self._policies.asks_about(user) or not ledger.identified):
             self._learning[user] += 1
             self._connections.start(self._learn_user(ledger, user))
             return
@@ -234,6 +234,11 @@ class Lending:
         ledger.resume()
         ledger.finish()
 
+    def retire(self, ledger: Ledger) -> None:
+        """Close a shared connection once it has no pending replies; new work goes to others."""
+        assert isinstance(ledger, UpstreamConnection)
+        ledger.retire()
+
     # Users that clients have logged in as
 
     def logged_in(self, user: str) -> int:
@@ -264,22 +269,6 @@ class Lending:
     async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
         if not upstream.identified:
             await self._connections.restarts.identify(upstream)
-        if user not in self._known.able:
+        if self._policies.asks_about(user):
             found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
             await self._policies.learn_user(upstream, found or self._known.engine or Engine())
-
-    def learn_again(self) -> None:
-        """The policy needs more than was asked about: find out anew what each user may run."""
-        self._known.able.pop(None, None)
-        self._connections.start(self._learn_home_again())
-        for key in self._pools.users():
-            # Where all connections of the user are busy, what was found out before holds, and the rest is unknown.
-            upstream = self._connections.take_spare(key.user) if key.user is not None else None
-            if upstream is not None:
-                self._known.able.pop(key.user, None)
-                self.release(upstream)
-
-    async def _learn_home_again(self) -> None:
-        upstream = await self._connections.open_to_learn()
-        if upstream is not None:
-            self.release(upstream)

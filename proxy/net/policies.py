@@ -232,15 +232,33 @@ class Policies:
     async def learn_user(self, upstream: UpstreamConnection, found: Engine) -> None:
         """Find out what the user of a connection may run. Raises ConnectionResetError."""
         user = upstream.key.user
-        if not await self._known.meet(upstream, found) or user in self._known.able:
+        known = self._known
+        if not await known.meet(upstream, found) or not self.asks_about(user):
             return
-        needs = self._needs()
-        able = self._known.able[user] = await probe(upstream, needs)
-        self._adopt()
-        engine = self._known.engine
-        if user is None and engine is not None:
-            missing = sorted(needs - able - {NAMES})
-            engine.features_off += [f"what rules send as {name} (not allowed, or not known)" for name in missing]
+        known.look_at(user)
+        try:
+            able = await probe(upstream, self._needs())
+        except ConnectionResetError:
+            if user in known.able:
+                known.doubted.add(user)
+            raise
+        if known.able.get(user) != able:
+            known.able[user] = able
+            self._adopt()
+
+    def asks_about(self, user: str | None) -> bool:
+        """Whether it is time to find out what this user may run."""
+        return self._known.asks_about(user, lacks=bool(self.lacks(user)))
+
+    def lacks(self, user: str | None) -> frozenset[str]:
+        """Commands that rules would send for this user, and that it was last known not to be able to run."""
+        able = self._known.able.get(user)
+        return frozenset() if able is None else self._needs() - able - {NAMES}
+
+    @property
+    def features_off(self) -> list[str]:
+        """What rules can't do on the route's own login."""
+        return [f"what rules send as {name} (not allowed, or not known)" for name in sorted(self.lacks(None))]
 
     # Figures
 

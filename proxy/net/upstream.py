@@ -8,12 +8,12 @@ if others are waiting behind it.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
 from proxy.commands.table import Lane
-from proxy.hotpath.debts import EDIT, LOCAL, MEMBERS, NOTE, PEEK, UNWRAP, Creditor
+from proxy.hotpath.debts import EDIT, HIDE, LOCAL, MEMBERS, NOTE, PEEK, UNWRAP, Creditor
 from proxy.hotpath.ledger import Ledger
 from proxy.session.gate import PoolKey, PrivateLedger
 from proxy.session.measuring import Measurement
@@ -63,6 +63,9 @@ class Keeper(Protocol):
     def doubted(self, upstream: "UpstreamConnection") -> None:
         """An error on a shared connection said READONLY: find out the server's role."""
 
+    def command_refused(self, upstream: "UpstreamConnection", line: bytes) -> None:
+        """Redis does not know, or does not allow, a command that a client's led to."""
+
     def retired(self, upstream: "UpstreamConnection") -> None:
         """The connection takes no more work, and closes when it has no pending replies."""
 
@@ -82,6 +85,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     """A connection to Redis; shared by the clients of its pool, or private to ``owner``.
 
     Once it is ``identified``, ``run_id`` tells the server process behind it; None where that could not be read.
+    ``stranger`` says that it was opened without a login that Redis asked for.
     """
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
@@ -90,6 +94,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.key = key
         self.loop = loop
         self.identity = (b"", b"", b"")
+        self.stranger = False
         self.lane = Lane.FAST
         self.shared = False
         self.burdened = False
@@ -146,7 +151,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         """Redis takes more again."""
         self.congested = False
         if self.shared:
-            self._reopen()
+            self.reopen()
         elif self.owner is not None:
             cast("Reader", self.owner).resume_source()
 
@@ -157,7 +162,8 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.owner = None
         self.usable = not self.closed
 
-    def _reopen(self) -> None:
+    def reopen(self) -> None:
+        """Take work again, if nothing else stands in the way."""
         if self.shared and not (self.congested or self.burdened or self.retiring or self.closed):
             self.usable = True
             self.keeper.relieved(self)
@@ -270,6 +276,32 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.read_only = False
         self.read_only_told = False
 
+    def command_refused(self, line: bytes) -> None:
+        """Redis refused a command by its name; what Keyrail tries out on a connection of its own tells nobody."""
+        if self.shared or self.owner is not None:
+            self.keeper.command_refused(self, line)
+
+    def drain(self, drained: Callable[[], None]) -> None:
+        """Take no more work until no reply is pending, then call ``drained``; ``reopen`` ends it."""
+        self.burdened = True
+        self.usable = False
+
+        def paid() -> None:
+            self.burdened = False
+            drained()
+
+        self.when_paid(paid)
+
+    def forget_names(self) -> None:
+        """Show nobody's names any more: hidden, and nobody waits for it. Not while something of a client's is open."""
+        name, library, version = self.identity
+        commands = [[b"CLIENT", b"SETNAME", b""]] if name else []
+        commands += [[b"CLIENT", b"SETINFO", b"LIB-NAME", b""]] if library else []
+        commands += [[b"CLIENT", b"SETINFO", b"LIB-VER", b""]] if version else []
+        if self.offer(self.steward, b"".join(map(encode_command, commands))):
+            self.identity = (b"", b"", b"")
+            self.owe(self.steward, len(commands), HIDE, None)
+
     def retire(self) -> None:
         """The server is a replica now: new work goes to new connections, which resolve the name again."""
         self.retiring = True
@@ -294,7 +326,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     def _unburden(self) -> None:
         self.burdened = False
         self._patience = _PATIENCE
-        self._reopen()
+        self.reopen()
 
     # Closing
 

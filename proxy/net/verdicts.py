@@ -3,7 +3,7 @@
     count      by rule, mode and outcome: keyrail_verdicts_total
     evidence   by rule and application, with shapes, clients and a sample: /rules and KEYRAIL RULES
     lines      one for each violation, a few for each rule and second: the newest ones, and the log of --violations
-    warnings   one for each `warn`, a few a second: where there is no such log
+    warnings   one for each `warn`, a few a second, on standard error: unless the lines go there
 
 A rewrite that is enforced has mended the command, as hidden commands behind it have: counted, and no violation.
 Every hit is counted; keys and clients are looked at so many times a second, also of what a plan has refused by itself.
@@ -46,15 +46,19 @@ class Seen:
 
 
 class Verdicts:
-    """One route's, since the start. ``tells``: somebody takes the lines; ``logs``: all of them are to be written."""
+    """One route's, since the start.
 
-    def __init__(self, route: str, redaction: Redaction, *, tells: bool, logs: bool) -> None:
+    ``tells``: somebody takes the lines; ``logs``: all of them are to be written; ``warns``: the mode `warn` is logged.
+    """
+
+    def __init__(self, route: str, redaction: Redaction, *, tells: bool, logs: bool, warns: bool) -> None:
         self.evidence = Evidence()
         self._route = route
         self._least_redaction = redaction
         self._redaction = redaction
         self._tells = tells
         self._logs = logs
+        self._warns = warns
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self._lines: list[bytes] = []
         self._allowances: dict[str, Allowance] = {}
@@ -138,7 +142,7 @@ class Verdicts:
                 record.sample = {"time": moment(now), **self._fields(hit, command, who)}
             if self._is_told(hit):
                 self._tell(hit, app, command, who, now)
-            if not self._logs:
+            if self._warns:
                 self._warn(hit, command, who)
 
     def _is_told(self, hit: Hit) -> bool:

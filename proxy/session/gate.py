@@ -139,6 +139,9 @@ class Gate(Protocol):
         What was sent on it still runs, as after a client's close, and so do the hidden commands that follow from that.
         """
 
+    def retire(self, ledger: Ledger) -> None:
+        """Give a shared upstream no more work, and close it when it has no pending replies."""
+
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         """Count what the rules said of a command, and log what is to be logged."""
 
@@ -159,6 +162,9 @@ class Gate(Protocol):
 
     def lacks(self, name: CommandName) -> bool:
         """Whether the engine has said that it does not know this command."""
+
+    def has(self, name: CommandName) -> None:
+        """The engine has run this command, although it did not know it before."""
 
     def probing(self, name: CommandName) -> bool:
         """Whether some session is asking the engine about this command now, or waits for an upstream to ask on."""

@@ -13,6 +13,7 @@ from proxy.commands.words import word_of
 from proxy.hotpath.debts import EDIT, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import company, own, silence, switching
+from proxy.session.gate import CommandName
 from proxy.session.item import Item
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
@@ -29,6 +30,8 @@ _WAIT_REFUSED = encode_error(
 NO_NAME = encode_error("ERR unknown command: there is a NUL in its name")
 _REPLY_IN_NO_MODE = encode_command([b"CLIENT", b"REPLY", b"?"])
 _MODE_UNKNOWN = b"-ERR syntax error"
+_SAYS_NOTHING = (b"-NOAUTH", b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
+"""Errors that come before Redis looks at the command's name, or in place of running it."""
 _PING = encode_command([b"PING"])
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
@@ -175,8 +178,11 @@ def _unknown(session: "Session", item: Item) -> int:
     argv = item.command.argv
     container = session.regime.table.container_of(argv)
     name = tuple(word_of(word) for word in (argv[:1] if container is None else argv[:2]))
-    if session.permanent or session.gate.lacks(name):
+    if session.permanent:
         return session.forward(item)
+    if session.gate.lacks(name):
+        whole = session.replies == silence.ON and item.edit is None and not item.followings
+        return _lacking(session, item, name) if whole else session.forward(item)
     asks = session.probe is not None and session.pinned is not None
     if asks or (session.pinned is None and session.owed > 0):
         switching.wait_until_settled(session)
@@ -193,8 +199,7 @@ def _unknown(session: "Session", item: Item) -> int:
         return WAIT
 
     def answered(line: bytes) -> None:
-        # A module's own error may say these words further on, and so may a script that it runs.
-        lacking = line.lower().startswith((b"-err unknown command", b"-err unknown subcommand"))
+        lacking = _says_unknown(line)
         session.permanent = session.permanent or not lacking
         session.probe = None
         session.gate.end_probe(name, lacking)
@@ -207,6 +212,32 @@ def _unknown(session: "Session", item: Item) -> int:
         session.permanent = True
         session.submit(item.raw)
     return TAKEN
+
+
+def _lacking(session: "Session", item: Item, name: CommandName) -> int:
+    # The engine did not know it, so it goes over a shared upstream. A module may have been loaded since.
+    ledger = switching.to_shared(session, item.command.spec.lane)
+    if ledger is None:
+        return WAIT
+
+    def answered(line: bytes) -> None:
+        if _says_unknown(line) or line.startswith(_SAYS_NOTHING):
+            return
+        # What the command has set on the connection, nobody knows.
+        session.gate.has(name)
+        if ledger is session.pinned:
+            session.permanent = True
+        else:
+            session.gate.retire(ledger)
+
+    session.forwarded += 1
+    session.owe(item.raw, PEEK, answered)
+    return TAKEN
+
+
+def _says_unknown(line: bytes) -> bool:
+    # A module's own error may say these words further on, and so may a script that it runs.
+    return line.lower().startswith((b"-err unknown command", b"-err unknown subcommand"))
 
 
 def error_for_name(argv: list[bytes], table: Table) -> bytes:

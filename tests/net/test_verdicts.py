@@ -31,7 +31,7 @@ class Client(ClientConnection):
 
 def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:
     policy = compile_policy(load_policy(packaged("observe")), STANDARD)
-    verdicts = Verdicts("default", Redaction(Redact.HASH, b"secret"), tells=True, logs=True)
+    verdicts = Verdicts("default", Redaction(Redact.HASH, b"secret"), tells=True, logs=True, warns=False)
     client = Client(SimpleNamespace(policy=policy))
     context = Context("default", "spark", 0, False, 1.0, lambda: 0.5, policy.app)
     told = []
@@ -56,7 +56,7 @@ def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:
 
 def test_what_a_plan_has_done_is_told_of_as_far_as_somebody_has_looked() -> None:
     policy = SimpleNamespace(app="reports")
-    verdicts = Verdicts("default", Redaction(), tells=True, logs=True)
+    verdicts = Verdicts("default", Redaction(), tells=True, logs=True, warns=False)
     hit = Hit("walks", Mode.ENFORCE, "refused")
     for _ in range(3):
         assert verdicts.looks()
@@ -71,7 +71,7 @@ def test_what_a_plan_has_done_is_told_of_as_far_as_somebody_has_looked() -> None
 
 
 def test_in_a_flood_everything_is_counted_and_not_everything_looked_at() -> None:
-    verdicts = Verdicts("default", Redaction(Redact.SHAPE), tells=False, logs=False)
+    verdicts = Verdicts("default", Redaction(Redact.SHAPE), tells=False, logs=False, warns=True)
     client = Client(SimpleNamespace(policy=SimpleNamespace(app="reports")))
     for number in range(2000):
         command = Command(STANDARD, [b"GET", b"user:%d" % number])
@@ -92,7 +92,7 @@ def test_the_stricter_of_option_and_policy_says_what_is_shown_of_a_key() -> None
         (Redact.NONE, Redact.HASH, b'"user:{int}#'),
         (Redact.HASH, Redact.NONE, b'"user:{int}#'),
     ):
-        verdicts = Verdicts("default", Redaction(option, b"secret"), tells=True, logs=True)
+        verdicts = Verdicts("default", Redaction(option, b"secret"), tells=True, logs=True, warns=False)
         verdicts.keep(["names"], policy)
         verdicts.report((hit,), command, client)
         assert b'"key": ' + shown in verdicts.seen().lines[0]

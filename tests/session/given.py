@@ -235,6 +235,9 @@ class Route(Gate):
             self.lent.remove(ledger)
         self.dismissed.append(ledger)
 
+    def retire(self, ledger: Ledger) -> None:
+        ledger.usable = False
+
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
 
@@ -257,6 +260,9 @@ class Route(Gate):
 
     def lacks(self, name: CommandName) -> bool:
         return name in self.lacking
+
+    def has(self, name: CommandName) -> None:
+        self.lacking.discard(name)
 
     def probing(self, name: CommandName) -> bool:
         return name in self.probes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.commands.table import STANDARD, State
+from proxy.commands.table import STANDARD, Lane, State
 from proxy.session.gate import PoolKey
 from tests.session.given import Client, Route, Upstream, call, route_with
 
@@ -328,3 +328,24 @@ def test_an_argument_with_a_nul_in_it_is_an_argument() -> None:
     client = Client(Route())
     client.say("MY.OWN", b"a\0b")
     assert client.own.taken() == call("MY.OWN", b"a\0b")
+
+
+def test_what_the_engine_did_not_know_may_be_loaded_later() -> None:
+    """Learnt once, and unlearnt by the first reply that shows it: the next one is on a connection of its own."""
+    route = Route()
+    client = Client(route)
+    client.say("MY.OWN", "x")
+    client.own.taken()
+    client.own.answer(UNKNOWN)
+    client.say("MY.OWN", "x")
+    shared = route.upstream(lane=Lane.SLOW)
+    for nothing_said in (UNKNOWN, b"-LOADING Redis is loading the dataset in memory\r\n"):
+        shared.answer(nothing_said)
+        assert client.heard().endswith(nothing_said)
+        client.say("MY.OWN", "x")
+        assert shared.usable
+    shared.answer(b"+MODE SET\r\n")
+    assert client.heard() == b"+MODE SET\r\n"
+    assert not shared.usable, "nobody else meets what it has set"
+    client.say("MY.OWN", "x")
+    assert client.own.taken() == call("MY.OWN", "x")

@@ -1,0 +1,142 @@
+"""What was learnt of Redis, found out again where it may have changed: what its users may run, whether it asks for a
+password, and whose names its connections show.
+
+An error that says that a command is unknown or not allowed may be about one that Keyrail sends in a client's place. Its
+text proves nothing, since a script can say the same. So it takes nothing away by itself: the user is asked about anew,
+on a connection of nobody's, at most once a second. What a user lacks is asked about every few seconds.
+"""
+
+import asyncio
+from collections.abc import Collection
+from functools import partial
+
+from proxy.commands.table import Lane
+from proxy.net.client import ClientConnection
+from proxy.net.connections import Connections
+from proxy.net.knowledge import Knowledge
+from proxy.net.lending import Lending
+from proxy.net.policies import Policies
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.gate import PoolKey
+
+_ENTRY_SECONDS = 5
+"""Between attempts to be let in without a password, where no connection is at hand to ask on."""
+
+
+class Relearning:
+    """One route's, in one worker."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        lending: Lending,
+        known: Knowledge,
+        policies: Policies,
+        clients: Collection[ClientConnection],
+    ) -> None:
+        self._connections = connections
+        self._lending = lending
+        self._known = known
+        self._policies = policies
+        self._clients = clients
+        self._seconds = 0
+        self._asking = False
+        self._learning_home = False
+
+    # What users may run
+
+    def doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
+        """Redis has said this of a command; ask again where it was believed to run it."""
+        user = upstream.key.user
+        if user not in self._known.doubted and self._known.contradicts(user, line):
+            self._known.doubted.add(user)
+            self._learn(upstream.key)
+
+    def learn_all(self) -> None:
+        """The policy needs more than was asked about: find out anew what each user may run."""
+        for key in self._keys():
+            self._known.doubt_at_once(key.user)
+            self._learn(key)
+
+    def _keys(self) -> list[PoolKey]:
+        return [self._connections.home, *self._connections.pools.users()]
+
+    def _learn(self, key: PoolKey) -> None:
+        if self._connections.closing or not self._policies.asks_about(key.user):
+            return
+        if key.user is None:
+            self._learn_home()
+            return
+        upstream = self._connections.take_spare(key.user)
+        if upstream is not None:
+            self._lending.release(upstream)
+            return
+        shared = self._connections.pools.of(key).shared(Lane.FAST)
+        if shared is not None:
+            shared.drain(partial(self._learn_on, shared, key.user))
+
+    def _learn_on(self, drained: UpstreamConnection, user: str) -> None:
+        upstream = self._connections.take_spare(user, drained.key)
+        if upstream is not drained:
+            drained.reopen()
+        if upstream is not None:
+            self._lending.release(upstream)
+
+    def _learn_home(self) -> None:
+        if not self._learning_home and self._connections.alive():
+            self._learning_home = True
+            self._connections.start(self._learn_home_anew())
+
+    async def _learn_home_anew(self) -> None:
+        try:
+            upstream = await self._connections.open_to_learn()
+        finally:
+            self._learning_home = False
+        if upstream is not None:
+            self._lending.release(upstream)
+
+    def another_second(self) -> None:
+        """A second is over: look after what no error tells."""
+        self._seconds += 1
+        for key in self._keys():
+            if key.user in self._known.able:
+                self._learn(key)
+        if self._known.stranger:
+            self._ask_for_entry()
+        self._forget_names()
+
+    # Whether Redis asks for a password
+
+    def _ask_for_entry(self) -> None:
+        # On a connection that has not logged in: when the password is gone, Redis answers it like any other.
+        pools = self._connections.pools
+        upstream = next((each for each in pools.of(pools.home).connections() if each.stranger), None)
+        if upstream is None:
+            if self._seconds % _ENTRY_SECONDS == 0:
+                self._learn_home()
+        elif not self._asking:
+            self._asking = True
+            upstream.ask(["PING"]).add_done_callback(self._entered)
+
+    def _entered(self, question: "asyncio.Future[bytes]") -> None:
+        self._asking = False
+        failed = question.cancelled() or question.exception() is not None
+        if not failed and not question.result().startswith(b"-NOAUTH"):
+            self._learn_home()
+
+    # Whose names connections show
+
+    def _forget_names(self) -> None:
+        # Whatever way a name has come to a connection that is nobody's now, it goes with the last client of that name.
+        named = [
+            upstream
+            for pool in self._connections.pools
+            for upstream in pool.connections()
+            if upstream.identity[0] and upstream.owner is None and not upstream.closed
+        ]
+        if not named:
+            return
+        present = {client.name for client in self._clients}
+        for upstream in named:
+            if upstream.identity[0] not in present and self._known.keeps_names(upstream.key):
+                upstream.forget_names()
