@@ -5,7 +5,7 @@ import sys
 import time
 from random import random
 
-from proxy.cli.line import LineParser, number, policy_file
+from proxy.cli.line import LineParser, listener, number, policy_file
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import compile_policy
@@ -40,7 +40,12 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser.add_argument("--app", metavar="APP", help="as a client of this app of the policy")
     parser.add_argument("--user", metavar="USER", default=_DEFAULT_USER, help="as this user of Redis")
     parser.add_argument("--client-name", metavar="NAME", default="", help="as a client of this name")
-    parser.add_argument("--listener", metavar="ADDRESS", default="", help="as a client that came by this listener")
+    parser.add_argument(
+        "--listener",
+        metavar="URL",
+        type=listener,
+        help="as a client that came by this listener, written as for `serve --listen`",
+    )
     parser.add_argument("--database", metavar="N", type=number(0, _MOST_DATABASES), default=0, help="in this database")
     parser.add_argument("command", nargs="+", metavar="ARGUMENT", help="the command, after --")
     parser.set_defaults(run=run)
@@ -67,7 +72,7 @@ class _UnknownAppError(Exception):
 
 def _app(policy: Policy, parsed: argparse.Namespace) -> App | None:
     if parsed.app is None:
-        return identify(policy.apps, Caller(parsed.user, parsed.client_name, parsed.listener))
+        return identify(policy.apps, Caller(parsed.user, parsed.client_name, parsed.listener or ""))
     for app in policy.apps:
         if app.name == parsed.app:
             return app

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from proxy.net.address import parse_listen
 from proxy.net.settings import PolicyKind
+from proxy.policy.misspelt import did_you_mean
 from proxy.policy.shipped import packaged
 from proxy.server.options import count, read_policy
 
@@ -18,8 +20,18 @@ class LineParser(argparse.ArgumentParser):
         """Parse, and take what is not known for the mistake of this verb."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            flag = next((each.partition("=")[0] for each in unknown if each.startswith("--")), "")
+            meant = did_you_mean(flag, self._option_string_actions) if flag else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
         return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse does, and with the choice that a misspelt word is like."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            meant = did_you_mean(str(value), [str(choice) for choice in action.choices or ()])
+            raise argparse.ArgumentError(action, f"{error.message}{meant}") from None
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""
@@ -36,6 +48,14 @@ def policy_file(text: str) -> Path:
     if source.kind is PolicyKind.NONE:
         raise argparse.ArgumentTypeError("none is no policy: there is nothing in it to look at")
     return packaged(source.name) if source.path is None else source.path
+
+
+def listener(text: str) -> str:
+    """A listener as policies know it, named as `serve --listen` takes it. Raises ArgumentTypeError."""
+    try:
+        return str(parse_listen(text)).partition("://")[2]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def number(least: int, most: int) -> Callable[[str], int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
 from proxy.cli.line import LineParser
+from proxy.wire.numbers import read_digits
 
 _USAGE = 2
 _SECONDS = 30.0
@@ -41,7 +42,7 @@ def run(parsed: argparse.Namespace) -> int:
     try:
         if parsed.key == "list" and parsed.cap is None:
             return _list(port)
-        if parsed.key == "undo" and parsed.id is not None and parsed.id.isdigit():
+        if parsed.key == "undo" and parsed.id is not None and read_digits(parsed.id) is not None:
             port.delete(f"{_PATH}/{parsed.id}")
             print(f"remedy {parsed.id} is undone")
             return 0

@@ -219,8 +219,8 @@ _ACCESS_FLAGS = {
 
 _KEYS = re.compile(
     r"(?P<access>R[OWM]|OW) "
-    r"(?:#(?P<count>\d+)|(?P<first>\d+)(?P<dots>\.\.(?P<last>-?\d+)?)?)"
-    r"(?:/(?P<step>\d+))?"
+    r"(?:#(?P<count>[0-9]+)|(?P<first>[0-9]+)(?P<dots>\.\.(?P<last>-?[0-9]+)?)?)"
+    r"(?:/(?P<step>[0-9]+))?"
 )
 
 

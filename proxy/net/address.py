@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from proxy.wire.numbers import read_digits
+
 _T = TypeVar("_T")
+_MOST_DATABASES = 999_999_999
 
 DEFAULT_LISTEN_PORT = 6380
 DEFAULT_UPSTREAM_PORT = 6379
@@ -232,7 +235,7 @@ class _Parts:
 def _split(url: str, expected: str) -> tuple[str, _Parts]:
     if "://" not in url:
         host, _, digits = url.rpartition(":")
-        if not (host and digits.isascii() and digits.isdigit()) or "/" in url or "@" in url:
+        if not host or read_digits(digits) is None or "/" in url or "@" in url:
             raise _error(url, expected)
         if ":" in host and not host.startswith("["):
             raise _error(url, "an IPv6 address stands in brackets: [::1]:6380")
@@ -348,9 +351,10 @@ def _port(url: str, port: int | None, default: int) -> int:
 
 
 def _database(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    number = read_digits(text)
+    if number is None or number > _MOST_DATABASES:
         raise ValueError(f"expected a database number, got {text!r}")
-    return int(text)
+    return number
 
 
 def _octal(text: str) -> int:

@@ -12,6 +12,7 @@ import hiredis
 from proxy.commands.table import STANDARD, Table
 from proxy.net.upstream import UpstreamConnection
 from proxy.wire.decode import read_reply
+from proxy.wire.numbers import read_digits
 
 _LIBRARY_NAMES_SINCE = (7, 2)
 
@@ -55,10 +56,8 @@ def _pairs(reply: Any) -> dict[Any, Any] | None:
 
 def read_version(text: str) -> tuple[int, ...] | None:
     """``7.0.15`` as (7, 0, 15); None where it can't be read."""
-    parts = text.split(".")
-    if not all(part.isdigit() for part in parts):
-        return None
-    return tuple(int(part) for part in parts)
+    parts = [read_digits(part) for part in text.split(".")]
+    return None if None in parts else tuple(part for part in parts if part is not None)
 
 
 def _text(value: Any) -> str:

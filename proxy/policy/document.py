@@ -28,6 +28,7 @@ from proxy.policy.sections.rollout import read_rollout
 from proxy.policy.sections.rules import read_rules
 from proxy.policy.sections.schema import PlacedEntry, read_schema
 from proxy.policy.sections.tests import read_tests
+from proxy.policy.shipped import expected_policy
 from proxy.policy.yaml_source import Problems, Scalar, Value, read_yaml
 from proxy.traffic.alerts import USUAL, Alerts
 from proxy.traffic.redaction import Redact
@@ -67,7 +68,8 @@ class Document:
 
 def read_document(path: Path, first: bool, problems: Problems) -> Document:
     """Read a file; only the `first` one must have rules, and may include others."""
-    value = read_yaml(path, problems)
+    expected = expected_policy(path) if first else "a YAML file"
+    value = read_yaml(path, problems, expected=expected, regular=not first)
     fields = None if value is None else read_fields(value, problems)
     document = Document(str(path))
     if fields is not None:

@@ -4,30 +4,31 @@ Each ``read_…`` returns what the value means, or notes a problem and returns N
 all problems of a file are found in one go, and a file with problems is never used.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 from proxy.policy import yaml_source
 from proxy.policy.errors import Where, shown
+from proxy.policy.misspelt import did_you_mean, meant_by
 from proxy.policy.sketch import ListSketch, MappingSketch, TextSketch, note
 from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
+from proxy.wire.numbers import read_digits
 
 T = TypeVar("T")
 Span: TypeAlias = tuple[int, int | None]
 """Least and most; None for no most."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d{1,9}[smhdw])+")
-_DURATION_PART = re.compile(r"(\d+)([smhdw])")
+_DURATION = re.compile(r"([0-9]{1,9}[smhdw])+")
+_DURATION_PART = re.compile(r"([0-9]+)([smhdw])")
 _LONGEST = 36_500 * 86_400
-_SPAN = re.compile(r"(\d{1,9})(?:(\.\.)(\d{1,9})?)?")
-_SIZE = re.compile(r"([1-9]\d{0,5})(B|KB|MB|GB)")
+_SPAN = re.compile(r"([0-9]{1,9})(?:(\.\.)([0-9]{1,9})?)?")
+_SIZE = re.compile(r"([1-9][0-9]{0,5})(B|KB|MB|GB)")
 SIZE_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 """In bytes."""
-_PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,3})?)%")
-_INTEGER = re.compile(r"\d{1,9}")
+_PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,3})?)%")
+_INTEGER = re.compile(r"[0-9]{1,9}")
 _LONGEST_TEXT = 200
 _ALIKE = 0.7
 """How much a key must have in common with one that is known, of 1, to be taken for a misspelling of it."""
@@ -89,14 +90,13 @@ class Fields:
         known = [*dict.fromkeys(self._known)]
         for key, where in self._mapping.keys.items():
             if key not in known:
-                close = difflib.get_close_matches(key, known, 1, _ALIKE)
-                meant = f"; did you mean {close[0]}?" if close else ""
+                meant = did_you_mean(key, known, _ALIKE)
                 self.problems.add(where, self.path_of(key), "an unknown key", f"one of {', '.join(known)}{meant}")
 
     def lacks(self, key: str) -> bool:
         """Whether a key is not there, nor any that nobody asked for and that may be a misspelling of it."""
         others = (each for each in self._mapping.keys if each not in self._known)
-        return key not in self and not difflib.get_close_matches(key, [*others], 1, _ALIKE)
+        return key not in self and meant_by(key, others, _ALIKE) is None
 
 
 def read_mapping(value: Value, problems: Problems) -> yaml_source.Mapping | None:
@@ -144,7 +144,7 @@ def choice(choices: Mapping[str, T]) -> Callable[[Value, Problems], T | None]:
 
 
 def _as_editors_take_it(word: str) -> str | int | bool:
-    return word == "true" if word in {"true", "false"} else int(word) if word.isdigit() else word
+    return word == "true" if word in {"true", "false"} else word if (number := read_digits(word)) is None else number
 
 
 def scan(value: Value, pattern: re.Pattern[str], expected: str, problems: Problems) -> re.Match[str] | None:

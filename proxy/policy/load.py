@@ -14,6 +14,7 @@ from proxy.policy.lifetime_overlaps import find_lifetime_overlaps
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.references import check_references
 from proxy.policy.sections.schema import join_schema
+from proxy.policy.shipped import shown_file
 from proxy.policy.unapplied import find_unapplied
 from proxy.policy.unmeetable import find_unmeetable
 from proxy.policy.unnamed import find_unnamed
@@ -26,7 +27,7 @@ def load_policy(path: Path) -> Policy:
     """The policy in a file and in those that it includes; raises PolicyError with everything that is wrong."""
     problems = Problems()
     first = read_document(path, True, problems)
-    others = (read_document(file, False, problems) for file in _included(first.include, path, problems))
+    others = [read_document(file, False, problems) for file in _included(first.include, path, problems)]
     policy = _join([first, *others], problems)
     if problems.found:
         raise PolicyError(problems.found)
@@ -44,7 +45,8 @@ def _included(patterns: tuple[Scalar, ...], first: Path, problems: Problems) -> 
         try:
             # A link to nowhere is a file that cannot be read, or a team's rules would be missing without a word.
             files = sorted(each for each in first.parent.glob(text) if not each.is_dir())
-            found.update(dict.fromkeys(file for file in files if not _is(file, first)))
+            inside = [file for file in files if _belongs(file, pattern, first, problems) and not _is(file, first)]
+            found.update(dict.fromkeys(inside))
         except OSError as error:
             what = f"{shown(text)} ({error.filename}: {error.strerror})"
             problems.add(pattern.where, pattern.path, what, "files that can be read")
@@ -59,6 +61,21 @@ def _included(patterns: tuple[Scalar, ...], first: Path, problems: Problems) -> 
 
 def _is(file: Path, first: Path) -> bool:
     return file.exists() and file.samefile(first)
+
+
+def _belongs(file: Path, pattern: Scalar, first: Path, problems: Problems) -> bool:
+    """Whether a file may be included: links must lead to a file below the first file's folder.
+
+    Teams own these files, and what a link of theirs shows would stand in errors that others read.
+    """
+    try:
+        leads = "" if file.resolve().is_relative_to(first.parent.resolve()) else "a link that leads out of the folder"
+    except (OSError, RuntimeError):
+        leads = "a link that leads nowhere"
+    if leads:
+        expected = f"files below {shown_file(str(first.parent))}"
+        problems.add(pattern.where, pattern.path, f"{shown(str(file))}, {leads}", expected)
+    return not leads
 
 
 def _join(documents: list[Document], problems: Problems) -> Policy:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from proxy.policy.misspelt import did_you_mean
+
 _HERE = Path(__file__).resolve().parent
 _FOLDERS = (_HERE / "packaged", _HERE.parents[1] / "policies")
 """Beside this module once installed, else in the source tree."""
@@ -15,6 +17,19 @@ def packaged(name: str) -> Path:
         if (folder / file).is_file():
             return folder / file
     raise FileNotFoundError(f"no packaged policy {name}")
+
+
+def packaged_names() -> list[str]:
+    """The names of all packaged policies that are there."""
+    return sorted({file.stem for folder in _FOLDERS if folder.is_dir() for file in folder.glob("*.yaml")})
+
+
+def expected_policy(path: Path) -> str:
+    """What to give in place of a policy file that is not there: what has no suffix was meant as a name."""
+    if path.suffix:
+        return "a YAML file"
+    names = packaged_names()
+    return f"a YAML file, or a packaged policy: {', '.join(names)}{did_you_mean(path.name, names)}"
 
 
 def shown_file(file: str) -> str:

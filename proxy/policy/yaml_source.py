@@ -6,6 +6,8 @@ settings has no use for: several documents, tags, anchors and aliases (a short f
 gigabytes). Each value knows its line and its path.
 """
 
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,16 +89,22 @@ def describe(value: Value) -> str:
             return "a mapping" if entries else "an empty mapping"
 
 
-def read_yaml(path: Path, problems: Problems) -> Value | None:
-    """The one document of a file; None, with problems noted, if it cannot be read at all."""
+def read_yaml(path: Path, problems: Problems, *, expected: str = "a YAML file", regular: bool = False) -> Value | None:
+    """The one document of a file; None, with problems noted, if it cannot be read at all.
+
+    ``expected`` is what the error says where there is no such file. A
+    ``regular`` file must be one: a pipe or a device is a problem, and is never waited for.
+    """
     file = str(path)
     text = ""
     try:
-        text = _read_text(path)
+        text = _read_text(path, regular)
         node = _compose(text)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        problems.add(Where(file), "", f"no file to read ({reason})", "a YAML file")
+        problems.add(Where(file), "", f"no file to read ({reason})", expected)
+    except _NotRegularError:
+        problems.add(Where(file), "", "a pipe, socket or device", "a regular file")
     except UnicodeDecodeError as error:
         where = Where(file, line_at(error.object, error.start))
         problems.add(where, "", f"the byte 0x{error.object[error.start]:02x}", "UTF-8")
@@ -114,13 +122,19 @@ def read_yaml(path: Path, problems: Problems) -> Value | None:
     return None
 
 
-def _read_text(path: Path) -> str:
+def _read_text(path: Path, regular: bool) -> str:
     """What a file holds; no more is read than a policy may have, whatever the file is."""
-    with path.open("rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular else 0)), "rb") as file:
+        if regular and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise _NotRegularError
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise _TooLargeError
     return content.decode("utf-8-sig")
+
+
+class _NotRegularError(Exception):
+    """Something else than a file with bytes in it."""
 
 
 class _TooLargeError(Exception):

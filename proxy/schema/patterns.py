@@ -161,7 +161,7 @@ def _without(expression: Expression, separator: int) -> Expression:
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{(?P<body>[^{}]*)\}|[^{}]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_DOUBLED = re.compile(r"(?<!\{)\{\{[A-Za-z_][\w-]*(?::(?P<kind>[^{}]*)|(?P<rest>\.\.\.))\}\}")
+_DOUBLED = re.compile(r"(?<!\{)\{\{[A-Za-z_][A-Za-z0-9_-]*(?::(?P<kind>[^{}]*)|(?P<rest>\.\.\.))\}\}")
 
 
 def parse_pattern(source: str, separator: str = ":") -> Pattern:

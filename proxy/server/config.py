@@ -12,7 +12,6 @@ The flags and variables of a route override a file that has one; with several ro
 one they mean, so that is an error. A file's path in a config file starts at that file's folder.
 """
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from proxy.net.settings import (
     ViolationsSettings,
 )
 from proxy.policy import yaml_source
+from proxy.policy.misspelt import did_you_mean, meant_by
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, Option, Scope
 
 CONFIG_FLAG = "--config"
@@ -36,8 +36,8 @@ CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 
 _ROUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _DEFAULT_ROUTE = "default"
-_ALIKE = 0.75
-"""How like a known key an unknown one is that is taken for a misspelling."""
+_MISSPELT_VARIABLE = 0.8
+"""As in ``policy.misspelt``; stricter than there, since the environment is not Keyrail's alone."""
 
 
 class ConfigError(Exception):
@@ -106,13 +106,22 @@ def _read_flags(flags: Mapping[str, Sequence[str]], problems: list[str]) -> _Lay
 
 
 def _read_environment(environment: Mapping[str, str], problems: list[str]) -> _Layer:
-    """Read the known variables. Unknown ones may be others': Kubernetes makes KEYRAIL_PORT of a service's name."""
+    """Read the known variables. Unknown ones may be others': Kubernetes makes KEYRAIL_PORT of a service's name.
+
+    Only one that is almost the name of an option is an error: the policy that it names would not be in force.
+    """
     layer: _Layer = {}
     for option in OPTIONS:
         text = environment.get(option.variable, "")
         if text:
             texts = re.split(r"[,\s]+", text.strip()) if option.repeatable else [text]
             _put(layer, option, [(text, option.variable) for text in texts], problems)
+    known = {CONFIG_VARIABLE, *(option.variable for option in OPTIONS)}
+    for name in sorted(environment.keys() - known):
+        suffix = name.removeprefix(ENVIRONMENT_PREFIX)
+        meant = meant_by(suffix, (each.removeprefix(ENVIRONMENT_PREFIX) for each in known), _MISSPELT_VARIABLE)
+        if suffix != name and meant is not None:
+            problems.append(f"{name}: unknown variable; did you mean {ENVIRONMENT_PREFIX}{meant}?")
     return layer
 
 
@@ -202,10 +211,9 @@ def _read_mapping(mapping: yaml_source.Mapping, allowed: set[str], file: Path, p
     for key, value in mapping.entries.items():
         if key not in allowed:
             prefix = f"{mapping.path}." if mapping.path else ""
-            close = difflib.get_close_matches(key, allowed, 1, _ALIKE)
-            meant = f"; did you mean {close[0]}?" if close else ""
             known = ", ".join(sorted(allowed))
-            problems.append(f"{mapping.keys[key]}: {prefix}{key}: unknown key, expected one of {known}{meant}")
+            unknown = f"unknown key, expected one of {known}{did_you_mean(key, allowed)}"
+            problems.append(f"{mapping.keys[key]}: {prefix}{key}: {unknown}")
             continue
         option = options.get(key)
         if option is None:  # the name of a route, or the routes

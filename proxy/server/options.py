@@ -9,18 +9,19 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.settings import AdminSettings, PolicyKind, PolicySource, ViolationsSettings
 from proxy.traffic.redaction import Redact
+from proxy.wire.numbers import read_whole
 
 ENVIRONMENT_PREFIX = "KEYRAIL_"
 PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "tour", "bench")
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {
-    "": 1,
     "b": 1,
     "k": 1000,
     "kb": 1024,
@@ -76,7 +77,7 @@ def read_switch(text: str) -> bool:
 
 def read_seconds(text: str) -> float:
     """Read a time such as 10, 2.5, 500ms, 30s or 2m, in seconds."""
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(ms|s|m|h|)", text)
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) *(ms|s|m|h|)", text)
     if match is None:
         raise ValueError(f"expected a time such as 10, 500ms, 30s or 2m, got {text!r}")
     return float(match[1]) * _UNITS[match[2]]
@@ -91,29 +92,25 @@ def read_positive_seconds(text: str) -> float:
 
 
 def read_size(text: str) -> int:
-    """Read a size such as 8388608, 8MB or 1gb, in bytes; units as in redis.conf (1k is 1000, 1kb is 1024)."""
-    match = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.lower())
-    if match is None or match[2] not in _SIZES or int(match[1]) == 0:
-        raise ValueError(f"expected a size such as 65536, 512KB, 8MB or 1GB, got {text!r}")
-    return int(match[1]) * _SIZES[match[2]]
+    """Read a size such as 8MB or 65536B, in bytes; units as in redis.conf (1k is 1000, 1kb is 1024)."""
+    match = re.fullmatch(r"([0-9]{1,15}) *([A-Za-z]+)", text)
+    unit = "" if match is None else match[2].lower()
+    if match is None or unit not in _SIZES or int(match[1]) == 0:
+        raise ValueError(f"expected a size with its unit, such as 65536B, 512KB, 8MB or 1GB, got {text!r}")
+    return int(match[1]) * _SIZES[unit]
 
 
 def count(least: int, most: int) -> Callable[[str], int]:
     """Return a reader of whole numbers from ``least`` to ``most``."""
 
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
-            raise ValueError(f"expected a whole number from {least} to {most}, got {text!r}")
-        return int(text)
-
-    return read
+    return partial(read_whole, least=least, most=most)
 
 
 def read_admin(text: str) -> AdminSettings | None:
     """Read HOST:PORT, or off."""
     if text.lower() in ("off", "no", "false"):
         return None
-    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:/@\s]+):(\d{1,5})", text)
+    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:/@\s]+):([0-9]{1,5})", text)
     if match is None or int(match[2]) > 65535:
         raise ValueError(f"expected HOST:PORT or off, got {text!r}")
     return AdminSettings(match[1].strip("[]"), int(match[2]))

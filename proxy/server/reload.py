@@ -89,12 +89,21 @@ class Reloader:
                 if asked:
                     notice(f"policies are the same: generation {self._crew.generation} stays")
                 return ()
+            self._warn_of_empty(policies)
             problem = await self._crew.replace_policies(joined)
             if problem is not None:
                 return self._refuse((problem,))
             self._read = policies
         notice(f"policies reloaded: generation {self._crew.generation}")
         return ()
+
+    def _warn_of_empty(self, policies: Sequence[Policy]) -> None:
+        for route, before, after in zip(self._routes, self._read, policies, strict=True):
+            if before.rules and not after.rules:
+                lost = f"{len(before.rules)} rule{'s' if len(before.rules) > 1 else ''}"
+                notice(
+                    f"warning: {route.policy} has no rule any more ({lost} before): route {route.name} checks nothing"
+                )
 
     async def renew(self) -> str | None:
         """Put in force what is joined now to what the files said last; return what is wrong with it, or None."""

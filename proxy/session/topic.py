@@ -10,6 +10,7 @@ from typing import Any
 
 from proxy.commands.words import word_of
 from proxy.traffic.rings import WINDOWS
+from proxy.wire.numbers import read_digits
 
 MOST_ROWS = 100
 _USUAL_ROWS = 10
@@ -56,9 +57,10 @@ def _one_of(option: str, text: str, expected: Sequence[str]) -> str:
 
 
 def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MOST_ROWS):
+    number = read_digits(text)
+    if number is None or not 1 <= number <= MOST_ROWS:
         raise ValueError(f"COUNT: expected a whole number from 1 to {MOST_ROWS}, got '{text}'")
-    return int(text)
+    return number
 
 
 def shortened(told: dict[str, Any], count: int) -> dict[str, Any]:

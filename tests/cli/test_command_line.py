@@ -10,6 +10,8 @@ import pytest
 
 from proxy.cli import main
 from proxy.form import FORM
+from proxy.server.config import load_settings
+from proxy.server.options import OPTIONS, PACKAGED_POLICIES
 from tests.keyrail_process import command_line, environment
 from tests.resp import PATIENCE_SECONDS
 from tests.server.running import refused, serve
@@ -203,3 +205,92 @@ def test_unix_listeners_that_cannot_be_had(socket_folder: Path, capsys: pytest.C
 def test_an_unknown_host(capsys: pytest.CaptureFixture[str]) -> None:
     status, lines = refused_here(["--listen", "no-such-host.invalid:1"], capsys)
     assert (status, lines) == (1, ["keyrail: cannot listen on redis://no-such-host.invalid:1: unknown host"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["serv"], "serve"),
+        (["kill-swich", "on"], "kill-switch"),
+        (["serve", "--polcy", "x"], "--policy"),
+        (["serve", "--polcy=x"], "--policy"),
+        (["remedy", "k", "--becaus", "x"], "--because"),
+        (["explain", "--datbase", "1", "--", "PING"], "--database"),
+        (["top", "--view", "clientz"], "clients"),
+        (["policy", "shema"], "schema"),
+    ],
+)
+def test_what_is_nearly_right_is_told_what_was_meant(
+    arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert f"; did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_every_option_is_known_by_a_letter_too_few(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in OPTIONS:
+        for kept in (option.flag[:-1], option.flag[:3] + option.flag[4:]):
+            with pytest.raises(SystemExit):
+                main(["serve", kept, "x"])
+            assert f"; did you mean {option.flag}?" in capsys.readouterr().err, kept
+
+
+def test_a_variable_that_is_nearly_right_is_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYRAIL_POLCY", "strict")
+    status, lines = refused_here([], capsys)
+    assert (status, lines) == (2, ["keyrail: KEYRAIL_POLCY: unknown variable; did you mean KEYRAIL_POLICY?"])
+
+
+@pytest.mark.parametrize("service", ["KEYRAIL", "KEYRAIL_ADMIN", "KEYRAIL_POLICY", "KEYRAIL_REDIS"])
+def test_variables_that_kubernetes_makes_of_a_service_are_no_mistakes(service: str) -> None:
+    parts: tuple[str, ...] = (
+        "SERVICE_HOST",
+        "SERVICE_PORT",
+        "SERVICE_PORT_REDIS",
+        "PORT",
+        "PORT_6380_TCP",
+        "PORT_6380_TCP_PROTO",
+    )
+    parts += ("PORT_6380_TCP_PORT", "PORT_6380_TCP_ADDR", "SERVICE_PORT_ADMIN", "SERVICE_PORT_METRICS")
+    load_settings({}, {f"{service}_{part}": "10.0.0.1" for part in parts})
+
+
+@pytest.mark.parametrize(("name", "meant"), [("nosuch", ""), ("strct", "; did you mean strict?")])
+def test_a_policy_that_is_none_is_told_which_there_are(
+    name: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ", ".join(sorted(PACKAGED_POLICIES))
+    line = f"{name}: found no file to read (No such file or directory), expected a YAML file, "
+    line += f"or a packaged policy: {names}{meant}"
+    assert refused_here(["--policy", name], capsys) == (2, [f"keyrail: {line}"])
+    assert main(["check", name]) == 2
+    assert capsys.readouterr().out == f"{line}\n{name}: not valid\n"
+
+
+@pytest.mark.parametrize("size", ["8388608", "0", "8", "8 ", "1.5MB"])
+def test_a_size_has_a_unit(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = refused_here(["--client-output-limit", size], capsys)
+    expected = "keyrail: --client-output-limit: expected a size with its unit, such as 65536B, 512KB, 8MB or 1GB, got "
+    assert (status, lines) == (2, [f"{expected}{size!r}"])
+
+
+def test_explain_knows_a_listener_as_serve_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policy.yaml").write_text(
+        "keyrail: 1\napps:\n  tcp: {match: {listener: '127.0.0.1:6380'}}\n  unix: {match: {listener: /run/k.sock}}\n"
+        "rules:\n  walks: {refuse: [KEYS]}\nrollout: {walks: {tcp: enforce, unix: 'off'}}\n"
+    )
+    explain = ["explain", "--policy", str(tmp_path / "policy.yaml")]
+    for listener, mode in (
+        *(("127.0.0.1:6380", "enforce"), ("redis://127.0.0.1:6380", "enforce"), ("redis://127.0.0.1", "enforce")),
+        *(("rediss://127.0.0.1:6380?certificate=c&key=k", "enforce"), ("unix:///run/k.sock", "off")),
+        *(("unix:///run/k.sock?mode=770", "off"), ("redis://127.0.0.1:6381", "audit")),
+    ):
+        assert main([*explain, "--listener", listener, "--", "KEYS", "*"]) == 0
+        assert f"[{mode}" in capsys.readouterr().out, listener
+    with pytest.raises(SystemExit):
+        main([*explain, "--listener", "nosuch", "--", "KEYS", "*"])

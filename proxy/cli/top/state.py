@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from proxy.cli.top.asking import Query
 from proxy.cli.top.views import KEYS, VIEWS, WINDOWS, Order, View
+from proxy.wire.numbers import read_digits
 
 HELP = (
     ("1-7, Tab", "keys, patterns, slots, clients, slow commands, rules, incidents"),
@@ -56,8 +57,8 @@ class State:
             self.quit = key == "q"
         elif key in _MOVES:
             self._move(_MOVES[key], rows)
-        elif key.isdigit() and 1 <= int(key) <= len(VIEWS):
-            self._show(VIEWS[int(key) - 1])
+        elif 1 <= (number := read_digits(key) or 0) <= len(VIEWS):
+            self._show(VIEWS[number - 1])
         elif key in ("tab", "backtab"):
             turned = VIEWS.index(self.view) + (1 if key == "tab" else -1)
             self._show(VIEWS[turned % len(VIEWS)])

@@ -6,7 +6,7 @@ from proxy.policy.fields import Fields, read_fields, scan
 from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.breaker import BreakerSettings
 
-_TIME = re.compile(r"([1-9]\d{0,4})(ms|s|m)")
+_TIME = re.compile(r"([1-9][0-9]{0,4})(ms|s|m)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 

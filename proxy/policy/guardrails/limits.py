@@ -9,8 +9,8 @@ from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.limits import LimitsSettings, Per
 from proxy.rules.meter import Rate
 
-_RATE = re.compile(r"([1-9]\d{0,8})/([smhd])")
-_BYTE_RATE = re.compile(r"([1-9]\d{0,5})(B|KB|MB|GB)/([smhd])")
+_RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
+_BYTE_RATE = re.compile(r"([1-9][0-9]{0,5})(B|KB|MB|GB)/([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 

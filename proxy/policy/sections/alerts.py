@@ -6,7 +6,7 @@ from proxy.policy.fields import Fields, read_fields, read_percent, read_size, sc
 from proxy.policy.yaml_source import Problems, Value
 from proxy.traffic.alerts import USUAL, Alerts, Hot
 
-_RATE = re.compile(r"(\d{1,9})/s")
+_RATE = re.compile(r"([0-9]{1,9})/s")
 
 
 def read_alerts(value: Value, problems: Problems) -> Alerts | None:

@@ -55,7 +55,7 @@ def _read_app(name: str, fields: Fields, others: list[App]) -> App:
 def _read_match(app: App, fields: Fields) -> App:
     user, client_name, listener, certificate = (fields.read(key, read_pattern, "") for key in _SHOWN)
     listener = listener.rpartition("://")[2]
-    if not any(key in fields for key in _SHOWN):
+    if not any(key in fields for key in _SHOWN) and not fields.says_more_than(""):
         expected = f"at least one of {', '.join(_SHOWN)}"
         fields.problems.add(fields.where, fields.path, "nothing", expected)
     fields.finish()

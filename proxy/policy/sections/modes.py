@@ -6,7 +6,7 @@ from proxy.policy.model import Mode, Stage
 from proxy.policy.sketch import note
 from proxy.policy.yaml_source import Problems, Scalar, Value
 
-_STAGE = re.compile(r"(off|audit|warn|enforce)(?: +(\d{1,2}(?:\.\d{1,2})?)%)?")
+_STAGE = re.compile(r"(off|audit|warn|enforce)(?: +([0-9]{1,2}(?:\.[0-9]{1,2})?)%)?")
 _EXPECTED = "off, audit, warn, enforce or enforce 10%"
 
 

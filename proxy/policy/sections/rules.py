@@ -9,6 +9,7 @@ from proxy.policy.model import PolicyRule
 from proxy.policy.sections.modes import read_stage
 from proxy.policy.yaml_source import Problems, Value
 from proxy.rules.rule import Settings, Wording
+from proxy.wire.numbers import read_digits
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 REMEDY = "remedy-"
@@ -28,7 +29,7 @@ def read_rules(value: Value, app: str, problems: Problems) -> tuple[PolicyRule, 
         if not _NAME.fullmatch(name):
             expected = "a name of small letters, digits and hyphens, at most 64"
             problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
-        if name.startswith(REMEDY) and name.removeprefix(REMEDY).isdigit():
+        if name.startswith(REMEDY) and read_digits(name.removeprefix(REMEDY)) is not None:
             expected = "another name: this is how the remedies of operators are called"
             problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
         rule = _read_rule(name, where, body, app, problems)

@@ -4,12 +4,13 @@
     /healthz, /readyz                    anybody               anybody
     /grafana.json, /alerts.yaml          anybody               anybody: they hold no figures
     /, and the page's own files          anybody               anybody: the page holds no figures, and asks for them
-    /metrics                             the token             anybody
+    /metrics                             the token             anybody; off loopback it names no key and no client
     everything else that is asked        the token             only where the port is bound to loopback
     POST                                 the token             only there, and from no web page
 
 Without a token, a browser can be made to ask for a web page of somebody else's: a name of theirs that turns into a
-loopback address. So what is for loopback alone is told only to who calls the port by an address or as localhost.
+loopback address. So a port on loopback tells figures only to who calls it by a loopback address, as localhost, or by
+the host that ``--admin`` names.
 
 The token comes as ``Authorization: Bearer …``; its file is read for each request, so it can be changed at any time.
 Errors are JSON: ``{"error": …}``.
@@ -18,6 +19,7 @@ Errors are JSON: ``{"error": …}``.
 import hmac
 import re
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from pathlib import Path
 
 from aiohttp import web
@@ -44,11 +46,12 @@ def read_token(file: Path) -> bytes:
 
 
 class Access:
-    """The rules above; ``loopback`` says where the port is bound."""
+    """The rules above; ``loopback`` says where the port is bound, ``host`` what the settings call that."""
 
-    def __init__(self, token_file: Path | None, *, loopback: bool) -> None:
+    def __init__(self, token_file: Path | None, *, loopback: bool, host: str = "localhost") -> None:
         self._token_file = token_file
         self._loopback = loopback
+        self._host = host
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -81,20 +84,29 @@ class Access:
         )
 
     def _refuse_stranger(self, request: web.Request) -> web.Response | None:
-        if request.path == _METRICS and request.method in ("GET", "HEAD"):
+        reads = request.method in ("GET", "HEAD")
+        if not self._loopback and request.path == _METRICS and reads:
             return None
         if not self._loopback:
             return web.json_response(
                 {"error": "the admin port is not bound to loopback: this needs --admin-token-file"}, status=403
             )
-        if not _is_own_name(request.headers.get("Host", "localhost")):
-            text = "ask by an address or as localhost: by any other name this needs --admin-token-file"
+        if not self._is_own_name(request.headers.get("Host", "localhost")):
+            text = "ask by a loopback address or as localhost: by any other name this needs --admin-token-file"
             return web.json_response({"error": text}, status=403)
-        if request.method not in ("GET", "HEAD") and "Origin" in request.headers:
+        if not reads and "Origin" in request.headers:
             return web.json_response({"error": "not from a web page: this needs --admin-token-file"}, status=403)
         return None
 
-
-def _is_own_name(host: str) -> bool:
-    """Whether a Host header has a name that nobody else can give to this machine."""
-    return re.fullmatch(r"(localhost|[0-9.]+|\[[0-9A-Fa-f:.%]+\])(:[0-9]+)?", host) is not None
+    def _is_own_name(self, host: str) -> bool:
+        """Whether a Host header has a name that nobody else can give to this machine's loopback."""
+        found = re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]+)(?::[0-9]{1,5})?", host)
+        if found is None:
+            return False
+        name = found[1].strip("[]").lower()
+        if name in ("localhost", self._host.lower()):
+            return True
+        try:
+            return ip_address(name).is_loopback
+        except ValueError:
+            return False

@@ -1,9 +1,11 @@
 """The admin application: every path, and its life on a socket of its own."""
 
+import logging
 from ipaddress import ip_address
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from proxy.net.settings import AdminSettings
@@ -19,6 +21,7 @@ from proxy.server.admin.remedies import add_remedy, remedies, undo_remedy
 from proxy.server.admin.rules import rules, violations
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import TRAFFIC
+from proxy.server.impersonal import Impersonal
 from proxy.server.listeners import listen_problem, listen_tcp
 from proxy.server.succession import Groups, Inheritance
 
@@ -27,9 +30,13 @@ class AdminError(Exception):
     """The admin port cannot be had; the text names it and the reason."""
 
 
+CLOSED = web.AppKey("closed", bool)
+
+
 async def metrics(request: web.Request) -> web.Response:
-    """Answer in Prometheus's text format."""
-    body = generate_latest(request.app[STATE].registry)
+    """Answer in Prometheus's text format; to strangers without what names keys and clients."""
+    registry = request.app[STATE].registry
+    body = generate_latest(Impersonal(registry) if request.app[CLOSED] else registry)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
@@ -39,6 +46,7 @@ class AdminServer:
     def __init__(self, settings: AdminSettings, token_file: Path | None, inherited: Inheritance) -> None:
         """Bind the port, if it is not inherited. Raises AdminError."""
         self._token_file = token_file
+        self._host = settings.host
         shown = f"{settings.host}:{settings.port}"
         self._name = f"admin {shown}"
         try:
@@ -66,8 +74,9 @@ class AdminServer:
 
     async def start(self, state: AdminState) -> None:
         """Begin to answer."""
-        app = web.Application(middlewares=[Access(self._token_file, loopback=not self.closed).check])
+        app = web.Application(middlewares=[Access(self._token_file, loopback=not self.closed, host=self._host).check])
         app[STATE] = state
+        app[CLOSED] = self.closed
         app.router.add_get("/healthz", healthz)
         app.router.add_get("/readyz", readyz)
         app.router.add_get("/metrics", metrics)
@@ -88,7 +97,9 @@ class AdminServer:
         app.router.add_post("/policy/reload", reload)
         app.router.add_get("/policy/kill-switch", kill_switch)
         app.router.add_post("/policy/kill-switch", turn_kill_switch)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=1.0, logger=_requests_log()
+        )
         await self._runner.setup()
         for each in self._sockets:
             await web.SockSite(self._runner, each).start()
@@ -99,6 +110,17 @@ class AdminServer:
             await self._runner.cleanup()
         for each in self._sockets:
             each.close()
+
+
+def _requests_log() -> logging.Logger:
+    # Anybody can send what is no HTTP: that is answered with 400, and is no fault to fill the log with.
+    log = logging.getLogger("keyrail.admin")
+    log.addFilter(_is_a_fault)
+    return log
+
+
+def _is_a_fault(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 
 def _serve_page(app: web.Application) -> None:

@@ -19,7 +19,6 @@ from aiohttp import web
 from proxy.server.admin.overview import history, overview
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import Asked
-from proxy.traffic.rings import WINDOWS
 
 MOST_VIEWERS = 64
 PATIENCE_SECONDS = 30.0
@@ -52,7 +51,7 @@ class Events:
             response = web.StreamResponse(headers=_HEADERS)
             with contextlib.suppress(ConnectionError, TimeoutError):
                 await response.prepare(request)
-                await self._show(response, asked.route, next(each for each in WINDOWS if asked.window <= each))
+                await self._show(response, asked.route, asked.window)
             return response
         finally:
             self._viewers.discard(viewer)

@@ -4,6 +4,9 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from aiohttp import ClientPayloadError, web
+from aiohttp.http_exceptions import HttpProcessingError
+
 from proxy.server.kill_switch import MOST_SECONDS
 from proxy.server.options import read_positive_seconds
 
@@ -11,9 +14,24 @@ LONGEST_REASON = 200
 USUAL_SECONDS = 30 * 60.0
 
 
+async def read_body(request: web.Request) -> str:
+    """Return the body as text. Raises ValueError with what is wrong with it; one that is too large is an HTTP error."""
+    try:
+        return (await request.read()).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("expected a body in UTF-8") from None
+    except web.HTTPException:
+        raise
+    except (ClientPayloadError, HttpProcessingError, ConnectionError) as error:
+        raise ValueError(f"the body cannot be read: {type(error).__name__}") from None
+
+
 def read_order(text: str, known: Collection[str]) -> dict[str, Any]:
     """Return the object. Raises ValueError."""
-    asked = json.loads(text or "{}")
+    try:
+        asked = json.loads(text or "{}")
+    except RecursionError:
+        raise ValueError("expected a JSON object, got too many levels of brackets") from None
     if not isinstance(asked, dict):
         raise ValueError("expected a JSON object")
     unknown = sorted(asked.keys() - set(known))

@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from proxy.server.admin.orders import read_order, read_reason, read_time
+from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.briefing import route_policy
 
@@ -55,7 +55,7 @@ async def turn_kill_switch(request: web.Request) -> web.Response:
     """Turn it on or off."""
     state = request.app[STATE]
     try:
-        asked = _asked(await request.text())
+        asked = _asked(await read_body(request))
     except ValueError as error:
         return web.json_response({"error": str(error)}, status=400)
     try:

@@ -21,12 +21,13 @@ from aiohttp import web
 
 from proxy.policy.guardrails.limits import parse_rate
 from proxy.rules.meter import Rate
-from proxy.server.admin.orders import read_order, read_reason, read_time
+from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.remedies import Remedy, RemedyError
 from proxy.traffic.effects import Effect, effect_of
 from proxy.traffic.evidence import moment
 from proxy.traffic.names import named
+from proxy.wire.numbers import read_digits
 
 ALL = "all"
 _KEYS = ("key", "incident", "route", "app", "rate", "for", "because", "dry_run")
@@ -57,7 +58,7 @@ async def add_remedy(request: web.Request) -> web.Response:
     """Put one in force, or say what it would have done."""
     state = request.app[STATE]
     try:
-        order = _read(state, await request.text())
+        order = _read(state, await read_body(request))
     except ValueError as error:
         return web.json_response({"error": str(error)}, status=400)
     now = time.time()
@@ -77,16 +78,17 @@ async def add_remedy(request: web.Request) -> web.Response:
 async def undo_remedy(request: web.Request) -> web.Response:
     """End one."""
     state = request.app[STATE]
-    number = request.match_info["number"]
+    text = request.match_info["number"]
+    number = read_digits(text)
     try:
-        undone = number.isascii() and number.isdigit() and await state.remedies.undo(int(number[:9]))
+        undone = number is not None and await state.remedies.undo(number)
     except RemedyError as error:
         return web.json_response({"error": str(error)}, status=409)
     except OSError as error:
         return _not_kept(state, error)
     if not undone:
-        return web.json_response({"error": f"there is no remedy {number}"}, status=404)
-    return web.json_response({"undone": int(number)})
+        return web.json_response({"error": f"there is no remedy {text}"}, status=404)
+    return web.json_response({"undone": number})
 
 
 def _not_kept(state: AdminState, error: OSError) -> web.Response:

@@ -20,12 +20,14 @@ from proxy.server.admin.state import STATE, AdminState
 from proxy.traffic import answers
 from proxy.traffic.merge import merge
 from proxy.traffic.rings import WINDOWS
+from proxy.wire.numbers import read_digits, read_whole
 
 MOST_ROWS = 1000
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 
 ORDERS = ("all", "reads", "writes", "bytes")
 
+_USUAL_WINDOW = 60
 _EXACT_WINDOW = 60
 """Up to so many seconds the workers themselves are asked, who know the very last moment."""
 
@@ -40,7 +42,7 @@ class Asked:
             if name not in known:
                 raise ValueError(f"unknown parameter {name!r}, expected {', '.join(known[:-1])} or {known[-1]}")
         self.count = self._number("count", count, MOST_ROWS)
-        self.window = self._number("window", 60, WINDOWS[-1])
+        self.window = self._window()
         self.by = request.query.get("by", ORDERS[0])
         if self.by not in ORDERS:
             raise ValueError(f"by: expected one of {', '.join(ORDERS)}, got {self.by!r}")
@@ -48,9 +50,18 @@ class Asked:
 
     def _number(self, name: str, default: int, most: int) -> int:
         text = self._request.query.get(name, str(default))
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-            raise ValueError(f"{name}: expected a whole number from 1 to {most}, got {text!r}")
-        return int(text)
+        try:
+            return read_whole(text, 1, most)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    def _window(self) -> int:
+        text = self._request.query.get("window", str(_USUAL_WINDOW))
+        window = read_digits(text)
+        if window not in WINDOWS:
+            windows = ", ".join(map(str, WINDOWS[:-1]))
+            raise ValueError(f"window: expected {windows} or {WINDOWS[-1]} seconds, got {text!r}")
+        return window
 
     def _route(self, settings: Settings, any_route: bool) -> int:
         names = [route.name for route in settings.routes]
