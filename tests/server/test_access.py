@@ -83,6 +83,15 @@ def test_without_a_token_only_loopback_tells_and_obeys() -> None:
         ("localhost:9121", 200),
         ("127.0.0.1:9121", 200),
         ("[::1]:9121", 200),
+        ("127.9.9.9", 200),
+        ("LOCALHOST", 200),
+        ("[::ffff:127.0.0.1]", 403),
+        ("192.0.2.1:9121", 403),
+        ("[2001:db8::1]:9121", 403),
+        ("127.0.0.1:x", 403),
+        ("127.0.0.1:9121:9121", 403),
+        ("user@localhost", 403),
+        ("", 403),
         ("evil.example:9121", 403),
         ("127.0.0.1.evil.example", 403),
         ("localhost.evil.example", 403),
@@ -91,11 +100,17 @@ def test_without_a_token_only_loopback_tells_and_obeys() -> None:
 def test_a_name_that_anybody_can_give_to_this_machine_is_not_its_own(
     host: str, expected: int, token_file: Path
 ) -> None:
-    for path in READING:
+    for path in (*READING, "/metrics"):
         assert status(Access(None, loopback=True), "GET", path, Host=host) == expected
-    assert status(Access(None, loopback=True), "GET", "/metrics", Host=host) == 200
+    assert status(Access(None, loopback=False), "GET", "/metrics", Host=host) == 200, "which names nobody there"
     access = Access(token_file, loopback=True)
     assert status(access, "GET", "/rules", Host=host, Authorization=f"Bearer {TOKEN}") == 200
+
+
+def test_the_host_that_the_settings_name_is_its_own() -> None:
+    access = Access(None, loopback=True, host="keyrail.internal")
+    assert status(access, "GET", "/rules", Host="Keyrail.Internal:9121") == 200
+    assert status(access, "GET", "/rules", Host="keyrail.internal.evil.example:9121") == 403
 
 
 def test_the_page_is_there_for_whoever_has_a_token_to_give(token_file: Path) -> None:

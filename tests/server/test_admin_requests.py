@@ -159,6 +159,12 @@ def test_a_body_that_is_none_is_the_askers_mistake(running: Running, path: str, 
         assert set(json.loads(answer.partition(b"\r\n\r\n")[2])) == {"error"}
 
 
+@pytest.mark.parametrize("path", ["/remedies", "/policy/kill-switch"])
+def test_a_body_of_another_encoding_than_it_says_is_the_askers_mistake(running: Running, path: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n"
+    assert exchange(running, head.encode() + b"Connection: close\r\n\r\n{}")[0] == 400
+
+
 def test_a_window_that_there_is_not_is_an_error_that_lists_those_that_there_are(running: Running) -> None:
     for window in ("7", "61", "0", "\u0666\u0660", "6_0", "+60"):
         for path in ("/hotkeys", "/patterns", "/slots", "/clients", "/events"):

@@ -113,14 +113,15 @@ class AdminServer:
 
 
 def _requests_log() -> logging.Logger:
-    # Anybody can send what is no HTTP: that is answered with 400, and is no fault to fill the log with.
+    # Anybody can send what is no HTTP, or go before the answer: that is no fault to fill the log with.
     log = logging.getLogger("keyrail.admin")
     log.addFilter(_is_a_fault)
     return log
 
 
 def _is_a_fault(record: logging.LogRecord) -> bool:
-    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+    error = None if record.exc_info is None else record.exc_info[1]
+    return not isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError)
 
 
 def _serve_page(app: web.Application) -> None:

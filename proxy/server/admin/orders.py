@@ -4,8 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from aiohttp import ClientPayloadError, web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp import web
 
 from proxy.server.kill_switch import MOST_SECONDS
 from proxy.server.options import read_positive_seconds
@@ -20,10 +19,8 @@ async def read_body(request: web.Request) -> str:
         return (await request.read()).decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError("expected a body in UTF-8") from None
-    except web.HTTPException:
-        raise
-    except (ClientPayloadError, HttpProcessingError, ConnectionError) as error:
-        raise ValueError(f"the body cannot be read: {type(error).__name__}") from None
+    except web.RequestPayloadError:
+        raise ValueError("expected a body of the encoding that Content-Encoding names") from None
 
 
 def read_order(text: str, known: Collection[str]) -> dict[str, Any]:
