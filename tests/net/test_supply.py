@@ -123,7 +123,7 @@ class Route:
             connect_timeout=5.0,
             pooling=True,
         )
-        policies: Any = SimpleNamespace(learn=self._nothing)
+        policies: Any = SimpleNamespace(learn=self._nothing, asks_about=lambda _user: False)
         known = Knowledge(loop, "redis://nowhere", allow_cluster=False)
         known.able["app"] = frozenset()
         self.clients: list[Any] = []

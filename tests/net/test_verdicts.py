@@ -39,7 +39,7 @@ def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:
         for more in range(4):
             words = [word.encode() for word in spec.name.split("|")]
             argv = [*words, *[SECRET] * (max(0, abs(spec.arity) - len(words)) + more)]
-            for key in Command(STANDARD, argv).keys:
+            for key in Command(STANDARD, argv).known_keys:
                 argv[key.index] = b"user:7:name with spaces"
             command = Command(STANDARD, argv)
             hits = policy.judge(command, context).hits

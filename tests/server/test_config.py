@@ -212,12 +212,12 @@ def test_seconds(text: str, seconds: float) -> None:
     assert read_seconds(text) == seconds
 
 
-@pytest.mark.parametrize(("text", "size"), [("1", 1), ("1k", 1000), ("1KB", 1024), ("8 MB", 8 << 20), ("2gb", 2 << 30)])
+@pytest.mark.parametrize(("text", "size"), [("1B", 1), ("1k", 1000), ("1KB", 1024), ("8 MB", 8 << 20), ("2gb", 2 << 30)])
 def test_sizes(text: str, size: int) -> None:
     assert read_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "1TB", "1.5MB", "x"])
+@pytest.mark.parametrize("text", ["", "0", "0MB", "1", "-1", "1TB", "1.5MB", "x"])
 def test_sizes_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a size"):
         read_size(text)
