@@ -212,7 +212,9 @@ def test_seconds(text: str, seconds: float) -> None:
     assert read_seconds(text) == seconds
 
 
-@pytest.mark.parametrize(("text", "size"), [("1B", 1), ("1k", 1000), ("1KB", 1024), ("8 MB", 8 << 20), ("2gb", 2 << 30)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("1B", 1), ("1k", 1000), ("1KB", 1024), ("8 MB", 1 << 23), ("2gb", 2 << 30)]
+)
 def test_sizes(text: str, size: int) -> None:
     assert read_size(text) == size
 
