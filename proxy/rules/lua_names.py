@@ -8,7 +8,9 @@ In a library of functions they are the parameters of a function that nobody but 
 it is registered, or a ``local function`` whose name is used to register it and for nothing else.
 
 A local variable stands for its value where its name is bound once in the whole text, by ``local key = KEYS[1]``, and
-never assigned to. A use outside of its scope would be that of a global variable, and Redis has none of that name.
+never assigned to. A use outside of its scope would be that of a global variable, and Redis has none of that name. Two
+names are never known, since Lua 5.1 binds them where the text does not: ``self`` in every method, and ``arg`` in
+functions with ``...`` (``LUA_COMPAT_VARARG`` in ``lparser.c``).
 """
 
 from collections.abc import Sequence
@@ -40,7 +42,8 @@ Word: TypeAlias = bytes | Parameter
 _TABLES: dict[bytes, Literal["KEYS", "ARGV"]] = {b"KEYS": "KEYS", b"ARGV": "ARGV"}
 _WHOLE_NUMBERS = frozenset(b"0123456789")
 _MOST_DIGITS = 15
-_GLOBAL_STRING = b"_VERSION"
+_BOUND_BY_LUA = (b"_VERSION", b"self", b"arg")
+"""Names that have a value without a word of the text that binds them."""
 _MOST_LOCALS = 200
 """Names in one statement, or in the name of one function, that are looked at: Lua takes no more local variables."""
 _CONTINUES = (*b"( { [ . : .. + - * / % ^ == ~= < > <= >=".split(),)
@@ -66,7 +69,8 @@ class Names:
             self._learn_table(self._places.get(table, ()), name)
         for function in callbacks(tokens, self._places, self._binds):
             for parameter, name in zip(function.parameters, _TABLES.values(), strict=False):
-                self._learn_table([i for i in self._places.get(parameter, ()) if i in function.body], name)
+                if parameter not in _BOUND_BY_LUA:
+                    self._learn_table([i for i in self._places.get(parameter, ()) if i in function.body], name)
 
     def is_field(self, i: int) -> bool:
         """Whether the name at this token is that of a field, ``x.name``; one behind a comment counts as a variable."""
@@ -165,8 +169,7 @@ class Names:
             self._tokens[i].is_sign(b"(")
             and function.kind == "name"
             and function.text in functions
-            and not self.is_field(i - 1)
-            and not self._tokens[i - 2].is_sign(b":")
+            and not self._tokens[i - 2].is_sign(b".", b":")
             and not any(map(self._binds, self._places[function.text]))
         )
 
@@ -200,7 +203,7 @@ class Names:
     def _find_constant(self, name: bytes) -> Word:
         places = self._places.get(name, ())
         bound = [i for i in places if self._binds(i)]
-        if len(bound) != 1 or name in _TABLES or name == _GLOBAL_STRING:
+        if len(bound) != 1 or name in _TABLES or name in _BOUND_BY_LUA:
             return UNKNOWN
         tokens, first = self._tokens, self._first_of_list[bound[0]]
         if not tokens[first - 1].is_name(b"local"):

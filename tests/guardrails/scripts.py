@@ -119,6 +119,10 @@ _CHANGES = (
     "local function f(a, key) redis.pcall('GET', key) end f(1, 'passed:{n}')",
     "(function(...) redis.pcall('MGET', ...) end)('passed:{n}', KEYS[1])",
     "do local KEYS = {{'local:{n}'}} redis.pcall('GET', KEYS[1]) end",
+    "do local o = {{}} function o. --[[x]] unpack(KEYS) redis.pcall('GET', KEYS[1]) end o.unpack({{'passed:{n}'}}) end",
+    "do local o = {{}} function o:m() redis.pcall('GET', self) end do local self = KEYS[1] end o.m('implicit:{n}') end",
+    "do local o = {{}} function o:m() redis.pcall('GET', KEYS[1]) end o.m({{'implicit:{n}'}}) end",
+    "(function(...) redis.pcall('GET', KEYS[1]) end)('implicit:{n}')",
     "for KEYS = 1, 2 do redis.pcall('GET', 'k') end",
     "-- KEYS[1] = 'commented'",
     "--[==[ redis.call('FLUSHALL') ]==]",
@@ -164,10 +168,11 @@ def random_script(random: Random) -> bytes:
 
 def as_library(script: bytes, random: Random) -> bytes:
     """The same as the one function of a library."""
-    body = script.replace(b"KEYS", b"keys").replace(b"ARGV", b"args")
+    keys = random.choice((b"keys", b"keys", b"self", b"arg"))
+    body = script.replace(b"KEYS", keys).replace(b"ARGV", b"args")
     form = random.choice(_LIBRARIES).replace("{g}", "redis.register_function('g', g)")
     form = form.replace("{given}", "{'own:1', 'own:2'}, {'x', '2', 'SET'}")
-    return b"#!lua name=l\n" + form.encode() % body
+    return b"#!lua name=l\n" + form.encode().replace(b"(keys,", b"(%s," % keys) % body
 
 
 def _filled(template: str, random: Random) -> str:

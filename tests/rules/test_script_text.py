@@ -131,6 +131,8 @@ def test_behind_what_may_be_several_values_there_may_be_more(more: bytes) -> Non
         (b"local k, j = KEYS[1] redis.call('GET', k)", UNKNOWN),
         (b"local k = j local j = 'x' redis.call('GET', k)", UNKNOWN),
         (b"k = KEYS[1] redis.call('GET', k)", UNKNOWN),
+        (b"do local self = KEYS[1] end function t:m() redis.call('GET', self) end", UNKNOWN),
+        (b"do local arg = KEYS[1] end function f(...) redis.call('GET', arg) end", UNKNOWN),
     ],
 )
 def test_a_variable_that_is_bound_once_stands_for_its_value(text: bytes, key: Word) -> None:
@@ -151,6 +153,7 @@ def test_a_variable_that_is_bound_once_stands_for_its_value(text: bytes, key: Wo
         b"local f, t = ipairs(KEYS) t[1] = 'x'",
         b"local unpack = f unpack(KEYS)",
         b"function f(KEYS) end",
+        b"function t. --[[x]] unpack(KEYS) end",
         b"return KEYS",
         b"KEYS:sort()",
     ],
@@ -200,6 +203,7 @@ def test_keys_that_are_only_read_are_what_was_declared(text: bytes) -> None:
         (b"function f(k, a) redis.call('SET', k[1], a[1]) end redis.register_function('f', f)", False),
         (b"redis.register_function('f', g(function(k, a) redis.call('SET', k[1], a[1]) end))", False),
         (b"redis.register_function('f', function(k, a) k[1], a[1] = 1, 2 redis.call('SET', k[1], a[1]) end)", False),
+        (b"redis.register_function('f', function(self, arg) redis.call('SET', self[1], arg[1]) end)", False),
         (b"redis.register_function('f', function(k, a) h(k, a) redis.call('SET', k[1], a[1]) end)", False),
         (
             b"local function h(k, a) redis.call('SET', k[1], a[1]) end redis.register_function('f', function() end)",
