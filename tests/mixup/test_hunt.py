@@ -21,6 +21,7 @@ from tests.engines import Engine
 from tests.hotpath.test_ledger_can_fail import BREAKS
 from tests.keyrail_process import DIRECT, Keyrail, package_folder, packaged_policy
 from tests.mixup.faulty import FAULTS, faulty_relay
+from tests.mixup.logged_in import Expected, create_users, logged_in_under
 from tests.mixup.roles import CHECKING, TROUBLE, denied, killer, leaver, named, vandal
 from tests.mixup.swarm import Findings, Swarm
 from tests.resp import Address
@@ -74,6 +75,31 @@ def test_under_a_policy(new_engine: Callable[..., Engine], new_keyrail: Callable
     swarm = Swarm(keyrail.address, engine.address, seed=6)
     roles = [(denied, 40), (named, 60), (leaver, 15), (vandal, 5), (killer, 1)]
     clean(swarm, asyncio.run(swarm.run(roles, SECONDS, {"denied": 500, "named": 500, "killer": 3})))
+    assert keyrail.metric("keyrail_out_of_step_total") == 0
+
+
+_LOGGED_IN = {
+    "observe": Expected(refuses=False),
+    "tour": Expected(refuses=True, expire=("string", "once")),
+    "strict": Expected(refuses=True, expire=("string", "once", "hash", "list", "set", "zset", "counter")),
+}
+
+
+@pytest.mark.skipif(DIRECT, reason="a relay has no policy")
+@pytest.mark.parametrize("policy", _LOGGED_IN)
+def test_clients_of_their_own_users(
+    new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail], tmp_path: Path, policy: str
+) -> None:
+    """Keyrail's own questions, as many as a policy can cause, stay out of the transactions of clients that log in."""
+    engine = new_engine(ENGINE)
+    create_users(engine)
+    file = tmp_path / "policy.yaml"
+    text = packaged_policy(f"{policy}.yaml").read_text(encoding="utf-8")
+    file.write_text(text.replace("sample: 1%", "sample: 50%"), encoding="utf-8")
+    keyrail = new_keyrail(engine.url, policy=file)
+    swarm = Swarm(keyrail.address, engine.address, seed=7)
+    roles = [(logged_in_under(_LOGGED_IN[policy]), 12), (leaver, 5)]
+    clean(swarm, asyncio.run(swarm.run(roles, SECONDS, {"logged_in": 2000})))
     assert keyrail.metric("keyrail_out_of_step_total") == 0
 
 
