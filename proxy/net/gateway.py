@@ -166,6 +166,8 @@ class Gateway:
         self.ask = self._inquiries.ask
 
         self.limits = known.limits
+        self.knows_user = known.knows_user
+        self.await_user = lending.await_user
         self.lacks = known.lacks
         self.has = known.has
         self.probing = known.probing

@@ -123,6 +123,10 @@ class Knowledge:
         age = self._loop.time() - self._looked.get(user, -math.inf)
         return (user in self.doubted and age >= _DOUBTED_SECONDS) or (lacks and age >= _LACKING_SECONDS)
 
+    def knows_user(self, user: str) -> bool:
+        """Whether it has been found out what this user may run, as well as that can be."""
+        return user in self.able
+
     def look_at(self, user: str | None) -> None:
         """It is being found out now: whatever is said from here on is a new doubt."""
         self._looked[user] = self._loop.time()

@@ -10,7 +10,7 @@ is learnt when the first of them is given back.
 import asyncio
 import contextlib
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from functools import partial
 from weakref import WeakSet
@@ -47,6 +47,7 @@ class Lending:
         self._policies = policies
         self._clients = clients
         self._learning: Counter[str | None] = Counter()
+        self._awaiting: defaultdict[str, list[Seeker]] = defaultdict(list)
         self._watched: WeakSet[UpstreamConnection] = WeakSet()
         connections.give_back = self.release
 
@@ -245,6 +246,13 @@ class Lending:
         """How many clients are logged in as this user."""
         return sum(client.key.user == user for client in self._clients)
 
+    def await_user(self, seeker: Seeker, user: str) -> bool:
+        """Whether it is being found out for the first time what this user may run; then the seeker waits for it."""
+        if self._known.knows_user(user) or not self._learning[user]:
+            return False
+        self._awaiting[user].append(seeker)
+        return True
+
     async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
         # A login has left a new connection: which process it leads to, and for the first login of a user, what Redis is
         # and what this user may run. Until then nobody else gets it.
@@ -260,6 +268,8 @@ class Lending:
             return
         finally:
             self._learning[user] -= 1
+            for seeker in self._awaiting.pop(user, ()):
+                self._loop.call_soon(seeker.arrived)
         self._known.able.setdefault(user, frozenset())
         if self._known.refusal is not None:
             for client in list(self._clients):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from proxy.commands.command import Command
 from proxy.commands.expiry import Stated
+from proxy.commands.words import word_of
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import Refuse
@@ -66,7 +67,7 @@ _OPTIONS = (b"EX", b"PX", b"EXAT", b"PXAT")
 
 def _place(command: Command, stated: Stated) -> str:
     """Where a TTL stands: ``EX, argument 4 of SET``."""
-    option = command.argv[stated.index - 1].upper()
+    option = word_of(command.argv[stated.index - 1])
     named = f"{option.decode()}, " if option in _OPTIONS else ""
     return f"{named}argument {stated.index} of {command.name}"
 

@@ -139,6 +139,12 @@ class Gate(Protocol):
         What was sent on it still runs, as after a client's close, and so do the hidden commands that follow from that.
         """
 
+    def knows_user(self, user: str) -> bool:
+        """Whether it is known what this user, as whom some client has logged in, may run."""
+
+    def await_user(self, seeker: Seeker, user: str) -> bool:
+        """Whether that is being found out now; ``arrived`` is called when it has been."""
+
     def retire(self, ledger: Ledger) -> None:
         """Give a shared upstream no more work, and close it when it has no pending replies."""
 

@@ -160,9 +160,16 @@ def _logging_in(session: "Session", argv: list[bytes]) -> Callable[[], None]:
 
     def accepted() -> None:
         move(session, session.key._replace(user=user))
-        session.log_in()
+        _logged_in(session, user)
 
     return accepted
+
+
+def _logged_in(session: "Session", user: str) -> None:
+    session.log_in()
+    if not session.gate.knows_user(user):
+        # Its connection is given back at once: what the user may run is found out there before its next command.
+        session.lingering = False
 
 
 def queued(session: "Session", item: Item) -> ReplyEdit | bytes | None:
@@ -233,7 +240,7 @@ def _greeting(session: "Session", said: "_Hello") -> Callable[[], None]:
             if session.pinned is not None:
                 session.pinned.identity = (said.name, *session.pinned.identity[1:])
         if said.user is not None:
-            session.log_in()
+            _logged_in(session, said.user)
 
     return accepted
 

@@ -141,11 +141,19 @@ class Session(Judged):
         if self.inquiry is not None:
             self.halted = True
             return True
-        return False
+        return self._awaits_user()
+
+    def _awaits_user(self) -> bool:
+        # Before it is known what the user may run, rules cannot send what they need, and keys would stay without a TTL.
+        user = self.key.user
+        if user is None or not self.gate.await_user(self, user):
+            return False
+        self.halted = True
+        return True
 
     def handle_large(self, data: bytes, request: Request) -> int:
         """Stream a request that is too large to collect."""
-        return streaming.begin(self, data, request)
+        return WAIT if self._awaits_user() else streaming.begin(self, data, request)
 
     def weighed(self, run: bytes, index: int, size: int) -> None:
         """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""

@@ -121,6 +121,8 @@ class Route(Gate):
         self.strangers = False
         self.probes: dict[CommandName, list[Seeker]] = {}
         self.known_users: set[str | None] = {None}
+        self.unknown_users: set[str] = set()
+        self.waiting_for_user: list[Seeker] = []
         self.observed: list[Measurement] = []
         self.large: list[tuple[bytes, int]] = []
         self.follows = False
@@ -237,6 +239,15 @@ class Route(Gate):
 
     def retire(self, ledger: Ledger) -> None:
         ledger.usable = False
+
+    def knows_user(self, user: str) -> bool:
+        return user not in self.unknown_users
+
+    def await_user(self, seeker: Seeker, user: str) -> bool:
+        if user not in self.unknown_users:
+            return False
+        self.waiting_for_user.append(seeker)
+        return True
 
     def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]

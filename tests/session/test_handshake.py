@@ -114,6 +114,23 @@ def test_auth_with_a_password_alone_is_the_default_user() -> None:
     assert client.key.user == "default"
 
 
+@pytest.mark.parametrize("login", [("AUTH", "ada", "x"), ("HELLO", 2, "AUTH", "ada", "x")])
+def test_what_a_user_may_run_is_known_before_its_first_command_is_judged(login: tuple[str | int, ...]) -> None:
+    route = Route()
+    route.unknown_users.add("ada")
+    client = Client(route)
+    client.send(call(*login) + call("SET", "a", "b"))
+    own = client.own
+    own.taken()
+    own.answer(OK)
+    assert route.released == [own]
+    assert own.taken() == b""
+    assert route.waiting_for_user == [client]
+    route.unknown_users.clear()
+    client.arrived()
+    assert route.upstream(PoolKey("ada", 0, 2)).taken() == call("SET", "a", "b")
+
+
 def test_a_login_lingers_while_something_follows() -> None:
     route = Route()
     client = Client(route)
