@@ -2,8 +2,7 @@
 
 A script that was not seen here may have been seen by another worker: a client that loads a script on one connection and
 runs it on another must not be told NOSCRIPT. So before an EVALSHA of something unknown is judged, the other workers
-are asked, while only this client waits. Inside a transaction that shares its upstream nobody waits, as other
-clients' commands would come in between; a SHA is then unknown.
+are asked, while only this client waits. A transaction with such a command never shares its upstream.
 
 A function's library is learnt from Redis's reply: one that Redis did not take changed nothing. SCRIPT EXISTS says that
 there is no such script where EVALSHA would be told so.
@@ -28,8 +27,6 @@ def waits(session: "Session", command: Command) -> bool:
     asked, session.sought = session.sought, frozenset()
     unknown = unknown_to(session.regime.policy, command, session.context)
     if unknown <= asked or len(unknown) > _MOST_ASKED:
-        return False
-    if session.transaction is not None and session.pinned is None:
         return False
     if not session.gate.seek_scripts(session, unknown):
         return False

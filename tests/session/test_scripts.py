@@ -90,14 +90,15 @@ def test_a_large_argument_does_not_keep_others_from_being_asked(route: Route) ->
     assert client.heard() == NOSCRIPT
 
 
-def test_nobody_waits_in_a_transaction_that_shares_its_upstream(route: Route) -> None:
+def test_a_transaction_about_scripts_waits_on_an_upstream_of_its_own(route: Route) -> None:
     route.workers = True
     client = Client(route)
     client.send(call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC"))
-    assert route.sought == []
-    sent = route.upstream().taken()
-    assert sent == call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC")
-    route.upstream().answer(b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n*1\r\n:1\r\n")
+    assert asked(route) == [{SHA.encode()}]
+    answer(route, client)
+    assert upstream(client) is client.pinned
+    assert upstream(client).taken() == call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC")
+    upstream(client).answer(b"+OK\r\n", b"+QUEUED\r\n", b"*1\r\n*1\r\n:1\r\n")
     assert client.heard().endswith(b"*1\r\n*1\r\n:0\r\n")
 
 
