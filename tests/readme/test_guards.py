@@ -1,0 +1,19 @@
+"""The list of classes of faults and their tests names files and tests that are there."""
+
+import re
+from pathlib import Path
+
+import proxy
+
+TESTS = Path(__file__).resolve().parents[1]
+PACKAGE = Path(proxy.__file__).parent
+NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py)?)(?:::(\w+))?`")
+
+
+def test_all_that_is_named_is_there() -> None:
+    named = NAMED.findall((TESTS / "README.md").read_text(encoding="utf-8"))
+    assert len(named) > 40
+    for name, inside in named:
+        found = [path for path in (TESTS / name, PACKAGE / name) if path.exists()]
+        assert found, f"tests/README.md names {name}, which is neither below tests/ nor below proxy/"
+        assert not inside or re.search(rf"\b{inside}\b", found[0].read_text(encoding="utf-8")), f"{name}: no {inside}"
