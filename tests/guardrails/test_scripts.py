@@ -54,6 +54,25 @@ def test_all_workers_give_one_answer(fleet: Fleet, tmp_path: Path, new_keyrail: 
 
 
 @pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
+@pytest.mark.parametrize("policy", ["strict", "cache"])
+def test_a_function_that_was_loaded_elsewhere_calls_nothing_that_is_refused(
+    fleet: Fleet, new_keyrail: Callable[..., Keyrail], policy: str
+) -> None:
+    engine = fleet.engine("redis-7.0")
+    engine.do("FUNCTION", "FLUSH")
+    keyrail = new_keyrail(engine.url, policy=policy)
+    with keyrail.wire() as wire:
+        decoy = _library("decoy", "'PING'") + " if false then redis.register_function('wipe', print) end"
+        assert wire.ask("FUNCTION", "LOAD", decoy) == b"$5\r\ndecoy\r\n"
+        engine.do("FUNCTION", "LOAD", _library("wipe", "'FLUSHALL'"))
+        engine.do("SET", "user:1:name", "ada")
+        assert wire.ask("FCALL", "wipe", 0).startswith(b"-DENIED keyrail/")
+    assert engine.do("DBSIZE") == 1
+    engine.do("FUNCTION", "FLUSH")
+    engine.do("FLUSHALL")
+
+
+@pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 def test_applications_with_scripts_see_nothing_of_the_default(fleet: Fleet) -> None:
     """A script that Redis knows runs by its SHA at once, whoever has loaded it; only a refused call is refused."""
     engine = fleet.engine("redis-7.0")
