@@ -28,7 +28,8 @@ _OF_RULES = ("tests", "rollout", "exceptions")
 def variants(text: str) -> dict[str, str]:
     """The policy without rules, with each of its rules alone, and with all of them; every rule enforced.
 
-    All together, those stay off that the policy has off: they were never meant to stand beside the others.
+    All together, those stay off that the policy has off: they were never meant to stand beside the others. Rules about
+    the schema stay everywhere, if only to be off: a schema that no rule is about is an error.
     """
     policy = targets.as_written(text)
     rules: dict[str, Any] = policy["rules"]
@@ -36,8 +37,9 @@ def variants(text: str) -> dict[str, str]:
     rest["defaults"] = {**rest.get("defaults", {}), "mode": "enforce"}
     together = {name: rule for name, rule in rules.items() if rule.get("mode") == "off"}
     rules = {name: {key: value for key, value in rule.items() if key != "mode"} for name, rule in rules.items()}
-    alone = {name: {name: rule} for name, rule in rules.items()}
-    chosen = {NO_RULE: {}, **alone, ALL_RULES: {**rules, **together}}
+    off = {name: {**rule, "mode": "off"} for name, rule in rules.items() if "schema" in rule}
+    alone = {name: {**off, name: rule} for name, rule in rules.items()}
+    chosen = {NO_RULE: off, **alone, ALL_RULES: {**rules, **together}}
     return {name: yaml.safe_dump({**rest, "rules": some}, sort_keys=False) for name, some in chosen.items()}
 
 

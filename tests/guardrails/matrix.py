@@ -118,7 +118,7 @@ CASES = [
     ),
     Case(
         "lifetime-bounds",
-        {"lifetime": {"max": "1h", "outside": "refuse", "persist": "refuse", "keys": "k:*"}},
+        {"lifetime": {"default": "30m", "max": "1h", "outside": "refuse", "persist": "refuse", "keys": "k:*"}},
         "EXPIRE k:1 9999",
         ("SET k:1 v EX 60",),
         "GETEX k:1 PERSIST",
@@ -166,7 +166,9 @@ def policy_text(group: str) -> str:
             app = app_of(case, mode)
             apps[app] = {"match": {"client_name": app}}
             rollout[case.name][app] = mode
-    document = {"keyrail": "1", "apps": apps, "schema": SCHEMA, "rules": rules, "rollout": rollout}
+    document = {"keyrail": "1", "apps": apps, "rules": rules, "rollout": rollout}
+    if any("schema" in case.rule for case in CASES if case.group == group):
+        document["schema"] = SCHEMA
     return yaml.safe_dump(document, sort_keys=False)
 
 
