@@ -8,10 +8,11 @@ whatever changes it:
 - ``allow_only``: behind ``refuse``, whose words about a command are the more telling ones.
 - ``unknown_commands``: behind both, which may know such a command by name.
 - ``read_only``, ``databases``, ``transactions``: about the command and none of its keys, so before all that is.
+- ``fan_out``: how many keys there are, before anything looks at each of them.
 - ``names``: about the keys that the client wrote, before anything adds arguments around them.
 - ``schema: type``, ``schema: size``: about what the schema says of those keys, whose names are good now.
 - ``one_slot``: what is wrong with one key by itself is told before what is wrong with several together.
-- ``sizes``, ``fan_out``, ``ranges``: about what the client asks for, the cheapest first.
+- ``sizes``, ``ranges``: about what the client asks for, the cheapest first.
 - ``scripts``: about what a script calls, behind all that is about the command that brings it.
 - ``breaker``: what Redis would not be asked need not be kept from it.
 - ``limits``: what is refused for a reason of its own costs nothing.
@@ -56,12 +57,12 @@ ORDER: tuple[type[Settings], ...] = (
     ReadOnlySettings,
     DatabasesSettings,
     TransactionsSettings,
+    FanOutSettings,
     NamesSettings,
     SchemaTypeSettings,
     SchemaSizeSettings,
     OneSlotSettings,
     SizesSettings,
-    FanOutSettings,
     RangesSettings,
     ScriptsSettings,
     BreakerSettings,

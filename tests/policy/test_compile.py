@@ -197,3 +197,15 @@ class _Failing(_Fixed):
 
     def judge(self, command: Command, context: Context) -> Verdict:
         raise ZeroDivisionError("with a key in its text")
+
+
+def test_too_many_keys_are_refused_before_anything_looks_at_each_of_them() -> None:
+    text = """
+        defaults: {mode: enforce}
+        rules:
+          one-slot: {one_slot: true}
+          names: {names: {segments: 2..}}
+          few: {fan_out: {max: 3}}
+    """
+    assert [hit.rule for hit in decided(text, "MGET a b c d").hits] == ["few"]
+    assert [hit.rule for hit in decided(text, "MGET a b c").hits] == ["names"]
