@@ -2,9 +2,11 @@
 
 No command says how large its collection is, but some replies do: LPUSH and RPUSH answer with the new length, and are
 listened to. For the others a share of the writes has the size looked up (HLEN, SCARD, ZCARD, XLEN), on a connection of
-Keyrail's own while the write goes on; nobody waits for it. So a collection may pass its cap by as much as is written
-before the next look. From then on writes to it are refused, for as long as that size is trusted; then the next write
-waits for a look at it, and goes on if the collection has become smaller.
+Keyrail's own while the write goes on; nobody waits for it. Each worker counts the members that writes which went on
+may have added to the last size that it knows (or to none). Where that sum passes the cap, the next write waits for a
+look. So what one worker lets through passes the cap by no more than the writes that are under way; what other workers
+and other clients of Redis add, it sees at its next look. A collection that is too large is refused writes for as long
+as its size is trusted; then the next write waits for a look at it, and goes on if the collection has become smaller.
 
 A list may also be trimmed, where the policy asks for that: a push goes on, and when its reply says that the list is too
 long, a hidden LTRIM follows that keeps the end that was pushed to. What falls off at the other end is gone.
@@ -80,9 +82,9 @@ class _Seen:
         self.large = KnownSizes(_A_DAY)
         self._turn = 0.0
 
-    def learn(self, database: int, growth: Growth, size: int, now: float, cap: int) -> None:
-        """A collection has this size, and would grow by this."""
-        self.sizes.learn(database, growth.measure, growth.key, size, now)
+    def learn(self, database: int, growth: Growth, size: int, now: float, cap: int, before: int) -> None:
+        """A collection has this size, which includes the first `before` members counted, and would grow by this."""
+        self.sizes.learn(database, growth.measure, growth.key, size, now, before)
         if _too_large(growth, size, cap):
             self.large.learn(database, growth.measure, growth.key, size, now)
         else:
@@ -119,9 +121,9 @@ class Collections:
     def judge(self, command: Command, context: Context) -> Verdict:
         """Refuse a write to what is too large; look, listen, or wait to know."""
         if command.spec.name in DERIVED:
-            return self._judge_derived(command)
+            return self._judge_derived(command, context)
         if command.spec.name in RESTORES:
-            return self._judge_restored(command)
+            return self._judge_restored(command, context)
         growth = growth_of(command)
         cap = self._cap(command.spec.name == "XADD")
         kept = kept_by_trimming(command)
@@ -135,39 +137,65 @@ class Collections:
         if size is not None and _too_large(growth, size, cap):
             self._seen.large.learn(database, growth.measure, growth.key, size, now)
             return self._refuse(command, growth, size, cap)
-        steps = partial(self._steps, command, growth, context, cap)
-        if size is None and self._seen.large.find(database, growth.measure, growth.key, now) is not None:
-            return Procedure(steps, _PATIENCE, self._unknown)
+        # What is counted from here on may come after the look.
+        before = self._seen.sizes.written(database, growth.measure, growth.key)
+        if self._may_be_too_large(growth, context, cap, known=size is not None):
+            steps = partial(self._steps, command, growth, context, cap, before, waits=True)
+            return Procedure(steps, _PATIENCE, partial(self._goes_on_unknown, growth, context))
+        self._grow(growth, context)
         if command.spec.name in TOLD:
-            return Look(partial(self._listen, growth, context, cap))
+            return Look(partial(self._listen, growth, context, cap, before + growth.members))
         if size is None and self._seen.next_turn() < self._settings.sample:
+            steps = partial(self._steps, command, growth, context, cap, before, waits=False)
             return Procedure(steps, _PATIENCE, self._unknown, waits=False)
         return PASS
 
-    def _steps(self, command: Command, growth: Growth, context: Context, cap: int) -> Steps:
+    def _may_be_too_large(self, growth: Growth, context: Context, cap: int, *, known: bool) -> bool:
+        # By what was written since its size was told, or because it was too large then, and nobody has looked again.
+        sizes, database = self._seen.sizes, context.database
+        if _too_large(growth, sizes.at_most(database, growth.measure, growth.key), cap):
+            return True
+        return not known and self._seen.large.find(database, growth.measure, growth.key, context.now) is not None
+
+    def _grow(self, growth: Growth, context: Context) -> None:
+        self._seen.sizes.grow(context.database, growth.measure, growth.key, growth.members)
+
+    def _goes_on_unknown(self, growth: Growth, context: Context, reason: str) -> Pass:
+        self._grow(growth, context)
+        return self._unknown(reason)
+
+    def _steps(
+        self, command: Command, growth: Growth, context: Context, cap: int, before: int, *, waits: bool
+    ) -> Steps:
         replies: Sequence[bytes] = yield [(growth.measure.encode(), growth.key)]
         if not replies[0].startswith(b":"):
+            # The count starts again, or each write would wait for what Redis does not tell.
+            self._seen.sizes.forget(context.database, growth.measure, growth.key)
             return PASS if replies[0].startswith(b"-WRONGTYPE") else self._unknown("Redis does not tell this user")
         size = int(read_reply(replies[0]))
-        self._seen.learn(context.database, growth, size, context.now, cap)
-        return self._refuse(command, growth, size, cap) if _too_large(growth, size, cap) else PASS
+        self._seen.learn(context.database, growth, size, context.now, cap, before)
+        if _too_large(growth, size, cap):
+            return self._refuse(command, growth, size, cap)
+        if waits:
+            self._grow(growth, context)
+        return PASS
 
-    def _listen(self, growth: Growth, context: Context, cap: int, reply: bytes) -> str:
+    def _listen(self, growth: Growth, context: Context, cap: int, before: int, reply: bytes) -> str:
         # What the push has added is in the length; the next one adds an element at least.
         if reply.startswith(b":") and (size := int(read_reply(reply))) > 0:
-            self._seen.learn(context.database, growth._replace(members=1), size, context.now, cap)
+            self._seen.learn(context.database, growth._replace(members=1), size, context.now, cap, before)
         return ""
 
     # Collections that are written whole
 
-    def _judge_derived(self, command: Command) -> Verdict:
+    def _judge_derived(self, command: Command, context: Context) -> Verdict:
         sources = sources_of(command)
         if not sources:
             return PASS
         otherwise = partial(self._unknown_sources, command)
-        return Procedure(partial(self._derived_steps, command, sources), _PATIENCE, otherwise)
+        return Procedure(partial(self._derived_steps, command, sources, context), _PATIENCE, otherwise)
 
-    def _derived_steps(self, command: Command, sources: Sequence[bytes]) -> Steps:
+    def _derived_steps(self, command: Command, sources: Sequence[bytes], context: Context) -> Steps:
         measures = DERIVED[command.spec.name].measures
         replies = yield [(measure.encode(), key) for key in sources for measure in measures]
         sizes: list[int] = []
@@ -181,20 +209,31 @@ class Collections:
             stream = stream or known.get("XLEN", 0) > 0
         cap, most = self._cap(stream), most_derived(command, sizes)
         if cap is None or most <= cap:
+            self._grow_whole(
+                command, measures if DERIVED[command.spec.name].takes_over else measures[:1], most, context
+            )
             return PASS
         members = "entries" if stream else "members"
         fault = f"{command.name} can make a collection of {most} {members}, {over(most, cap)}"
         return self._refuse_derived(command, fault)
 
-    def _judge_restored(self, command: Command) -> Verdict:
+    def _judge_restored(self, command: Command, context: Context) -> Verdict:
         kind, _, members = payload_of(command)
         caps = {Kind.COLLECTION: [self._settings.members], Kind.STREAM: [self._settings.streams], Kind.STRING: []}
         either = [self._settings.members, self._settings.streams]
         cap = min((cap for cap in caps.get(kind, either) if cap is not None), default=None)
         if cap is None or members <= cap:
+            if kind is not Kind.STRING:
+                self._grow_whole(command, tuple(_WORDS), members, context)
             return PASS
         noun = "entries" if kind is Kind.STREAM else "members"
         return self._refuse_derived(command, f"the payload has as many as {members} {noun}, {over(members, cap)}")
+
+    def _grow_whole(self, command: Command, measures: Sequence[str], members: int, context: Context) -> None:
+        # The key that is written gets what it had not: counted as added, so that later writes are added to it.
+        for key in command.keys:
+            for measure in measures if key.write else ():
+                self._grow(Growth(key.name, measure, members), context)
 
     def _unknown_sources(self, command: Command, reason: str) -> Pass | Refuse:
         if self._settings.unknown:

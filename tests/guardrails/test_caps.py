@@ -19,6 +19,7 @@ rules:
   strict-caps: {collections: {members: 5, unknown: refuse}, mode: %s}
   heavy: {limits: {bytes: 3MB/m, keys: "heavy:*"}}
   small: {sizes: {value: 2MB}}
+  by-scripts: {scripts: {commands: follow_rules}}
 """
 LARGE = 1_200_000
 
@@ -67,6 +68,24 @@ def test_what_is_written_whole(keyrail: Keyrail) -> None:
         wire.send(pack("SINTERSTORE", "d", "a", "big") + pack("RENAME", "big", "d") + pack("SCARD", "d"))
         replies = wire.frames(3)
         assert (replies[0], replies[1][:20], replies[2]) == (b":4\r\n", b"-DENIED keyrail/caps", b":4\r\n")
+
+
+def test_writes_in_one_pipeline_stop_at_the_cap(keyrail: Keyrail) -> None:
+    with keyrail.wire() as wire:
+        wire.send(b"".join(pack("SADD", "d", *(f"{i}:{j}" for j in range(3))) for i in range(100)))
+        replies = wire.frames(100)
+        assert replies[:2] == [b":3\r\n"] * 2
+        assert all(reply.startswith(b"-DENIED keyrail/caps: ") for reply in replies[2:])
+        assert wire.ask("SCARD", "d") == b":6\r\n"
+
+
+def test_what_scripts_write_is_counted(keyrail: Keyrail) -> None:
+    script = "return redis.call('SADD', KEYS[1], ARGV[1], ARGV[2], ARGV[3])"
+    with keyrail.wire() as wire:
+        for i in range(2):
+            assert wire.ask("EVAL", script, "1", "by-script", *(f"{i}:{j}" for j in range(3))) == b":3\r\n"
+        assert refused(wire, "SADD", "by-script", "x")
+        assert b"caps" in wire.ask("EVAL", script, "1", "by-script", "x", "y", "z")
 
 
 def test_inside_a_transaction_the_policy_decides(keyrail: Keyrail, strict: Keyrail) -> None:
