@@ -18,7 +18,7 @@ HUGE = 2**31 - 1
 
 @pytest.fixture(scope="module")
 def keyrail(fleet: Fleet) -> Iterator[Keyrail]:
-    keyrail = Keyrail(fleet.engine("valkey-9.1").url, extra=["--client-query-limit", str(LIMIT)])
+    keyrail = Keyrail(fleet.engine("valkey-9.1").url, extra=["--client-query-limit", f"{LIMIT}B"])
     yield keyrail
     keyrail.close()
 
