@@ -43,8 +43,8 @@ class FanOut:
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         """Refuse too many keys, else PASS."""
-        if len(command.argv) <= self._max:
-            return PASS  # its name is an argument, too
+        if len(command.argv) <= 1 + self._max:
+            return PASS  # too few arguments for so many keys, even where nobody can tell which of them are keys
         keys = len(command.key_places)
         if keys <= self._max:
             return PASS

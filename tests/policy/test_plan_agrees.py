@@ -234,6 +234,7 @@ def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
 @settings(max_examples=400, deadline=None)
 @given(POLICIES, st.lists(COMMANDS, min_size=1, max_size=8), AVAILABLE)
 @example(Policy("test"), [[b"GET", b"a"]], None)
+@example(policy_of([(FanOutSettings(3), Mode.AUDIT)]), [[b"EVAL", b"EX", b"EX", b"EX"]], None)
 def test_the_plan_and_the_rules_agree(
     policy: Policy, commands: list[list[bytes]], available: frozenset[str] | None
 ) -> None:
