@@ -64,7 +64,7 @@ class Connections:
         self._events = events
         self._tls: FollowedContext | None = None
         self._all: set[UpstreamConnection] = set()
-        self.restarts = Restarts(str(route.upstream), self._all)
+        self.restarts = Restarts(str(route.upstream), self._all, known.forget_all)
         self._tasks: set[asyncio.Task[None]] = set()
         self.busy: Counter[PoolKey] = Counter()
         self.give_back: Callable[[UpstreamConnection], None] = UpstreamConnection.close
@@ -302,7 +302,6 @@ class Connections:
                 client.close("login_lost")
         if shared and not self.closing and pool.key == self.home and not pool.alive(Lane.FAST):
             self.reason = f"{self._address}: the connection was lost"
-            self._known.forget_all()
             self.ensure(pool, Lane.FAST)
         self.supply_all()
 

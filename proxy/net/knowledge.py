@@ -153,7 +153,7 @@ class Knowledge:
         self.doubted.discard(user)
 
     def forget_all(self) -> None:
-        """Redis was away: what comes back may be another one."""
+        """Redis is another process than before."""
         for user in list(self.able):
             self.forget(user)
         self._lacking.clear()

@@ -10,7 +10,7 @@ it cannot be read, the loss of all connections counts as a restart.
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.gate import Seeker
@@ -23,8 +23,10 @@ _log = logging.getLogger("keyrail.route")
 class Restarts:
     """The server processes behind one route, and the clients that count on their memory."""
 
-    def __init__(self, address: str, connections: Collection[UpstreamConnection]) -> None:
+    def __init__(self, address: str, connections: Collection[UpstreamConnection], forget: Callable[[], object]) -> None:
+        """``forget`` is called where what was learnt of the process before may not hold for this one."""
         self._address = address
+        self._forget = forget
         self._connections = connections
         self._clients: set[Seeker] = set()
         self._met = False
@@ -67,6 +69,7 @@ class Restarts:
         another = self._is_another(upstream.run_id, self._others(upstream))
         upstream.identified = True
         if another:
+            self._forget()
             self._close_clients()
 
     def _others(self, upstream: UpstreamConnection) -> list[UpstreamConnection]:

@@ -151,7 +151,8 @@ def test_it_asks_as_the_user_that_the_client_has_logged_in_as(keyrail: Keyrail, 
         with keyrail.wire() as wire:
             assert wire.ask("AUTH", "ada", "pw") == b"+OK\r\n"
             if not pooling:
-                assert b"no connection to Redis could be had" in wire.ask("KEYS", "*")
+                # Asked on the connection of the first login, before that is the client's alone.
+                assert b"KEYS is not answered: this user may not run SCAN; " in wire.ask("KEYS", "*")
                 return
             assert b"KEYS is not answered: this user may not run SCAN; " in wire.ask("KEYS", "*")
             assert wire.ask("KEYS", "a:1") == b"*1\r\n$3\r\na:1\r\n"

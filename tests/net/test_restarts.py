@@ -47,7 +47,7 @@ class Given:
 
     def __init__(self) -> None:
         self.connections: set[Any] = set()
-        self.restarts = Restarts("redis://given", self.connections)
+        self.restarts = Restarts("redis://given", self.connections, lambda: None)
 
     def connect(self, process: int, answer: str) -> Any:
         connection: Any = Connection(process, answer)

@@ -122,7 +122,7 @@ class Shared:
         loop: Any = self.loop
         route: Any = SimpleNamespace(upstream=UpstreamAddress())
         settings: Any = SimpleNamespace(client_output_limit=LARGE, upstream_connections=0)
-        known: Any = SimpleNamespace(refusal=None)
+        known: Any = SimpleNamespace(refusal=None, forget_all=lambda: None)
         self.keeper = Connections(route, settings, loop, known, cast("Any", None), (), self.events)
         self.upstream = UpstreamConnection(self.keeper, KEY, loop)
         self.transport = Transport()
