@@ -11,7 +11,7 @@ from cashews.exceptions import CacheBackendInteractionError
 def use(url: str) -> Iterator[None]:
     loop = asyncio.new_event_loop()
     cache = Cache()
-    cache.setup(url, suppress=False)
+    cache.setup(url, suppress=False, socket_timeout=10)  # its own second is short where many tests share a processor
     loop.run_until_complete(_round(cache))
     yield
     with contextlib.suppress(CacheBackendInteractionError):  # redis-py's asyncio client does not repeat a command
