@@ -90,6 +90,7 @@ class Policies:
         self._rehearsals: dict[_Whose, CompiledPolicy] = {}
         self._former: list[tuple[Regime, ...]] = []
         self._identified: dict[Caller, App | None] = {}
+        self._needed: tuple[Policy, Table, frozenset[str]] | None = None
 
     async def prepare(self, policy: Policy, generation: int) -> None:
         """Compile a policy without putting it in force. Raises what compiling raises."""
@@ -220,7 +221,11 @@ class Policies:
     # Learning
 
     def _needs(self) -> frozenset[str]:
-        return needs_of(self._policy, self._known.table()) | {NAMES}
+        # Asked each second for each user, and to be found only by binding every rule of every app.
+        policy, table = self._policy, self._known.table()
+        if self._needed is None or self._needed[0] is not policy or self._needed[1] is not table:
+            self._needed = policy, table, needs_of(policy, table) | {NAMES}
+        return self._needed[2]
 
     async def learn(self, opened: Opened) -> None:
         """What the first connection to an engine tells: the others find it known. Raises ConnectionResetError."""
@@ -237,11 +242,14 @@ class Policies:
             return
         known.look_at(user)
         try:
-            able = await probe(upstream, self._needs())
+            able, unclear = await probe(upstream, self._needs())
         except ConnectionResetError:
             if user in known.able:
                 known.doubted.add(user)
             raise
+        if unclear:
+            able |= unclear & known.able.get(user, frozenset())
+            known.doubted.add(user)
         if known.able.get(user) != able:
             known.able[user] = able
             self._adopt()

@@ -13,7 +13,7 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.sampler import Sampler
 from proxy.net.policies import Policies
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
 from proxy.policy.model import Mode, Policy
 from proxy.rules.meter import Meter
 from proxy.session.gate import PoolKey, Regime
@@ -110,6 +110,30 @@ def test_what_is_learnt_of_one_user_makes_no_plan_anew_for_another(bench: Bench)
     for client in bench.clients:
         client.adopt()
     assert {client.regime.table for client in bench.clients} == {bench.table}
+
+
+def test_what_rules_need_is_found_out_once_however_often_it_is_asked(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each second, of each user: that must not cost more the more rules and users there are."""
+    asked: list[Policy] = []
+
+    def counted(of: Policy, table: Table) -> frozenset[str]:
+        asked.append(of)
+        return needs_of(of, table)
+
+    monkeypatch.setattr("proxy.net.policies.needs_of", counted)
+    for each in range(100):
+        bench.able[f"user-{each}"] = frozenset()
+        assert not bench.policies.lacks(f"user-{each}")
+    assert len(asked) == 1
+    bench.prepare(policy("rules: {lazy: {replace: {DEL: UNLINK}, mode: enforce}}"))
+    assert bench.policies.commit(), "it needs what nobody has asked about"
+    assert bench.policies.lacks("user-1") == {"DEL", "UNLINK"}
+    assert len(asked) == 2
+    bench.table = STANDARD.completed_by([])
+    assert bench.policies.lacks("user-1") == {"DEL", "UNLINK"}
+    assert len(asked) == 3
 
 
 def test_a_new_policy_is_made_beforehand_and_comes_into_force_at_once(bench: Bench) -> None:
