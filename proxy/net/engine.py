@@ -5,7 +5,7 @@ learnt is listed in ``features_off`` with the reason.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import hiredis
 
@@ -85,28 +85,43 @@ async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
     engine.table = STANDARD.completed_by(reply)
 
 
-async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> frozenset[str]:
+class Probed(NamedTuple):
+    """What a probe has found out: ``able`` can be run, and of what is ``unclear`` Redis has said neither yes nor no."""
+
+    able: frozenset[str]
+    unclear: frozenset[str] = frozenset()
+
+
+_NO = (b"-ERR", b"-NOPERM")
+"""How an error begins that is about the command. Others are about the moment: OOM, BUSY, LOADING, MASTERDOWN, MISCONF.
+Out of memory, Redis refuses any command inside MULTI."""
+
+
+async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
     """Which of the commands that rewrites need this connection's user may run; none of them is run to find out.
 
     Inside MULTI a command is checked for its existence and its permission and queued; DISCARD forgets it. The
     connection must be nobody else's until this is done. Where MULTI or DISCARD is not allowed, nothing is known.
     """
-    able = set()
+    able, unclear = set(), set()
     for name in sorted(needs):
         arguments = _PROBES.get(name) or _fewest(name)
-        if await upstream.ask(["MULTI"]) != b"+OK\r\n":
-            return frozenset()
+        opened = await upstream.ask(["MULTI"])
+        if opened != b"+OK\r\n":
+            return Probed(frozenset(), frozenset() if opened.startswith(_NO) else needs)
         reply = await upstream.ask([name, *arguments])
         if name == "EXEC" and reply == b"*0\r\n":
             able.add(name)
             continue
         if not (await upstream.ask(["DISCARD"])).startswith(b"+"):
             upstream.abort()
-            return frozenset()
+            return Probed(frozenset())
         # A user may be confined to keys that the probe doesn't name: that is no word on the command.
         if reply.startswith(b"+QUEUED") or (reply.startswith(b"-NOPERM") and b"key" in reply.lower().split(b"'")[0]):
             able.add(name)
-    return frozenset(able)
+        elif not reply.startswith(_NO):
+            unclear.add(name)
+    return Probed(frozenset(able), frozenset(unclear))
 
 
 def _fewest(name: str) -> tuple[str, ...]:

@@ -96,19 +96,45 @@ def test_capabilities_come_and_go(
             eventually(unlinks)
 
 
+QUESTIONS = 3
+"""Commands about which Keyrail asks under the policy of these tests: CLIENT, DEL and UNLINK."""
+
+LIE = "return redis.error_reply(\"NOPERM User default has no permissions to run the 'unlink' command\")"
+
+
 def test_a_user_may_ask_for_what_it_may_not_run_all_day(
     new_engine: NewEngine, new_keyrail: NewKeyrail, lazy: Path
 ) -> None:
     """Scripts can say NOPERM of anything: that costs Keyrail a question now and then, and takes no rule away."""
     engine = new_engine()
     keyrail = new_keyrail(engine.url, policy=lazy)
-    lie = "return redis.error_reply(\"NOPERM User default has no permissions to run the 'unlink' command\")"
     with keyrail.wire() as wire:
         wire.ask("SET", "k", "v")
-        wire.send(pack("EVAL", lie, "0") * 500 + pack("DEL", "k"))
+        wire.send(pack("EVAL", LIE, "0") * 500 + pack("DEL", "k"))
         assert wire.frames(501)[-1] == b":1\r\n"
         assert engine.calls("del") == 0
         assert engine.calls("multi") < 50
+
+
+def test_a_full_redis_says_nothing_of_rights(
+    new_engine: NewEngine, new_keyrail: NewKeyrail, lazy: Path, engine_name: str
+) -> None:
+    """Redis that is out of memory refuses any command inside MULTI, and so each question about what a user may run."""
+    engine = new_engine(engine_name)
+    keyrail = new_keyrail(engine.url, policy=lazy)
+    with keyrail.wire() as wire:
+        assert wire.ask("DEL", "k") == b":0\r\n"
+        engine.do("CONFIG", "SET", "maxmemory", "1")
+        asked = engine.calls("discard")
+
+        def looked() -> bool:
+            assert wire.ask("EVAL", LIE, "0").startswith(b"-NOPERM")
+            return engine.calls("discard") >= asked + 2 * QUESTIONS
+
+        eventually(looked)
+        for _ in range(20):
+            assert wire.ask("DEL", "k") == b":0\r\n"
+        assert engine.calls("del") == 0
 
 
 NAMES = (b"\xff", b"\xfe", b"\xff\xfe", b"caf\xc3\xa9", b"caf\xe9", b"\xef\xbf\xbd")

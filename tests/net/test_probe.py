@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.engine import probe
+from proxy.net.engine import Probed, probe
 
 OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
 
@@ -28,8 +28,14 @@ class Redis:
         self.aborted = True
 
 
-def able(redis: Any) -> frozenset[str]:
+def probed(redis: Any) -> Probed:
     return asyncio.run(probe(redis, frozenset({"UNLINK"})))
+
+
+def able(redis: Any) -> frozenset[str]:
+    found = probed(redis)
+    assert not found.unclear
+    return found.able
 
 
 @pytest.mark.parametrize(
@@ -47,6 +53,14 @@ def test_a_command_is_queued_and_forgotten(told: bytes, may: bool) -> None:
     redis = Redis(told)
     assert able(redis) == (frozenset({"UNLINK"}) if may else frozenset())
     assert redis.asked == ["MULTI", "UNLINK", "DISCARD"]
+
+
+@pytest.mark.parametrize("code", ["OOM", "BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS"])
+def test_an_error_of_the_moment_says_nothing_of_the_command(code: str) -> None:
+    error = f"-{code} not now\r\n".encode()
+    nothing = Probed(frozenset(), frozenset({"UNLINK"}))
+    assert probed(Redis(told=error)) == nothing
+    assert probed(Redis(multi=error)) == nothing
 
 
 def test_where_there_is_no_multi_nothing_is_known_and_nothing_is_tried() -> None:
