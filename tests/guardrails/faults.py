@@ -32,18 +32,18 @@ class Fault:
     hidden: bool = False
     later: bool = False
 
-    def user(self, line: str) -> str:
-        """Who plays it. One who has all rights at first is always the same: Keyrail has met him already."""
+    def user(self, line: str, app: str) -> str:
+        """Who plays it. Who has all rights at first is a new one for each app: Keyrail learns of them at the login."""
         if self.main:
             return f"without-{line.split(maxsplit=1)[0].lower()}"
-        return "without-hidden" if self.hidden and not self.later else "somebody"
+        return "without-hidden" if self.hidden and not self.later else f"somebody-of-{app}"
 
-    def introduce(self, engine: Engine, line: str) -> None:
+    def introduce(self, engine: Engine, line: str, app: str) -> None:
         """The user's rights before the case."""
-        allow(engine, self.user(line), but=self._forbidden(engine, line) if not self.later else ())
+        allow(engine, self.user(line, app), but=self._forbidden(engine, line) if not self.later else ())
 
     @contextmanager
-    def in_force(self, engine: Engine, line: str) -> Iterator[None]:
+    def in_force(self, engine: Engine, line: str, app: str) -> Iterator[None]:
         """While the case is played, whose keys are there."""
         with engine.wire() as direct:
             if self.wrong_type:
@@ -51,7 +51,7 @@ class Fault:
                     direct.ask("DEL", key)
                     direct.ask("XADD", key, "1-1", "f", "v")
         if self.later:
-            allow(engine, self.user(line), but=self._forbidden(engine, line))
+            allow(engine, self.user(line, app), but=self._forbidden(engine, line))
         if self.full:
             engine.do("CONFIG", "SET", "maxmemory", "1")
         try:
@@ -60,7 +60,7 @@ class Fault:
             if self.full:
                 engine.do("CONFIG", "SET", "maxmemory", "0")
             if self.later:
-                allow(engine, self.user(line))
+                allow(engine, self.user(line, app))
 
     def _forbidden(self, engine: Engine, line: str) -> tuple[str, ...]:
         name = line.split(maxsplit=1)[0].lower()

@@ -20,7 +20,7 @@ from tests.engines import Engine
 from tests.guardrails import faults
 from tests.guardrails.faults import FAULTS, Fault
 from tests.guardrails.matrix import CASES, ELSEWHERE, FORMS, MODES, SILENT, Case, app_of, policy_text
-from tests.keyrail_process import DIRECT, Keyrail
+from tests.keyrail_process import DIRECT
 from tests.resp import Wire, commands, eventually, pack
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
@@ -137,9 +137,9 @@ def test_no_way_around_and_nothing_in_the_way(
 def users(fleet: Fleet) -> Iterator[None]:
     """Nobody else is to find them."""
     engine = fleet.engine("valkey-9.1")
-    faults.allow(engine, "somebody")
     yield
-    engine.do("ACL", "DELUSER", "somebody", *{fault.user(case.send) for fault in FAULTS for case in CASES})
+    apps = [(case.send, app_of(case, mode)) for case in CASES for mode in MODES]
+    engine.do("ACL", "DELUSER", *{fault.user(line, app) for fault in FAULTS for line, app in apps})
 
 
 @pytest.mark.usefixtures("users")
@@ -149,25 +149,24 @@ def test_an_error_of_redis_is_told_as_it_is_or_not_at_all(
     fleet: Fleet, engine: Engine, policies: dict[str, Path], case: Case, mode: str
 ) -> None:
     keyrail = fleet.keyrail(engine.name, policy=policies[case.group])
-    if case.group == "common":
-        met(keyrail, engine)
+    app = app_of(case, mode)
     for fault in FAULTS:
         tried = [(form, case.send) for form in faults.FORMS] + [("plain", case.second)] * bool(case.second)
         for form, line in tried:
             if form not in case.without and fault.name not in case.without:
                 hit = (fault.name, form, line)
-                fault.introduce(engine, line)
+                fault.introduce(engine, line, app)
                 with engine.wire() as direct, keyrail.wire() as wire:
                     for each in (direct, wire):
-                        each.ask("CLIENT", "SETNAME", app_of(case, mode))
-                        assert each.ask("AUTH", fault.user(line), faults.PASSWORD) == b"+OK\r\n"
-                    usual, before, after = played(engine, case, fault, direct, form, line)
-                    replies, before, left = played(engine, case, fault, wire, form, line)
+                        each.ask("CLIENT", "SETNAME", app)
+                        assert each.ask("AUTH", fault.user(line, app), faults.PASSWORD) == b"+OK\r\n"
+                    usual, before, after = played(engine, case, fault, app, direct, form, line)
+                    replies, before, left = played(engine, case, fault, app, wire, form, line)
                     if mode == "enforce" and not case.refused and fault.later and replies != usual:
                         # Nobody could know; nothing was run, and the next time nothing goes along.
                         assert b"hidden command" in b"".join(replies) or replies[-1].startswith(b"-EXECABORT"), hit
                         assert left == before, hit
-                        replies, before, left = played(engine, case, fault, wire, form, line)
+                        replies, before, left = played(engine, case, fault, app, wire, form, line)
                 if mode == "enforce" and case.refused:
                     assert_refused(case, form, replies, usual)
                     assert left == before, hit
@@ -176,26 +175,12 @@ def test_an_error_of_redis_is_told_as_it_is_or_not_at_all(
                     assert mode == "enforce" or left == after, hit
 
 
-def met(keyrail: Keyrail, engine: Engine) -> None:
-    """Keyrail has found out what somebody may run."""
-    with keyrail.wire() as wire:
-        wire.ask("CLIENT", "SETNAME", "lifetime-behind-enforce")
-        wire.ask("AUTH", "somebody", faults.PASSWORD)
-
-        def followed() -> bool:
-            wire.send(pack("DEL", "k:1") + pack("HSET", "k:1", "f", "v") + pack("ECHO", "what follows has run"))
-            wire.frames(3)
-            return engine.do("TTL", "k:1") != -1
-
-        eventually(followed)
-
-
 def played(
-    engine: Engine, case: Case, fault: Fault, wire: Wire, form: str, line: str
+    engine: Engine, case: Case, fault: Fault, app: str, wire: Wire, form: str, line: str
 ) -> tuple[list[bytes], State, State]:
     """The replies, and the keys before and after."""
     begin(engine, case)
-    with fault.in_force(engine, line):
+    with fault.in_force(engine, line, app):
         before = state(engine)
         replies = play(wire, form, line)
         wire.ask("ECHO", "what follows the command has run")

@@ -32,6 +32,7 @@ class Running:
             text=True,
             env=environment() | (variables or {}),
             cwd=folder,
+            process_group=0,  # with its workers, its engine and its successors
         )
         self._output = {"stdout": "", "stderr": ""}
         self._threads = [
@@ -44,10 +45,9 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            for pid in [*self.workers(), self.process.pid]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        # Whoever is left holds the pipes that the threads read.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         for thread in self._threads:
             thread.join()
