@@ -1,20 +1,22 @@
 """Keyrail: a guardrail proxy that speaks the Redis protocol.
 
-Package map; imports go in one direction only, from top to bottom:
+Imports go in one direction only, from top to bottom of this map:
 
-    cli/        one verb, one file
-    server/     supervisor, worker, listeners, reload, admin HTTP
-    net/        client and upstream connections, pool, TLS, the embedded engine: all the asyncio there is, with server/
-    session/    one client: what it may do now, and what it is owed
-    policy/     model, load, compile, packaged files        traffic/   windows and merge: the cold side of the counters
-    rules/      verdict, order, and one guardrail per file
-    schema/     key patterns and their entries, and the automaton that finds the entry of a key
-    hotpath/    plan, intake, ledger, counters (compiled where a C compiler is at hand)
-    commands/   generated table and hand-written overlay, key extraction: ONE place for facts about commands
-    wire/       RESP requests, replies, encoding, limits: the grammar, no command
+    cli/        the command line: one module per verb
+    server/     supervisor, worker processes, listeners, policy reload, admin HTTP and the page
+    net/        client and upstream connections, pools, TLS, the embedded engine
+    session/    one client: its state, and where each of its commands goes
+    policy/     YAML -> model -> compiled policy
+    rules/      guardrails: one module each, verdicts, and the order in which they judge
+    traffic/    keys, patterns, slots, clients and violations: windows, merged over workers
+    schema/     key patterns, and the automaton that finds the schema entry of a key
+    hotpath/    plan, client intake, upstream queue, counters (compiled)
+    commands/   the command table, and key extraction (compiled): the ONE place for facts about commands
+    wire/       RESP requests, replies, encoding and limits (compiled): the grammar, no command
+    form.py     tells whether this Keyrail runs compiled or plain
 
 From ``wire`` to ``session`` nothing does I/O or reads a clock: bytes, ``now`` and randomness in, bytes and decisions
-out.
+out. All asyncio is in ``net`` and ``server``.
 """
 
 __version__ = "0.1.0"

@@ -1,18 +1,18 @@
-"""The command line: `keyrail VERB …`; each verb has a module of its own.
+"""The command line: `keyrail VERB …`. Each verb has a module.
 
 verbs.py        all verbs and their options
 serve.py        run the proxy
 check.py        validate policies and run their tests
 explain.py      show what a policy does with a command
-policy.py       the JSON Schema of policies
-schema.py       the keys that a policy knows, as Markdown
-kill_switch.py  all enforcement of a running proxy off for a while
-incidents.py    what somebody should be woken for
-remedy.py       one key capped for one app, for a while
-top/            what goes through a running proxy, like `top`
-admin_port.py   a running proxy asked over its admin port
-line.py         parsing that fails with one line
-tour.py         what `serve --embedded` suggests to try
+policy.py       print the JSON Schema of policies
+schema.py       print the keys that a policy knows, as Markdown
+kill_switch.py  suspend all enforcement in a running proxy for a while
+incidents.py    list incidents
+remedy.py       limit one key for one app for a while
+top/            watch a running proxy, like `top`
+admin_port.py   the HTTP client for a running proxy's admin port
+line.py         an argument parser whose errors are one line
+tour.py         the text that `serve --embedded` prints
 """
 
 import os

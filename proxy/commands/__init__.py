@@ -1,23 +1,28 @@
 """What the proxy knows about commands: the ONE place for facts about them.
 
-spec        one command: arity, flags, keys, and what was decided about it
-generated   (JSON) what live engines and the published tables say, written by ``generate``
-listed      commands that no engine at hand reports: the hand-kept input of ``generate``
-overlay     what no engine says: connection state, lane, what creates keys and drops lifetimes
-recorded    the generated data, read
-introspect  an engine's COMMAND reply, read
-payload     what a payload of RESTORE unpacks to
-values      which arguments are values to be stored, and how many members they make
-spans       how many elements a read asks for
-wholes      which reads are about whole collections, and who tells their sizes
-creation    how commands bring keys into being
-expiry      how commands state a lifetime
-growth      which commands make a collection grow
-derived     which commands write a collection whole, made of others, and what it can have at most
-twins       commands that may stand for one another
-lookup      a request's command (compiled)
-key_types   which types of keys a command is for
-keys        a request's keys (compiled)
-table       all of it joined; ``STANDARD`` is the table that every start has
-command     one request apart from the wire, for rules to judge
+spec.py           one command: arity, flags, keys, and the decisions about it
+table.py          the joined command table; ``STANDARD`` is the table of every start
+generated.json    what live engines and the published documentation say, written by ``generate.py``
+recorded.py       the records of ``generated.json``
+generate.py       builds ``generated.json``: `python -m proxy.commands.generate`
+introspect.py     reads an engine's COMMAND reply
+listed.py         commands that no engine at hand reports: hand-written input of ``generate.py``
+overlay.py        what no engine says: connection state, lane, what creates keys and drops lifetimes
+own.py            KEYRAIL …: commands that Keyrail itself answers
+lookup.py         finds the command of a request (compiled)
+words.py          reads names, subcommands and options as Redis does, up to a NUL (compiled)
+keys.py           finds the keys of a request (compiled)
+sort_patterns.py  the keys that SORT reads through BY and GET
+slots.py          the hash slot of a key
+command.py        one request as rules see it
+values.py         which arguments are values to store, and how many members they make
+payload.py        what a payload of RESTORE unpacks to
+spans.py          how many elements a read asks for
+wholes.py         which reads return whole collections, and which commands tell their sizes
+creation.py       which commands create keys
+expiry.py         how commands state a TTL
+growth.py         which commands make a collection grow
+derived.py        which commands write a whole collection made from others, and its size at most
+twins.py          commands that may replace one another
+key_types.py      the types of keys that a command works on
 """

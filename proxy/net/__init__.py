@@ -1,20 +1,30 @@
-"""Sockets and what waits for them: client and upstream connections, the pools, TLS, the embedded engine.
+"""Sockets: client and upstream connections, pools, TLS, the embedded engine.
 
-gateway.py        one route in one worker: listeners, clients, figures; the gate of its sessions
-client.py         a client's connection: a session with a transport
-upstream.py       a connection to Redis: a ledger with a transport
-connect.py        opening one: transport, login, database
-connections.py    a route's connections: how they come, and what happens when they go
-lending.py        what sessions get of them, and who waits
-inquiries.py      what rules ask Redis themselves, on a connection apart
-pools.py, pool.py which connections are alike: by user, database and protocol
-policies.py       the policy in force, compiled for what each user may run
-knowledge.py      what is known of the Redis behind a route
-engine.py         how that is asked
-verdicts.py       what the rules said: counts, evidence, violations
-pulse.py          whether Redis answers, and how fast: for circuit breakers
-consultation.py   what only the supervisor knows, asked for a client
-settings.py       all that the operator can set; address.py and tls.py read the parts
-embedded.py       a private Redis for a first look
-interpreter.py    how Keyrail starts more of itself
+gateway.py          one route in one worker: listeners, clients, counters
+client.py           a client connection: a session with a transport
+upstream.py         an upstream connection: a pipeline with a transport
+connect.py          opens an upstream connection: transport, login, database
+connections.py      a route's upstream connections: how they open, and what happens when they close
+lending.py          gives connections to sessions
+pool.py             one pool: shared connections, idle ones, and sessions that wait
+pools.py            all pools of a route, by user, database and protocol
+relearning.py       probes again what may have changed in Redis: permissions, password, client names
+restarts.py         detects that another server process answers, and closes the clients that relied on the old one
+engine.py           engine, version and features of the Redis behind a route
+knowledge.py        what a route knows about its Redis
+inquiries.py        Keyrail's own queries to Redis, on connections of their own
+expiries.py         asks Redis when traced keys expire
+pulse.py            health checks with PING, for circuit breakers
+periodic.py         tasks that repeat, whatever fails in one run
+policies.py         the policy in force, compiled for what each user may run
+verdicts.py         what rules decided: counters, evidence, violations
+insight.py          traces of commands, and the figures made from them
+who.py              a client as reports name it
+consultation.py     questions to the supervisor
+script_exchange.py  asks other workers about scripts that they have seen
+settings.py         all settings, as one frozen model
+address.py          reads listen and upstream URLs
+tls.py              TLS contexts that follow their files
+embedded.py         a private Valkey
+interpreter.py      how Keyrail starts processes of its own program
 """

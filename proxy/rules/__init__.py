@@ -1,43 +1,65 @@
-"""Guardrails: one file each, and the few types that they share.
+"""Guardrails: a module each, and the types that they share.
 
-    verdict.py    what a rule may say about a command
-    context.py    what a rule may know besides the command
-    rule.py       what a rule is: judge, and the plan that may judge in its place
-    lowering.py   one command's plan operations, gathered from the rules that touch it
-    order.py      which guardrail goes before which, and why
+    rule.py       what a rule is: judge(), and the plan operations that may replace it
+    verdict.py    what a rule may decide about a command
+    context.py    what a rule knows besides the command
+    order.py      which guardrail judges before which, and why
+    lowering.py   one command's plan operations, collected from the rules that apply to it
     listing.py    commands as policies list them
-    refuse.py     commands that are refused
-    allow_only.py, unknown_commands.py, read_only.py, databases.py, transactions.py
-                  commands that are refused for what they are not, or for what they are
-    schema_type.py  commands for another type than the schema gives a key
-    schema_size.py  writes that bring more than the schema gives a key
-    scripts.py, script_memory.py
-                  what scripts and functions may call
-    script_text.py, lua_tokens.py, lua_names.py, lua_callbacks.py
-                  what the text of a script says that it calls
-    script_calls.py  those calls, with the keys and arguments that the script is run with
-    script_libraries.py  which library of Redis has a function
-    one_slot.py   keys of several hash slots, as a cluster refuses them
-    replace.py    commands that run under another name (DEL as UNLINK)
-    names.py      how keys may be named; in_schema.py: and that the schema knows them
-    sizes.py      how much one write may bring
-    fan_out.py    how many keys one command may name
-    ranges.py     how long a span of a collection may be
-    scan_counts.py  how large the steps of SCAN may be
-    whole_collections.py  HGETALL, SMEMBERS and their kin; sizes_known.py remembers what Redis told
-    collections.py  how large a collection may grow
-    replies.py    replies that are too large: noticed
-    keys_by_scan.py  KEYS, answered by a walk
-    breaker.py    answers in Redis's place while it fails
-    limits.py     rates, bytes and connections; meter.py counts, standing.py says where a client stands
-    memory.py     what rules remember from one command to the next
-    lifetime.py, schema_ttl.py  how long keys live; bounds.py: what a key is given, lifetime_scope.py: which keys
-    refusals.py   what an application reads when a rule refuses its command: composed in one place
-    known_libraries.py  libraries known by their keys, for a refusal to say how they are exempted
-    lifetime_precedence.py  which of several lifetimes holds for a key: the most specific
-    lifetime_of_creations.py, lifetime_of_uses.py, stamps.py  hidden commands that give a TTL, or renew it
+    key_globs.py  key patterns with ``*``
+    memory.py     state of rules between commands
+    refusals.py   composes the error text of all refusals
+    known_libraries.py  libraries recognised by their keys, so that a refusal says how to exempt them
 
-A rule is bound to one command table and to what the engine is known to accept, and is pure from then on: a
-command and a context in, a verdict out. What a policy file calls it and how its YAML is read is the business
-of ``proxy.policy``.
+    refuse.py             refused commands
+    allow_only.py         an allow list
+    unknown_commands.py   commands that neither Keyrail nor the engine knows
+    read_only.py          read-only mode
+    databases.py          allowed databases
+    transactions.py       refused transactions
+    one_slot.py           keys of several hash slots
+    fan_out.py            keys per command
+    sizes.py              size of one write
+    ranges.py             length of a range read
+    scan_counts.py        COUNT of SCAN
+    keys_by_scan.py       KEYS answered through SCAN
+    whole_collections.py  HGETALL, SMEMBERS and other reads of whole collections
+    sizes_known.py        sizes of collections that Redis reported a moment ago
+    collections.py        size of collections
+    replies.py            large replies: reported, never held back
+    replace.py            commands that run under another name (DEL as UNLINK)
+    breaker.py            a circuit breaker
+    limits.py             rates, bytes, concurrency and connections
+    meter.py              token buckets
+    standing.py           which limits a client is under
+
+    names.py          key names
+    name_faults.py    what can be wrong with a key name beyond length and characters
+    name_language.py  key-name rules as automata
+    in_schema.py      keys that the schema does not know
+
+    schema_type.py  commands for another type than the schema gives a key
+    schema_size.py  writes larger than the schema allows
+    schema_ttl.py   TTLs that the schema gives
+
+    lifetime.py               TTLs: a default for keys without one, and bounds
+    lifetime_scope.py         which keys a lifetime rule covers
+    lifetime_precedence.py    which lifetime rule a key falls under: the most specific
+    lifetime_of_creations.py  hidden commands that give a new key its TTL
+    lifetime_of_uses.py       hidden commands that renew a sliding TTL
+    lifetime_wording.py       error texts of lifetime rules
+    conduct.py                what happens to a key with a TTL out of bounds, or without one
+    stamps.py                 the hidden TTL commands themselves
+
+    scripts.py           what scripts and functions may call
+    script_text.py       the calls in the text of a Lua script
+    script_calls.py      these calls with the keys and arguments of one run
+    script_libraries.py  functions and their libraries, from FUNCTION LIST
+    script_memory.py     scripts and functions that were seen
+    lua_tokens.py        Lua tokens
+    lua_names.py         what names in Lua code stand for
+    lua_callbacks.py     functions of a library that only Redis calls
+
+A rule is bound to one command table and to what the engine accepts, and is pure from then on: a command and a context
+in, a verdict out. Its key in a policy file and how its YAML is read is the business of ``proxy.policy``.
 """

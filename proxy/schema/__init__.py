@@ -1,11 +1,12 @@
-"""Key schemas: which keys there are, by their patterns, and whose entry a key belongs to.
+"""Key schemas: the patterns of keys, and the schema entry of a key.
 
-    expressions.py   regular expressions over bytes, as values
     patterns.py      the pattern language: text -> Pattern
-    globs.py         patterns in which * stands for anything: users, client names, keys of rules
-    entries.py       what a schema says of the keys of each pattern
-    nearest.py       the entry that a key without one may have been meant for
-    automaton.py     all patterns of a schema -> one automaton that tells the owner of a key in one pass
+    expressions.py   regular expressions over bytes, as values
+    globs.py         patterns with ``*``: users, client names, keys of rules
+    entries.py       what a schema says about the keys of each pattern
+    bounds.py        TTL bounds of an entry or a rule
+    automaton.py     all patterns of a schema -> one automaton that finds the entry of a key in one pass
+    nearest.py       the entry that an unknown key was probably meant for
 
-The walker itself is ``proxy.hotpath.automaton``, which is compiled.
+The compiled automaton is ``proxy.hotpath.automaton``.
 """

@@ -1,20 +1,30 @@
-"""The process group: one supervisor that owns configuration, sockets and admin HTTP, and its workers.
+"""The process group: one supervisor with the configuration, the sockets and the admin HTTP port, and its workers.
 
-options.py      every option, once: its name and how its text is read
-config.py       command line over environment over config file -> Settings
-listeners.py    the listening sockets, bound once and kept
-control.py      what supervisor and worker say to each other
-leases.py       limits that several workers share
-supervisor.py   start, replace, reload, stop
-crew.py         the worker processes as the supervisor sees them
-member.py       one of them: its process, and what it still has to answer
-worker.py       the process itself: its gateways, its answers to the supervisor
-findings.py     what each rule has found, as /rules tells it
-briefing.py     what clients and operators can ask about the whole group
-violations.py   where the violations' lines go
-reload.py       the policies in force, and their all-or-none replacement
-watch.py        reloads when policy files change
-kill_switch.py  all enforcement but that of locked rules, off for a while
-metrics.py      the workers' figures as one, for Prometheus
-admin/          the admin HTTP port
+options.py          every option: its name, its parser, its help text
+config.py           command line over environment over config file -> Settings
+supervisor.py       start, serve, reload, stop
+listeners.py        the listening sockets: bound once, inherited by workers
+crew.py             the worker processes: starts, asks, replaces and drains them
+member.py           one worker process, its channel and its pending answers
+worker.py           the worker process itself
+control.py          messages between supervisor and workers
+searches.py         questions of one worker to all others
+reload.py           the policies in force, and their all-or-none reload
+watch.py            reloads policies when their files change
+kill_switch.py      suspends all rules but locked ones for a while
+leases.py           rate limits shared by workers
+remedies.py         temporary limits on one key
+incidents.py        finds and keeps incidents
+violations.py       where violations are logged
+findings.py         what each rule has found, for /rules
+figures.py          counters of all workers, summed
+briefing.py         what clients and operators can ask about the whole group
+metrics.py          Prometheus metrics
+traffic_metrics.py  Prometheus metrics about traffic
+impersonal.py       metrics without names of keys and clients
+notices.py          log lines for the operator
+state_file.py       what survives a restart (``--state``)
+succession.py       hot restart: a new process takes over the sockets
+service_manager.py  systemd notifications (``Type=notify``)
+admin/              the admin HTTP port
 """

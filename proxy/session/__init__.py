@@ -1,21 +1,26 @@
-"""One client: what it may do now, and what it is owed. No sockets and no clock: ``gate`` is all it knows of them.
+"""One client: its state, and where each of its commands goes. No sockets and no clock: ``gate.py`` is the port to them.
 
-session.py        judging and routing: where a command starts, and what brings it back
-item.py           a command that has been judged
-judged.py         who a client is, and what the policy decides about its commands
-outlet.py         what leaves a session: commands, and answers of the proxy's own
-gate.py           what a session asks of the network side
-switching.py      between shared upstreams and one of its own
+session.py        judges and routes commands
+judged.py         who the client is, and what the policy decides about its commands
+item.py           one judged command
+outlet.py         what a session sends: commands to Redis, local replies to the client
+gate.py           what a session needs from the network side
+switching.py      moves between shared upstream connections and a private one
 handshake.py      HELLO, AUTH, SELECT, RESET, QUIT
 names.py          CLIENT SETNAME, GETNAME, SETINFO
-own.py            KEYRAIL …: questions to the proxy itself
-transaction.py    MULTI … EXEC, whole or piece by piece
-subscription.py   SUBSCRIBE and its kin, RESP2 and RESP3
-pinned.py         what needs an upstream of its own: blocking commands, WAIT, MONITOR, unknown commands …
-procedure.py      rules that ask Redis before they decide, while their client waits
-streaming.py      a request too large to collect
-silence.py        CLIENT REPLY: which commands are answered at all
-company.py        hidden commands that go with a client's own
-follow_ups.py     hidden commands that follow, and when and where they are sent
+own.py            KEYRAIL …: commands that Keyrail answers
+topic.py          the arguments of KEYRAIL HOTKEYS and its relatives
+transaction.py    MULTI … EXEC, whole or in pieces
 poison.py         the command that makes Redis abort a transaction
+subscription.py   SUBSCRIBE and its relatives, RESP2 and RESP3
+pinned.py         commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
+scripts.py        EVAL, FCALL and their relatives: what the rules need to know about the script
+procedure.py      rules that ask Redis before they decide
+streaming.py      a request too large to buffer
+paying.py         byte limits for a streamed request
+silence.py        CLIENT REPLY: which commands are answered
+company.py        hidden commands beside a client's own
+follow_ups.py     hidden commands after a reply, such as EXPIRE for a new key
+following.py      runs of single reads (N+1)
+measuring.py      traces of commands: client, size, time, result
 """

@@ -1,1 +1,10 @@
-"""The grammar of the Redis protocol: requests, replies, encoding and limits. It knows no command."""
+"""The grammar of the Redis protocol. It knows no command.
+
+request.py  finds the arguments of a request (compiled)
+reply.py    finds the end of a reply (compiled)
+inline.py   inline commands
+decode.py   decodes replies
+encode.py   encodes requests and replies
+numbers.py  numbers in text: ASCII digits only
+limits.py   limits on what a client may send, and the errors beyond them
+"""

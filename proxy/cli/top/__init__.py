@@ -1,14 +1,14 @@
-"""`keyrail top`: what goes through a running Keyrail, like `top`.
+"""`keyrail top`: watch a running Keyrail, like `top`.
 
-asking.py   what is asked of the admin port, and what came
-views.py    the six views: their paths, columns and orders
-text.py     figures, and names that can do nothing to a terminal
+asking.py   requests to the admin port, and their answers
+views.py    the views: their paths, columns and sort orders
+text.py     numbers, and names made safe for a terminal
 screen.py   the screen as lines of text
-detail.py   all that is known of one row
-state.py    what the viewer has chosen, and what keys do
+detail.py   all that is known about one row
+state.py    what the viewer has chosen, and what each key of the keyboard does
 live.py     the screen on a terminal
 
-Without a terminal, or with --once, one screen is printed.
+Without a terminal, or with --once, it prints one screen.
 """
 
 import argparse

@@ -1,4 +1,9 @@
-"""The YAML of each guardrail: one file each, named like the key that it reads.
+"""The YAML of each guardrail. The module has the name of the key that it reads:
+
+allow_only.py, breaker.py, collections.py, databases.py, fan_out.py, keys_by_scan.py, lifetime.py, limits.py, names.py,
+one_slot.py, ranges.py, read_only.py, refuse.py, replace.py, replies.py, scan_counts.py, schema.py, scripts.py,
+sizes.py, transactions.py, unknown_commands.py, whole_collections.py
+commands.py  reads commands as policies list them, for all of these
 
 A reader gets the value under its key and the whole rule, from which it takes the keys that only this guardrail has. It
 returns the guardrail's settings, or notes problems.

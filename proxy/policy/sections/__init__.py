@@ -1,1 +1,11 @@
-"""The sections of a policy file, one file each, named like the key that each is read from."""
+"""The sections of a policy file. Each module reads the section of its name.
+
+rules.py       the rules
+modes.py       modes: off, audit, warn, enforce, enforce 10%
+apps.py        applications, and how a client is recognised as one
+rollout.py     modes by rule and application
+exceptions.py  exceptions from rules, with an end date
+schema.py      the key schema
+alerts.py      thresholds for incidents
+tests.py       the tests of a policy
+"""

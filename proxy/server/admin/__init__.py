@@ -1,16 +1,18 @@
 """The admin HTTP port, served by the supervisor: it answers while every worker and every upstream is busy or dead.
 
-app.py         the application, its paths, its life
+app.py         the application and all its paths
+state.py       what the answers are made from
+access.py      who may ask for what
 health.py      /healthz and /readyz
+info.py        /info
 traffic.py     /hotkeys, /patterns, /slots, /clients, /slow, /traffic
 incidents.py   /incidents
 remedies.py    /remedies
-orders.py      what the bodies of POST have in common
 rules.py       /rules, /violations
-events.py      /events: all that the page shows, every second
-overview.py    what is in it
-page/          / for browsers: the page
 policy.py      /policy, its reload and the kill switch
+orders.py      the fields that all POST bodies share
+events.py      /events: server-sent events for the page
+overview.py    the event of each second
 monitoring.py  /grafana.json and /alerts.yaml
-access.py      who may ask for what
+page/          / for browsers: the page
 """

@@ -1,7 +1,7 @@
-"""The page that the admin port serves to browsers, with no asset from anywhere else.
+"""The page that the admin port serves to browsers. It loads nothing from other hosts and has no build step.
 
-files.py    hands out the files
-page.html   what there is
-page.css    what it looks like
-*.js        modules of plain JavaScript: page.js begins, and says what the others are for
+files.py      serves the files
+page.html     the structure
+page.css      the style
+page.js       the start; it names the other modules of plain JavaScript
 """
