@@ -27,8 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     130 for Ctrl-C.
     """
     try:
-        # Here, and not on top: a Ctrl-C while this imports half of Keyrail is a Ctrl-C like any other.
-        from proxy.cli.verbs import parse  # noqa: PLC0415
+        from proxy.cli.verbs import parse  # noqa: PLC0415  inside the try: Ctrl-C may come during this long import
 
         parsed = parse(arguments)
         status = parsed.verb(parsed.options)

@@ -54,8 +54,8 @@ def run(parsed: argparse.Namespace) -> int:
         settings = load_settings(flags, os.environ)
     except ConfigError as error:
         return _complain(error.problems, USAGE)
-    # Everything with aiohttp in it, which takes longer to import than a mistake takes to find.
-    from proxy.server.supervisor import StartError, run_supervisor  # noqa: PLC0415
+    # It imports aiohttp, which takes longer than to find a mistake in the configuration.
+    from proxy.server.supervisor import StartError, run_supervisor  # noqa: PLC0415  slow to import, see above
 
     try:
         return asyncio.run(run_supervisor(settings, _show_tour))

@@ -268,7 +268,7 @@ class Channel:
         """Return the next message; None when the other end is gone."""
         try:
             (length,) = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
-            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301  see the top of the file
+            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301  the top of this file says why it is safe
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
 

@@ -8,6 +8,7 @@ knows is forwarded and its error is the engine's own; every command has a script
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -92,9 +93,10 @@ def names_of(engine: Engine) -> dict[str, int]:
     found: dict[str, int] = {}
     for entry in answer:
         assert isinstance(entry, list)
-        inner = entry[9] if len(entry) > 9 else []
-        for name, arity in [entry[:2], *(sub[:2] for sub in inner if isinstance(sub, list))]:  # type: ignore[union-attr]
-            found[bytes(name).decode().upper().replace("|", " ")] = int(arity)  # type: ignore[arg-type]
+        described: list[Any] = entry
+        inner = described[9] if len(described) > 9 else []
+        for name, arity, *_ in [described, *(sub for sub in inner if isinstance(sub, list))]:
+            found[bytes(name).decode().upper().replace("|", " ")] = int(arity)
     return found
 
 
