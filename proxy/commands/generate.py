@@ -4,26 +4,28 @@
 
 Name the engines newest first: where they disagree about a command, the first that knows it is followed,
 except that arity is the loosest of all, and that a flag "blocking" or "write" from any of them holds.
-Containers come before their subcommands. The result is refused while the overlay leaves a command undecided.
+Containers come before their subcommands. The result is refused while a hand-written fact about a command is missing, or
+names a command that does not exist.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from redis import Redis
 
-from proxy.commands.introspect import descriptions, pairs, text
+from proxy.commands import derived, growth, key_types, overlay, spans, values, wholes
+from proxy.commands.introspect import Description, descriptions, pairs, text
 from proxy.commands.listed import listed
-from proxy.commands.overlay import creates_of, decided_names, state_of
 from proxy.commands.recorded import Recorded
 
 _TARGET = Path(__file__).with_name("generated.json")
 _STICKY_FLAGS = frozenset({"blocking", "write"})
+_HAND_WRITTEN = (derived, growth, key_types, overlay, spans, values, wholes)
 
 
 def read_engine(url: str) -> list[Recorded]:
@@ -75,17 +77,27 @@ def _joined(first: Recorded, other: Recorded) -> Recorded:
 
 
 def undecided(commands: dict[str, Recorded]) -> list[str]:
-    """What keeps the overlay and the commands from agreeing, one line each."""
-    stale = sorted(decided_names() - commands.keys())
-    problems = [f"{name}: named by the overlay, known to no engine" for name in stale]
+    """Where hand-written facts and the commands do not agree, one line each."""
+    problems = [
+        f"{name}: named in {facts.__name__}, known to no engine"
+        for facts in _HAND_WRITTEN
+        for name in sorted(facts.decided_names() - commands.keys())
+    ]
     for name, recorded in commands.items():
-        found = recorded.description
-        has_keys = any(key_spec.names_keys for key_spec in found.key_specs)
-        if state_of(name, found.flags, has_keys, found.container) is None:
-            problems.append(f"{name}: nothing says what it needs of its connection")
-        if creates_of(name, found.flags) is None:
-            problems.append(f"{name}: nothing says whether this write creates keys")
+        problems += [f"{name}: nothing says {what}" for what in _missing(name, recorded.description)]
     return problems
+
+
+def _missing(name: str, found: Description) -> Iterator[str]:
+    has_keys = any(key_spec.names_keys for key_spec in found.key_specs)
+    if overlay.state_of(name, found.flags, has_keys, found.container) is None:
+        yield "what it needs of its connection"
+    if overlay.creates_of(name, found.flags) is None:
+        yield "whether this write creates keys"
+    if has_keys and not key_types.type_is_decided(name, found.categories):
+        yield "for which types of keys it is"
+    if "denyoom" in found.flags and name not in values.decided_names():
+        yield "which of its arguments are values to store"
 
 
 def write(commands: dict[str, Recorded], target: Path) -> None:
@@ -97,7 +109,7 @@ def write(commands: dict[str, Recorded], target: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 when the data was written, 1 when the overlay has to decide something first."""
+    """Exit status 0 when the data was written, 1 when something has to be decided by hand first."""
     parser = argparse.ArgumentParser(prog="python -m proxy.commands.generate")
     parser.add_argument("--server", action="append", required=True, metavar="URL", help="newest engine first")
     parser.add_argument("--output", type=Path, default=_TARGET, help="the file to write")

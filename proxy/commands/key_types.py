@@ -89,22 +89,22 @@ def key_types_of(spec: Spec) -> KeyTypes:
     """The types that a command is for; any, of a command that no list knows."""
     if spec.name in _DIFFERENT:
         return _DIFFERENT[spec.name]
-    key_type = _type_of(spec)
+    key_type = _type_of(spec.name, spec.categories)
     return _ANY if key_type is None else KeyTypes(frozenset((key_type,)), frozenset((key_type,)))
 
 
-def _type_of(spec: Spec) -> str | None:
-    if spec.name in _NAMED:
-        return _NAMED[spec.name]
+def _type_of(name: str, categories: frozenset[str]) -> str | None:
+    if name in _NAMED:
+        return _NAMED[name]
     for prefix, key_type in _BY_PREFIX.items():
-        if spec.name.startswith(prefix):
+        if name.startswith(prefix):
             return key_type
-    return next((_BY_CATEGORY[category] for category in spec.categories if category in _BY_CATEGORY), None)
+    return next((_BY_CATEGORY[category] for category in categories if category in _BY_CATEGORY), None)
 
 
-def type_is_decided(spec: Spec) -> bool:
-    """Whether somebody has decided for which types a command is: any command with keys must be."""
-    return spec.name in _FOR_ANY or key_types_of(spec) is not _ANY
+def type_is_decided(name: str, categories: frozenset[str]) -> bool:
+    """Whether the lists above or its categories tell the types of a command: they must, for each that has keys."""
+    return name in _FOR_ANY or name in _DIFFERENT or _type_of(name, categories) is not None
 
 
 def decided_names() -> frozenset[str]:

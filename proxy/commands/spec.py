@@ -154,11 +154,6 @@ class Spec:
         return "write" in self.flags
 
     @property
-    def readonly(self) -> bool:
-        """Flagged as a read of the keyspace by the engine."""
-        return "readonly" in self.flags
-
-    @property
     def one_reply(self) -> bool:
         """Whether the command is answered by exactly one frame that is no push, whatever its arguments."""
         return self.state not in _OTHER_REPLY_COUNTS

@@ -1,9 +1,9 @@
-"""For every command it is decided which types of keys it is for, and engines agree."""
+"""Which types of keys commands are for, and engines agree."""
 
 import pytest
 
 from proxy.commands.command import Command
-from proxy.commands.key_types import KEY_TYPES, KeyTypes, decided_names, key_types_of, type_is_decided
+from proxy.commands.key_types import KEY_TYPES, KeyTypes, key_types_of
 from proxy.commands.table import STANDARD
 from tests.commands.invocations import INVOCATIONS, split
 from tests.conftest import Fleet
@@ -21,12 +21,6 @@ SILENT = """
     SET MSET MSETNX MSETEX BITOP SORT GEORADIUS GEORADIUSBYMEMBER SUNIONSTORE ZUNIONSTORE ZINTERSTORE ZDIFFSTORE
     ZRANGESTORE GEOSEARCHSTORE RPOPLPUSH LMOVE SMOVE MGET"""
 """They overwrite what is there, or, in these invocations, do not look at it: no source to move from; MGET says nil."""
-
-
-def test_every_command_with_keys_is_decided() -> None:
-    with_keys = [found for found in STANDARD.specs[1:] if any(key_spec.names_keys for key_spec in found.key_specs)]
-    assert [found.name for found in with_keys if not type_is_decided(found)] == []
-    assert [name for name in decided_names() if STANDARD.find(name) is None] == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The table knows every command, and for every command somebody has decided what it does to its connection."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -193,6 +194,22 @@ def test_a_command_that_may_be_a_renamed_one_gets_a_connection_of_its_own() -> N
 def test_undecided_commands_are_told() -> None:
     assert state_of("SOMETHING", frozenset({"loading"}), has_keys=False, container=False) is None
     assert state_of("SOMETHING", frozenset({"noscript"}), has_keys=True, container=False) is None
+
+
+def test_a_new_command_needs_decisions_and_a_removed_one_leaves_its_facts_behind() -> None:
+    commands = {recorded.description.name: recorded for recorded in standard_commands()}
+    known = commands.pop("SETRANGE")
+    commands["SETSOME"] = replace(
+        known,
+        description=replace(known.description, name="SETSOME", categories=frozenset({"write"})),
+    )
+    assert sorted(undecided(commands)) == [
+        "SETRANGE: named in proxy.commands.overlay, known to no engine",
+        "SETRANGE: named in proxy.commands.values, known to no engine",
+        "SETSOME: nothing says for which types of keys it is",
+        "SETSOME: nothing says whether this write creates keys",
+        "SETSOME: nothing says which of its arguments are values to store",
+    ]
 
 
 ODD = st.recursive(

@@ -1,9 +1,8 @@
-"""What commands bring to be stored: the values, each with its key and its length, and the number of members. Every
-command that may take memory is decided; a streamed value counts with its announced length."""
+"""What commands bring to be stored: the values, each with its key and its length, and the number of members. A
+streamed value counts with its announced length."""
 
 import pytest
 
-from proxy.commands import derived, growth, spans, values, wholes
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.commands.values import Value, members_of, values_of
@@ -78,14 +77,3 @@ def test_values_that_are_streamed_count_as_announced() -> None:
     given = Command(STANDARD, [b"MSET", b"a", b"", b"b", b"22", b"c", b""], streamed=2, streamed_length=1 << 24)
     given.further = {6: 1 << 28}
     assert [value.length for value in values_of(given)] == [1 << 24, 2, 1 << 28]
-
-
-def test_every_command_that_may_take_memory_is_decided() -> None:
-    growing = {spec.name for spec in STANDARD.specs if "denyoom" in spec.flags}
-    assert growing - values.decided_names() == set()
-
-
-@pytest.mark.parametrize("facts", [values, spans, wholes, growth, derived])
-def test_only_commands_that_exist_are_named(facts: object) -> None:
-    names = facts.decided_names()  # type: ignore[attr-defined]  # each of them has it
-    assert {name for name in names if STANDARD.find(name) is None} == set()

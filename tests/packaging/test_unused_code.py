@@ -1,0 +1,46 @@
+"""What is defined in proxy/ is used in proxy/: code that only tests use is tests' code."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import proxy
+
+PACKAGE = Path(proxy.__file__).parent
+CALLED_BY_ASYNCIO = {
+    *("connection_made", "connection_lost", "data_received", "eof_received", "pause_writing", "resume_writing"),
+}
+
+
+def definitions(tree: ast.Module) -> Iterator[str]:
+    """The functions, classes and methods of a module, but for those with a meaning to Python itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("__"):
+            yield node.name
+
+
+def uses(tree: ast.Module) -> Iterator[str]:
+    """The names that a module reads, and the attributes of whatever object. Imports alone are no use."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from node.value.split(".")  # types may be named in quotes
+
+
+def unused(sources: dict[str, str]) -> set[str]:
+    """The places of what no module uses."""
+    trees = {place: ast.parse(source) for place, source in sources.items()}
+    used = {name for tree in trees.values() for name in uses(tree)} | CALLED_BY_ASYNCIO
+    return {f"{place}: {name}" for place, tree in trees.items() for name in definitions(tree) if name not in used}
+
+
+def test_what_the_program_defines_it_uses() -> None:
+    assert unused({str(file): file.read_text("utf-8") for file in PACKAGE.rglob("*.py")}) == set()
+
+
+def test_what_nothing_uses_is_found() -> None:
+    source = "class A:\n    def b(self): return c()\ndef c(): pass\ndef d(): pass\nA().c\n"
+    assert unused({"one": source, "two": "from one import d"}) == {"one: b", "one: d"}
