@@ -33,6 +33,7 @@ SHIPPED = (
     "Dockerfile",
     "README.md",
     "deploy",
+    "docs",
     "loadtest",
     "policies",
     "proxy",
