@@ -235,7 +235,7 @@ def memory_markdown(findings: Sequence[Finding], about: Mapping[str, str]) -> st
 
 
 def write(folder: Path, name: str, page: str, about: Mapping[str, str], results: Sequence[Sample | Finding]) -> None:
-    """The page and, beside it, every sample."""
+    """The page and, beside it, every sample (which git ignores)."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(page)
     data = {"about": dict(about), "results": [asdict(result) for result in results]}

@@ -91,6 +91,11 @@ def test_the_tables_of_figures_are_those_of_the_last_run() -> None:
         assert expected in readme, f"README has to say:\n\n{expected}\n"
 
 
+def test_every_page_of_results_is_linked() -> None:
+    linked = re.findall(r"\]\(loadtest/results/([\w.-]+)\)", README.read_text(encoding="utf-8"))
+    assert sorted(linked) == sorted(file.name for file in RESULTS.iterdir() if file.suffix != ".json")
+
+
 def test_every_load_test_is_named() -> None:
     command = [sys.executable, "-m", "loadtest", "--help"]
     usage = subprocess.run(command, cwd=README.parent, capture_output=True, text=True, check=True)
