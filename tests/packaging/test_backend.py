@@ -112,6 +112,15 @@ def test_policies_come_with_the_package(tree: Path, tmp_path: Path) -> None:
         assert archive.read("proxy/policy/packaged/default.yaml") == b"keyrail: 1\n"
 
 
+def test_types_that_only_the_type_checker_reads_stay_out_of_the_package(tree: Path, tmp_path: Path) -> None:
+    (tree / "proxy/wire/page.js").write_text("// code\n")
+    (tree / "proxy/wire/types.d.ts").write_text("// types\n")
+    with zipfile.ZipFile(build(tree, "wheel", tmp_path / "dist", {"KEYRAIL_PLAIN": "1"})) as archive:
+        names = archive.namelist()
+    assert "proxy/wire/page.js" in names
+    assert "proxy/wire/types.d.ts" not in names
+
+
 def test_nothing_that_an_earlier_build_left_reaches_a_package(tree: Path, tmp_path: Path) -> None:
     stale = tree / "build/lib/proxy/wire"
     stale.mkdir(parents=True)

@@ -167,6 +167,22 @@ def serve(*arguments: str, variables: dict[str, str] | None = None, folder: Path
     return Running(*listen, *admin, *arguments, variables=variables, folder=folder)
 
 
+def stream(running: Running, path: str = "/events?window=10") -> Any:
+    """An answer of the admin port that does not end."""
+    return contextlib.closing(urllib.request.urlopen(running.admin + path, timeout=3 * PATIENCE_SECONDS))
+
+
+def events(answer: Any) -> Iterator[tuple[str, Any]]:
+    """Names and data of server-sent events, as they come."""
+    name = ""
+    for line in answer:
+        field, _, value = line.decode().rstrip("\n").partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            yield name, json.loads(value)
+
+
 def refused(arguments: Sequence[str], **options: Any) -> tuple[int, list[str]]:
     """Start `serve` that must not come up; return its exit status and its lines."""
     with serve(*arguments, **options) as running:

@@ -15,7 +15,7 @@ from proxy.server.admin.state import AdminState
 from proxy.server.violations import MOST_KEPT, Violations
 from tests.conftest import Fleet
 from tests.resp import PATIENCE_SECONDS, pack
-from tests.server.running import Running, serve, ticks
+from tests.server.running import Running, events, serve, stream, ticks
 
 POLICY = """
 keyrail: 1
@@ -59,21 +59,6 @@ def running(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     upstream = fleet.engine("valkey-9.1", "server").url
     with serve("--upstream", upstream, "--policy", str(policy), "--workers", "2") as started:
         yield started.ready()
-
-
-def stream(running: Running, path: str = "/events?window=10") -> Any:
-    return closing(urllib.request.urlopen(running.admin + path, timeout=3 * PATIENCE_SECONDS))
-
-
-def events(answer: Any) -> Iterator[tuple[str, Any]]:
-    """Names and data, as they come."""
-    name = ""
-    for line in answer:
-        field, _, value = line.decode().rstrip("\n").partition(": ")
-        if field == "event":
-            name = value
-        elif field == "data":
-            yield name, json.loads(value)
 
 
 def test_everything_that_the_page_shows(running: Running) -> None:

@@ -141,7 +141,6 @@ def _index(state: AdminState, route: str) -> int:
 
 def present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
     """One remedy as it is told."""
-    """One remedy as it is told."""
     index = _index(state, remedy.route)
     verdicts = state.crew.figures()[index].counters.get("verdicts", {}).get(remedy.name, {})
     return {

@@ -1,12 +1,17 @@
 // What is drawn: lines over time, sparklines, bars, and the heat map of slots. All of it is SVG that scales with its place.
 
 import { draw, make, mark, put } from "./dom.js";
-import { share } from "./format.js";
+import { clock, share } from "./format.js";
+
+/** @import { ChartOptions, Line, Past } from "./types.d.ts" */
 
 const WIDTH = 300;
 const HEIGHT = 60;
 
-/** Points [[x, y] | null, …] as a path; null is a gap. */
+/**
+ * Points as a path; null is a gap.
+ * @param {([number, number] | null)[]} points
+ */
 function line(points) {
   let path = "";
   let pen = "M";
@@ -21,28 +26,44 @@ function line(points) {
   return path;
 }
 
-/** The same, filled down to the ground; made of one piece. */
+/**
+ * The same, filled down to the ground; made of one piece.
+ * @param {([number, number] | null)[]} points
+ */
 function area(points) {
   const known = points.filter((point) => point !== null);
-  if (known.length < 2) return "";
-  return `${line(known)}L${known.at(-1)[0].toFixed(1)} ${HEIGHT}L${known[0][0].toFixed(1)} ${HEIGHT}Z`;
+  const [first, last] = [known[0], known.at(-1)];
+  if (!last || first === last) return "";
+  return `${line(known)}L${last[0].toFixed(1)} ${HEIGHT}L${first[0].toFixed(1)} ${HEIGHT}Z`;
 }
 
-/** The next round number: 1, 2, 5, 10, 20 … */
+/**
+ * The next round number: 1, 2, 5, 10, 20 …
+ * @param {number} value
+ */
 function ceiling(value) {
   const unit = 10 ** Math.floor(Math.log10(value));
-  return unit * [1, 2, 5, 10].find((step) => step * unit >= value * 0.999);
+  return unit * ([1, 2, 5].find((step) => step * unit >= value * 0.999) ?? 10);
 }
 
-/** A figure with its newest value in large, and one or two lines over the last minutes. */
+/**
+ * A figure with its newest value in large, and one or two lines over the last minutes.
+ * @template {{ time: number }} Second
+ */
 export class Chart {
-  /** `lines` are {label, value: second => number | null}; the first is the figure's own. */
+  /** @param {ChartOptions<Second>} options */
   constructor({ title, hint, format, lines, least }) {
-    Object.assign(this, { format, lines, least });
+    this.format = format;
+    this.lines = lines;
+    this.least = least;
+    /** @type {Second[]} */
     this.seconds = [];
+    this.from = 0;
+    this.reach = 0;
+    /** @type {number | null} */
     this.pointed = null;
     this.value = make("strong");
-    this.others = lines.slice(1).map(({ label }) => make("span", { class: "second" }, label, " ", make("b")));
+    this.others = lines.slice(1).map(({ value }) => ({ value, shown: make("b") }));
     this.top = make("span", { class: "top" });
     this.left = make("span");
     this.right = make("span", {}, "now");
@@ -59,7 +80,7 @@ export class Chart {
       "figure",
       { title: hint },
       make("figcaption", {}, title),
-      make("p", { class: "values" }, this.value, ...this.others),
+      make("p", { class: "values" }, this.value, ...this.others.map(({ shown }, i) => make("span", { class: "second" }, lines[i + 1].label, " ", shown))),
       make("div", { class: "plot" }, this.picture, this.top),
       make("p", { class: "axis" }, this.left, this.right),
     );
@@ -67,7 +88,10 @@ export class Chart {
     this.picture.addEventListener("pointerleave", () => this.point(null));
   }
 
-  /** Show these seconds, the oldest first; each has `time` in milliseconds. */
+  /**
+   * Show these seconds, the oldest first; each has `time` in milliseconds.
+   * @param {Second[]} seconds
+   */
   show(seconds) {
     this.seconds = seconds;
     const newest = seconds.at(-1)?.time ?? 0;
@@ -77,9 +101,8 @@ export class Chart {
     const shown = seconds.filter((second) => second.time >= this.from);
     const most = Math.max(0, ...shown.flatMap((second) => this.lines.map(({ value }) => value(second) ?? 0)));
     const top = ceiling(Math.max(most, this.least));
-    const place = (second, value) => [((second.time - this.from) / reach) * WIDTH, HEIGHT * (1 - value / top)];
     this.lines.forEach(({ value }, i) => {
-      const points = shown.map((second) => (value(second) === null ? null : place(second, value(second))));
+      const points = shown.map((second) => this.place(second, value, top));
       mark(this.paths[i], "d", line(points));
       if (i === 0) mark(this.fill, "d", area(points));
     });
@@ -87,6 +110,18 @@ export class Chart {
     this.tell();
   }
 
+  /**
+   * @param {Second} second
+   * @param {Line<Second>["value"]} value
+   * @param {number} top
+   * @returns {[number, number] | null}
+   */
+  place(second, value, top) {
+    const known = value(second);
+    return known === null ? null : [((second.time - this.from) / this.reach) * WIDTH, HEIGHT * (1 - known / top)];
+  }
+
+  /** @param {PointerEvent | null} event */
   point(event) {
     if (event === null || !this.seconds.length) {
       this.pointed = null;
@@ -99,23 +134,25 @@ export class Chart {
 
   /** The newest values, or those where the pointer is. */
   tell() {
-    let second = this.seconds.at(-1);
-    if (this.pointed !== null) {
-      second = this.seconds.reduce((best, each) =>
-        Math.abs(each.time - this.pointed) < Math.abs(best.time - this.pointed) ? each : best);
-    }
+    const { pointed, seconds } = this;
+    const second = pointed === null ? seconds.at(-1) : seconds.reduce((best, each) =>
+      Math.abs(each.time - pointed) < Math.abs(best.time - pointed) ? each : best);
+    /** @param {Line<Second>["value"]} value */
     const text = (value) => (second ? this.format(value(second)) : "–");
     put(this.value, text(this.lines[0].value));
-    this.others.forEach((other, i) => put(other.lastElementChild, text(this.lines[i + 1].value)));
-    const x = this.pointed === null || !second ? null : ((second.time - this.from) / this.reach) * WIDTH;
+    for (const { value, shown } of this.others) put(shown, text(value));
+    const x = pointed === null || !second ? null : ((second.time - this.from) / this.reach) * WIDTH;
     mark(this.cursor, "d", x === null ? "" : `M${x.toFixed(1)} 0V${HEIGHT}`);
     const minutes = this.reach >= 90e3 ? `${Math.round(this.reach / 60e3)} min ago` : "1 min ago";
-    put(this.left, this.pointed === null ? minutes : new Date(second.time).toLocaleTimeString([], { hour12: false }));
+    put(this.left, pointed === null || !second ? minutes : clock(new Date(second.time)));
     put(this.right, "now");
   }
 }
 
-/** A small line without figures; show(points) draws {time, rate} of the last so many milliseconds, the newest last. */
+/**
+ * A small line without figures; show(points) draws those of the last so many milliseconds, the newest last.
+ * @param {number} reach
+ */
 export function sparkline(reach) {
   const fill = draw("path", { class: "fill" });
   const path = draw("path", { class: "line line-0" });
@@ -124,10 +161,12 @@ export function sparkline(reach) {
     { class: "spark", viewBox: `0 -2 ${WIDTH} ${HEIGHT + 3}`, preserveAspectRatio: "none", "aria-hidden": "true" },
     fill, path,
   );
+  /** @param {Past[]} past */
   const show = (past) => {
     const newest = past.at(-1)?.time ?? 0;
     const shown = past.filter(({ time }) => newest - time <= reach);
     const top = Math.max(1, ...shown.map(({ rate }) => rate));
+    /** @type {[number, number][]} */
     const points = shown.map(({ time, rate }) => [WIDTH * (1 - (newest - time) / reach), HEIGHT * (1 - rate / top)]);
     mark(path, "d", line(points));
     mark(fill, "d", area(points));
@@ -140,6 +179,7 @@ export function bar(kind = "") {
   const first = make("i");
   const second = make("i");
   const element = make("span", { class: `meter ${kind}`, "aria-hidden": "true" }, first, second);
+  /** @param {number} part */
   const show = (part, other = 0) => {
     first.style.width = `${(Math.min(1, part) * 100).toFixed(2)}%`;
     second.style.width = `${(Math.min(1, other) * 100).toFixed(2)}%`;
@@ -151,19 +191,26 @@ const SLOTS = 16384;
 const COLUMNS = 32;
 const CALM = 6 / 256; // a cell with so much is at least needed for the full colour: even traffic stays pale
 
-/** 256 cells of 64 slots each, in rows from left to right. */
+/**
+ * A cell for each 64 slots, in rows from left to right.
+ * @param {string} kind
+ */
+const cells = (kind) => Array.from({ length: 256 }, (_, i) => {
+  const place = { x: (i % COLUMNS) * 10 + 0.5, y: Math.floor(i / COLUMNS) * 10 + 0.5 };
+  return draw("rect", { ...place, width: 9, height: 9, rx: 1.5, class: kind });
+});
+
+/** The heat map of the hash slots: 256 cells of 64 slots each. */
 export class Heat {
+  /** @param {Element} element */
   constructor(element) {
+    /** @type {number[]} */
     this.shares = new Array(256).fill(0);
-    this.cells = this.shares.map((_, i) => {
-      const place = { x: (i % COLUMNS) * 10 + 0.5, y: Math.floor(i / COLUMNS) * 10 + 0.5, width: 9, height: 9, rx: 1.5 };
-      return draw("rect", { ...place, class: "cell" });
-    });
-    this.hot = this.cells.map((cell) => draw("rect", Object.fromEntries(["x", "y", "width", "height", "rx"].map((name) => [name, cell.getAttribute(name)]))));
-    this.hot.forEach((cell) => cell.setAttribute("class", "warm"));
-    this.picture = draw("svg", { viewBox: "0 0 320 80", role: "img" }, ...this.cells, ...this.hot);
+    this.hot = cells("warm");
+    this.picture = draw("svg", { viewBox: "0 0 320 80", role: "img" }, ...cells("cell"), ...this.hot);
     this.readout = make("p", { class: "readout" });
     element.append(this.picture, this.readout);
+    /** @type {number | null} */
     this.pointed = null;
     this.picture.addEventListener("pointermove", (event) => {
       const box = this.picture.getBoundingClientRect();
@@ -178,10 +225,11 @@ export class Heat {
     });
   }
 
+  /** @param {number[]} shares */
   show(shares) {
     this.shares = shares;
     const most = Math.max(CALM, ...shares);
-    this.hot.forEach((cell, i) => mark(cell, "fill-opacity", Math.sqrt(shares[i] / most).toFixed(3)));
+    for (const [i, cell] of this.hot.entries()) mark(cell, "fill-opacity", Math.sqrt(shares[i] / most).toFixed(3));
     mark(this.picture, "aria-label", `Share of each 64 hash slots. ${this.sentence(this.hottest())}`);
     this.tell();
   }
@@ -190,6 +238,7 @@ export class Heat {
     return this.shares.indexOf(Math.max(...this.shares));
   }
 
+  /** @param {number} cell */
   sentence(cell) {
     const each = SLOTS / 256;
     return `Slots ${cell * each} to ${cell * each + each - 1}: ${share(this.shares[cell])}`;

@@ -7,8 +7,11 @@ import { fill, incidentsOf } from "./incidents.js";
 import { RemedyForm, showStanding } from "./remedies.js";
 import { Table } from "./table.js";
 
+/** @import { HotKey, Incident, KeyClient, Limit, Past, ShownKey, ShownOverview } from "./types.d.ts" */
+
 const dialog = byId("details");
 
+/** @type {Chart<Past>} */
 const chart = new Chart({
   title: "Uses per second",
   format: rate,
@@ -16,6 +19,7 @@ const chart = new Chart({
   lines: [{ label: "", value: (second) => second.rate }],
 });
 
+/** @type {Table<KeyClient>} */
 const clients = new Table(
   byId("details-clients"),
   [
@@ -50,7 +54,10 @@ const clients = new Table(
   { id: (client) => JSON.stringify([client.app, client.user, client.client_name, client.library, client.address]), empty: "No client was looked at closely yet" },
 );
 
-/** What a client's name does not say. */
+/**
+ * What a client's name does not say.
+ * @param {KeyClient} client
+ */
 function described(client) {
   const name = who(client);
   const user = client.user === "default" ? "" : `user ${client.user}`;
@@ -58,7 +65,10 @@ function described(client) {
   return parts.filter((part) => part && part !== name).join(" · ");
 }
 
-/** What has changed, and what that may mean. */
+/**
+ * What has changed, and what that may mean.
+ * @param {HotKey} key
+ */
 function story(key) {
   const parts = [];
   const [app, part] = busiestApp(key);
@@ -71,27 +81,44 @@ function story(key) {
   return parts.join(" ");
 }
 
-/** A word as a shell takes it. */
+/**
+ * A word as a shell takes it.
+ * @param {string} word
+ */
 const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-/** The app with the largest share of a key, and the share; clients of no app are nobody's. */
+/**
+ * The app with the largest share of a key, and the share; clients of no app are nobody's.
+ * @param {HotKey} key
+ * @returns {[string | null, number]}
+ */
 function busiestApp(key) {
+  /** @type {Map<string, number>} */
   const parts = new Map();
   for (const { app, share: part } of key.clients)
     if (app && app !== "unknown") parts.set(app, (parts.get(app) ?? 0) + part);
   return [...parts].sort((a, b) => b[1] - a[1])[0] ?? [null, 1];
 }
 
-/** A limit by key and app: the one that an incident proposes, else half of what there is now. */
+/**
+ * A limit by key and app: the one that an incident proposes, else half of what there is now.
+ * @param {HotKey} key
+ * @param {Incident} [incident]
+ * @returns {Limit}
+ */
 function limitOf(key, incident) {
-  const proposed = incident?.lines.at(-1).match(/^remedy: .* --cap (\S+)=(\S+) /);
+  const proposed = incident?.lines.at(-1)?.match(/^remedy: .* --cap (\S+)=(\S+) /);
   if (proposed) return { app: proposed[1], rate: proposed[2] };
   const [app, part] = busiestApp(key);
   const half = Math.max(1, (key.rate * part) / 2);
   return { app: app ?? "all", rate: `${Number(half.toPrecision(1))}/s` };
 }
 
-/** The same for a terminal. */
+/**
+ * The same for a terminal.
+ * @param {HotKey} key
+ * @param {Incident} [incident]
+ */
 function command(key, incident) {
   const { app, rate: limit } = limitOf(key, incident);
   const which = key.whole ? quoted(key.key) : `--incident ${incident?.id}`;
@@ -99,8 +126,12 @@ function command(key, incident) {
 }
 
 export class Details {
+  /** @param {() => void} onClose */
   constructor(onClose) {
+    /** @type {string | null} */
     this.id = null;
+    /** @type {Incident[]} */
+    this.incidents = [];
     this.form = new RemedyForm();
     byId("details-chart").append(chart.element);
     byId("details-close").addEventListener("click", () => dialog.close());
@@ -109,15 +140,21 @@ export class Details {
       this.id = null;
       onClose();
     });
-    byId("details-copy").addEventListener("click", async (event) => {
-      await navigator.clipboard?.writeText(byId("details-remedy").textContent);
-      put(event.target, "Copied");
-      setTimeout(() => put(event.target, "Copy"), 1500);
+    const copy = byId("details-copy");
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard?.writeText(byId("details-remedy").textContent ?? ""); // there is none without TLS
+      put(copy, "Copied");
+      setTimeout(() => put(copy, "Copy"), 1500);
     });
   }
 
-  open(id, key, overview, history) {
-    this.id = id;
+  /**
+   * @param {ShownKey} key
+   * @param {ShownOverview} overview
+   * @param {Past[]} history
+   */
+  open(key, overview, history) {
+    this.id = key.id;
     this.show(key, overview, history);
     const known = key.whole || this.incidents.length > 0;
     byId("remedy-form").hidden = !overview.takes_orders || !known;
@@ -127,7 +164,11 @@ export class Details {
     if (!dialog.open) dialog.showModal();
   }
 
-  /** `key` is undefined when it is not among the busiest any more. */
+  /**
+   * @param {ShownKey | undefined} key undefined when it is not among the busiest any more
+   * @param {ShownOverview} overview
+   * @param {Past[]} history
+   */
   show(key, { hotkeys: keys, incidents, remedies, takes_orders: orders }, history) {
     mark(dialog, "data-gone", key === undefined);
     if (key === undefined) {

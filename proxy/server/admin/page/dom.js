@@ -1,43 +1,86 @@
 // Elements and text. Whatever comes from outside (keys, clients' names) gets into the page as text, never as markup.
 
-export const byId = (id) => document.getElementById(id);
+/** @import { Elements } from "./types.d.ts" */
 
-/** An element with attributes and children; a child that is no node becomes text. */
+/**
+ * An element of page.html.
+ * @template {string} Id
+ * @param {Id} id
+ * @returns {Id extends keyof Elements ? Elements[Id] : HTMLElement}
+ */
+export const byId = (id) => /** @type {any} */ (document.getElementById(id));
+
+/**
+ * An element with attributes and children; a child that is no node becomes text.
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Record<string, string | number | undefined>} attributes those that are undefined are left out
+ * @param {(Node | string)[]} children
+ */
 export function make(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [attribute, value] of Object.entries(attributes)) made.setAttribute(attribute, value);
-  made.append(...children);
-  return made;
+  return filled(document.createElement(name), attributes, children);
 }
 
-/** The same for what is drawn. */
+/**
+ * The same for what is drawn.
+ * @template {keyof SVGElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Record<string, string | number | undefined>} attributes
+ * @param {Node[]} children
+ */
 export function draw(name, attributes = {}, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [attribute, value] of Object.entries(attributes)) made.setAttribute(attribute, value);
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+/**
+ * @template {Element} Made
+ * @param {Made} made
+ * @param {Record<string, string | number | undefined>} attributes
+ * @param {(Node | string)[]} children
+ */
+function filled(made, attributes, children) {
+  for (const [attribute, value] of Object.entries(attributes)) mark(made, attribute, value);
   made.append(...children);
   return made;
 }
 
-/** Set an element's text, if it is another one. */
+/**
+ * Set an element's text, if it is another one.
+ * @param {Element} element
+ * @param {string} text
+ */
 export function put(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Text that may be too long for its place: all of it shows when one points at it. */
+/**
+ * Text that may be too long for its place: all of it shows when one points at it.
+ * @param {HTMLElement} element
+ * @param {string} text
+ */
 export function putLong(element, text) {
   put(element, text);
   if (element.title !== text) element.title = text;
 }
 
-/** Show an attribute only where there is something to say. */
+/**
+ * Show an attribute only where there is something to say.
+ * @param {Element} element
+ * @param {string} attribute
+ * @param {string | number | boolean | null | undefined} value
+ */
 export function mark(element, attribute, value) {
   if (value === null || value === undefined || value === false) element.removeAttribute(attribute);
-  else if (element.getAttribute(attribute) !== String(value)) element.setAttribute(attribute, value);
+  else if (element.getAttribute(attribute) !== String(value)) element.setAttribute(attribute, String(value));
 }
 
-/** Name and value pairs in a <dl>. */
+/**
+ * Name and value pairs in a <dl>, each with a title if it has one.
+ * @param {Element} list
+ * @param {[string, string, string?][]} facts
+ */
 export function putFacts(list, facts) {
-  while (list.children.length > facts.length) list.lastElementChild.remove();
+  while (list.children.length > facts.length) list.lastElementChild?.remove();
   facts.forEach(([name, value, title], i) => {
     if (!list.children[i]) list.append(make("div", {}, make("dt"), make("dd")));
     const [term, definition] = list.children[i].children;

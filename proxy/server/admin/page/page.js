@@ -16,10 +16,17 @@ import { showStanding } from "./remedies.js";
 import { Stream } from "./stream.js";
 import { identified } from "./table.js";
 
+/**
+ * @import {
+ *   ChartOptions, Earlier, Overview, Past, Policy, ShownKey, ShownOverview, ShownStretch, ShownViolation, Stretch, Violation
+ * } from "./types.d.ts"
+ */
+
 const MOST_VIOLATIONS = 100; // of each rule, so that none is lost in a flood of another's
 const MOST_SECONDS = 600;
 const MOST_REMEMBERED = 200; // keys with a history; those that were seen last
 
+/** @type {ChartOptions<ShownStretch>[]} */
 const CHARTS = [
   { title: "Commands", format: rate, least: 10, lines: [{ label: "", value: (second) => second.commands }] },
   {
@@ -42,20 +49,26 @@ byId("tiles").append(...charts.map((chart) => chart.element));
 
 const asked = new URLSearchParams(location.hash.slice(1));
 const view = { route: asked.get("route"), window: asked.get("window") ?? "60", key: asked.get("key"), paused: false };
+/** @type {Map<string, ShownStretch>} */
 const seconds = new Map();
+/** @type {Map<string, Past[]>} */
 const pasts = new Map();
+/** @type {Map<string, ShownViolation[]>} */
 const violations = new Map();
 let violationNumber = 0;
+/** @type {ShownOverview | null} */
 let newest = null;
 let fresh = true;
 
+/** @param {{ key: string, slot: number }} key */
 const keyId = (key) => `${key.key}\n${key.slot}`;
+/** @param {string} id */
 const pastOf = (id) => pasts.get(id) ?? [];
 
 const details = new Details(() => remember({ key: null }));
 const heat = new Heat(byId("heat"));
 const tables = {
-  keys: panels.keysTable({ open: openDetails, history: (key) => pastOf(key.id), id: (key) => key.id }),
+  keys: panels.keysTable({ open: openDetails, history: (key) => pastOf(key.id) }),
   patterns: panels.patternsTable(),
   slots: panels.slotsTable(),
   tags: panels.tagsTable(),
@@ -67,20 +80,27 @@ const tables = {
 
 // What is looked at, kept in the address so that it can be passed on
 
+/** @param {Partial<typeof view>} change */
 function remember(change) {
   Object.assign(view, change);
   const kept = new URLSearchParams();
-  for (const name of ["route", "window", "key"]) if (view[name]) kept.set(name, view[name]);
+  for (const [name, value] of Object.entries({ route: view.route, window: view.window, key: view.key }))
+    if (value) kept.set(name, value);
   history.replaceState(null, "", `#${kept}`);
 }
 
+/** @param {ShownKey} key */
 function openDetails(key) {
   remember({ key: key.key });
-  details.open(key.id, key, newest, pastOf(key.id));
+  if (newest) details.open(key, newest, pastOf(key.id));
 }
 
 // What comes in
 
+/**
+ * @param {string} name of an event
+ * @param {any} data a History, the new Violations or an Overview
+ */
 function take(name, data) {
   if (name === "history") {
     fresh = true;
@@ -92,15 +112,18 @@ function take(name, data) {
     addViolations(data);
   } else if (name === "overview") {
     addSeconds(data.seconds);
-    addPasts(data);
-    newest = data;
-    if (!view.paused) show(data);
+    newest = addPasts(data);
+    if (!view.paused) show(newest);
   }
 }
 
-/** Of what was before the seconds only sums of ten are known. */
+/**
+ * Of what was before the seconds only sums of ten are known.
+ * @param {Stretch[]} tens
+ * @param {Stretch[]} newer
+ */
 function addTens(tens, newer) {
-  const first = Date.parse(newer[0]?.at);
+  const first = Date.parse(newer[0]?.at ?? "");
   for (const ten of tens) {
     const time = Date.parse(ten.at);
     if (time + 10e3 > first || seconds.has(ten.at)) continue;
@@ -109,11 +132,24 @@ function addTens(tens, newer) {
   }
 }
 
+/** @param {Stretch[]} more */
 function addSeconds(more) {
   for (const second of more) seconds.set(second.at, { ...second, time: Date.parse(second.at) });
-  while (seconds.size > MOST_SECONDS) seconds.delete(seconds.keys().next().value);
+  keepNewest(seconds, MOST_SECONDS);
 }
 
+/**
+ * @param {Map<string, unknown>} map
+ * @param {number} most
+ */
+function keepNewest(map, most) {
+  for (const oldest of map.keys()) {
+    if (map.size <= most) return;
+    map.delete(oldest);
+  }
+}
+
+/** @param {Violation[]} more */
 function addViolations(more) {
   for (const violation of more) {
     const known = violations.get(violation.rule) ?? [];
@@ -122,32 +158,40 @@ function addViolations(more) {
   }
 }
 
-/** What the busiest keys did before anybody looked. */
+/**
+ * What the busiest keys did before anybody looked.
+ * @param {Earlier} earlier
+ */
 function addEarlier({ at, keys }) {
   const times = at.map((moment) => Date.parse(moment));
   for (const [id, { rates }] of identified(keys, keyId)) pasts.set(id, rates.map((each, i) => ({ time: times[i], rate: each })));
 }
 
-/** What they do now; a key of an open incident is hot, whatever it was on average in the window. */
+/**
+ * What they do now; a key of an open incident is hot, whatever it was on average in the window.
+ * @param {Overview} overview
+ * @returns {ShownOverview}
+ */
 function addPasts(overview) {
   const time = Date.parse(overview.at);
-  for (const [id, key] of identified(overview.hotkeys.keys, keyId)) {
-    key.id = id;
-    key.hot ||= incidentsOf(overview.incidents, key).length > 0;
+  const keys = identified(overview.hotkeys.keys, keyId).map(([id, key]) => {
     const past = [...pastOf(id), { time, rate: key.now }].slice(-MOST_SECONDS);
     pasts.delete(id);
     pasts.set(id, past);
-  }
-  while (pasts.size > MOST_REMEMBERED) pasts.delete(pasts.keys().next().value);
+    return { ...key, id, hot: key.hot || incidentsOf(overview.incidents, key).length > 0 };
+  });
+  keepNewest(pasts, MOST_REMEMBERED);
+  return { ...overview, hotkeys: { ...overview.hotkeys, keys } };
 }
 
 // What is shown
 
+/** @param {ShownOverview} overview */
 function show(overview) {
   const { hotkeys, patterns, slots, clients, slow, policy } = overview;
   // The newest second is still growing.
   const whole = [...seconds.values()].sort((a, b) => a.time - b.time).slice(0, -1);
-  charts.forEach((chart) => chart.show(whole));
+  for (const chart of charts) chart.show(whole);
   tables.keys.show(hotkeys.keys);
   put(byId("keys-note"), `${rate(hotkeys.rate)} key uses, last ${windowName(hotkeys.window)}`);
   heat.show(slots.heat);
@@ -177,20 +221,24 @@ function showViolations() {
   tables.violations.show(found.sort((a, b) => b.number - a.number).slice(0, MOST_VIOLATIONS));
 }
 
+/** @param {Policy} policy */
 function showPolicy(policy) {
   const { kill_switch: pause } = policy;
   tables.rules.show(policy.rules);
   put(byId("policy-note"), policy.other_rules ? `and ${policy.other_rules} more rules` : "");
+  /** @type {[string, string][]} */
+  const failures = policy.reload_failures ? [["Failed reloads", String(policy.reload_failures)]] : [];
   putFacts(byId("policy-facts"), [
     ["Source", policy.source],
     ["Generation", String(policy.generation)],
     ["Kill switch", pause.on ? `on until ${clock(pause.until)}` : "off"],
-    ...(policy.reload_failures ? [["Failed reloads", String(policy.reload_failures)]] : []),
+    ...failures,
   ]);
   const because = pause.because ? ` (${pause.because})` : "";
   notice("pause", pause.on ? `The kill switch is on until ${clock(pause.until)}${because}: only locked rules are enforced.` : null);
 }
 
+/** @param {ShownOverview} overview */
 function showKeyrail({ keyrail, routes, route, hotkeys, version }) {
   const clients = `${keyrail.clients} client${keyrail.clients === 1 ? "" : "s"}`;
   const workers = `${keyrail.workers} worker${keyrail.workers === 1 ? "" : "s"}`;
@@ -202,6 +250,10 @@ function showKeyrail({ keyrail, routes, route, hotkeys, version }) {
   document.title = top ? `${top.hot ? "● " : ""}${keyName(top.key)} ${share(top.share)} · Keyrail` : "Keyrail";
 }
 
+/**
+ * @param {string[]} routes
+ * @param {string} route
+ */
 function showRoutes(routes, route) {
   const select = byId("route");
   byId("routes").hidden = routes.length < 2;
@@ -209,7 +261,12 @@ function showRoutes(routes, route) {
   if (document.activeElement !== select) select.value = route;
 }
 
-/** What can be chosen; what is chosen stays, while it is there. */
+/**
+ * What can be chosen; what is chosen stays, while it is there.
+ * @param {HTMLSelectElement} select
+ * @param {string[]} values
+ * @param {(value: string) => string} label
+ */
 function showOptions(select, values, label) {
   if ([...select.options].map((option) => option.value).join("\n") === values.join("\n")) return;
   const chosen = select.value;
@@ -217,7 +274,10 @@ function showOptions(select, values, label) {
   if (values.includes(chosen)) select.value = chosen;
 }
 
-/** The key whose details are open, or that the address asks for. */
+/**
+ * The key whose details are open, or that the address asks for.
+ * @param {ShownOverview} overview
+ */
 function showKey(overview) {
   const { keys } = overview.hotkeys;
   if (details.id !== null) {
@@ -229,9 +289,13 @@ function showKey(overview) {
   fresh = false;
 }
 
-/** A line over everything, or none. */
+/**
+ * A line over everything, or none.
+ * @param {string} name
+ * @param {string | null} words
+ */
 function notice(name, words) {
-  let line = byId(`notice-${name}`);
+  let line = document.getElementById(`notice-${name}`);
   if (words === null) {
     line?.remove();
     return;
@@ -265,11 +329,16 @@ const stream = new Stream(take, (state) => {
   }
 });
 
+/**
+ * @param {string} kind
+ * @param {string} words
+ */
 function told(kind, words) {
   mark(byId("state"), "data-kind", kind);
   put(byId("state-text"), words);
 }
 
+/** @param {boolean} wrong */
 function askToken(wrong) {
   if (wrong) put(byId("token-text"), "That is not the admin token. It is kept until this tab is closed.");
   byId("token-input").value = "";
@@ -291,14 +360,16 @@ function follow() {
   stream.open(`/events?${query}`);
 }
 
-byId("route").addEventListener("change", (event) => {
-  remember({ route: event.target.value, key: null });
+byId("route").addEventListener("change", () => {
+  remember({ route: byId("route").value, key: null });
   seconds.clear();
   pasts.clear();
   follow();
 });
 
-for (const choice of document.querySelectorAll("#windows input")) {
+/** @type {NodeListOf<HTMLInputElement>} */
+const choices = document.querySelectorAll("#windows input");
+for (const choice of choices) {
   choice.checked = choice.value === view.window;
   choice.addEventListener("change", () => {
     remember({ window: choice.value });

@@ -5,10 +5,15 @@ import { byId, make, mark, put, putLong } from "./dom.js";
 import { byteRate, bytes, clock, count, keyName, milliseconds, rate, share, who } from "./format.js";
 import { Table, long, tag, text } from "./table.js";
 
+/**
+ * @import { BusyClient, Column, KeyClient, Past, Pattern, Rule, ShownKey, ShownViolation, Slot, SlowCommand, Tag } from "./types.d.ts"
+ */
+
 const MINUTE_MS = 60e3;
 
-const shareColumn = (label = "Share") => ({
-  label,
+/** @type {Column<{ share: number }>} */
+const shareColumn = {
+  label: "Share",
   kind: "number",
   sort: (row) => row.share,
   cell: (cell) => {
@@ -20,8 +25,9 @@ const shareColumn = (label = "Share") => ({
       drawn.show(row.share);
     };
   },
-});
+};
 
+/** @type {Column<{ reads: number, writes: number }>} */
 const readsAndWrites = {
   label: "Read / write",
   hint: "Reads in blue, writes in orange",
@@ -40,22 +46,39 @@ const readsAndWrites = {
   },
 };
 
+/**
+ * @template {string} Name
+ * @param {string} label
+ * @param {Name} name
+ * @param {(value: number | null) => string} format
+ * @param {Pick<Column<unknown>, "from" | "hint">} more
+ * @returns {Column<Record<Name, number | null>>}
+ */
 const number = (label, name, format, more = {}) => ({
   label, kind: "number", sort: (row) => row[name], cell: text((row) => format(row[name])), ...more,
 });
 
 const hits = number("Hit", "hit_ratio", share, { from: 560, hint: "Reads that found something" });
 
-/** Who uses a key most, and how many others do; the clients of one app are one. */
+/**
+ * Who uses a key most, and how many others do; the clients of one app are one.
+ * @param {{ clients: KeyClient[] }} key
+ */
 function busiest({ clients }) {
+  /** @type {Map<string, number>} */
   const parts = new Map();
   for (const client of clients) parts.set(who(client), (parts.get(who(client)) ?? 0) + client.share);
   const [first, ...others] = [...parts].sort((a, b) => b[1] - a[1]);
   return first ? `${first[0]} ${share(first[1])}${others.length ? ` +${others.length}` : ""}` : "–";
 }
 
-/** `open(row)` shows a key's details, `history(row)` is what it did lately. */
-export function keysTable({ open, history, id }) {
+/**
+ * @param {object} options
+ * @param {(row: ShownKey) => void} options.open shows a key's details
+ * @param {(row: ShownKey) => Past[]} options.history what it did lately
+ */
+export function keysTable({ open, history }) {
+  /** @type {Column<ShownKey>} */
   const name = {
     label: "Key",
     kind: "text",
@@ -63,8 +86,9 @@ export function keysTable({ open, history, id }) {
     cell: (cell) => {
       const button = make("button", { type: "button", class: "key", "aria-haspopup": "dialog" });
       const hot = make("span", { class: "tag", "data-kind": "hot" }, "hot");
+      /** @type {ShownKey | null} */
       let shown = null;
-      button.addEventListener("click", () => open(shown));
+      button.addEventListener("click", () => shown && open(shown));
       const behind = make("span", { class: "soft behind" });
       cell.append(make("span", { class: "pair" }, button, hot), behind);
       return (row) => {
@@ -75,6 +99,7 @@ export function keysTable({ open, history, id }) {
       };
     },
   };
+  /** @type {Column<ShownKey>} */
   const trend = {
     label: "Last minute",
     kind: "number",
@@ -85,6 +110,7 @@ export function keysTable({ open, history, id }) {
       return (row) => drawn.show(history(row));
     },
   };
+  /** @type {Column<ShownKey>} */
   const behind = {
     label: "Who",
     hint: "The busiest client, its share, and how many others there are",
@@ -93,13 +119,15 @@ export function keysTable({ open, history, id }) {
     sort: busiest,
     cell: long(busiest, "long who"),
   };
+  /** @type {Column<ShownKey>[]} */
   const columns = [
-    name, shareColumn(), number("Rate", "rate", rate), trend, readsAndWrites, hits,
+    name, shareColumn, number("Rate", "rate", rate), trend, readsAndWrites, hits,
     number("Out", "bytes_out", byteRate, { from: 980 }), behind,
   ];
-  return new Table(byId("keys-table"), columns, { id, empty: "No key was used in this window", mark: { hot: (row) => row.hot } });
+  return new Table(byId("keys-table"), columns, { id: ({ id }) => id, empty: "No key was used in this window", mark: { hot: (row) => row.hot } });
 }
 
+/** @returns {Table<Pattern>} */
 export const patternsTable = () => new Table(
   byId("patterns-table"),
   [
@@ -142,23 +170,26 @@ export const patternsTable = () => new Table(
 
 const rateColumn = number("Rate", "rate", rate);
 
+/** @returns {Table<Slot>} */
 export const slotsTable = () => new Table(
   byId("slots-table"),
   [
     { label: "Slot", kind: "text", cell: text((row) => String(row.slot)) },
     { label: "Busiest key", kind: "text", cell: long((row) => keyName(row.keys[0] ?? "–"), "long key") },
     rateColumn,
-    shareColumn(),
+    shareColumn,
   ],
   { id: (row) => String(row.slot), empty: "No key was used in this window" },
 );
 
+/** @returns {Table<Tag>} */
 export const tagsTable = () => new Table(
   byId("tags-table"),
-  [{ label: "Hash tag", kind: "text", cell: long((row) => `{${row.tag}}`, "long key") }, rateColumn, shareColumn()],
+  [{ label: "Hash tag", kind: "text", cell: long((row) => `{${row.tag}}`, "long key") }, rateColumn, shareColumn],
   { id: (row) => row.tag, empty: "" },
 );
 
+/** @returns {Table<BusyClient>} */
 export const clientsTable = () => new Table(
   byId("clients-table"),
   [
@@ -178,13 +209,14 @@ export const clientsTable = () => new Table(
       },
     },
     rateColumn,
-    shareColumn(),
+    shareColumn,
     number("Out", "bytes_out", byteRate, { from: 560 }),
     number("Refused", "refused", (value) => (value ? rate(value) : "–"), { from: 560 }),
   ],
   { id: (row) => JSON.stringify([row.app, row.user, row.client_name, row.library, row.address]), empty: "No client was looked at in this window" },
 );
 
+/** @returns {Table<SlowCommand>} */
 export const slowTable = () => new Table(
   byId("slow-table"),
   [
@@ -211,21 +243,25 @@ export const slowTable = () => new Table(
   { id: (row) => `${row.time} ${row.command} ${row.key} ${row.at_redis_ms}`, empty: "No command was looked at yet" },
 );
 
-const OUTCOMES = { refused: "refused", rewritten: "rewrite", skipped: "not rewritten", error: "rule failed" };
+const OUTCOMES = new Map([["rewritten", "rewrite"], ["skipped", "not rewritten"], ["error", "rule failed"]]);
 
-/** What a violation came to: in a mode that does not enforce, what would have been. */
+/**
+ * What a violation came to: in a mode that does not enforce, what would have been.
+ * @param {ShownViolation} row
+ */
 function outcome(row) {
   if (row.dropped) return "more";
-  const what = OUTCOMES[row.what] ?? row.what;
+  const what = OUTCOMES.get(row.what ?? "") ?? row.what ?? "";
   return row.mode === "enforce" ? what : `${row.mode}: ${what}`;
 }
 
+/** @returns {Table<ShownViolation>} */
 export const violationsTable = () => new Table(
   byId("violations-table"),
   [
     { label: "Time", kind: "text", cell: text((row) => clock(row.time)) },
     { label: "Rule", kind: "text", cell: long((row) => row.rule, "long rule") },
-    { label: "", kind: "text", cell: tag(outcome, (row) => (row.dropped ? "" : row.what === "error" ? "enforce" : row.mode)) },
+    { label: "", kind: "text", cell: tag(outcome, (row) => (row.dropped ? "" : row.what === "error" ? "enforce" : row.mode ?? "")) },
     {
       label: "Command",
       kind: "text",
@@ -235,7 +271,7 @@ export const violationsTable = () => new Table(
         const why = make("span", { class: "soft" });
         cell.append(make("span", { class: "long" }, command, " ", key, " ", why));
         return (row) => {
-          put(command, row.dropped ? `and ${count(row.dropped)} more` : row.command);
+          put(command, row.dropped ? `and ${count(row.dropped)} more` : row.command ?? "");
           put(key, row.key ?? "");
           put(why, row.why ?? "");
           cell.title = [row.command, row.key, row.why].filter(Boolean).join(" ");
@@ -247,6 +283,7 @@ export const violationsTable = () => new Table(
   { id: (row) => String(row.number), empty: "Nothing has broken a rule yet" },
 );
 
+/** @returns {Table<Rule>} */
 export const rulesTable = () => new Table(
   byId("rules-table"),
   [

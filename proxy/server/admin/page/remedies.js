@@ -4,8 +4,16 @@ import { byId, make, mark, put } from "./dom.js";
 import { clock, count, rate } from "./format.js";
 import { authorization } from "./stream.js";
 
+/** @import { Effect, Incident, Limit, Remedy } from "./types.d.ts" */
+
 const ALL = "all";
 
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {object} [order]
+ * @returns {Promise<any>}
+ */
 async function ask(method, path, order) {
   const body = order && JSON.stringify(order);
   const answer = await fetch(path, { method, body, headers: authorization(), cache: "no-store" });
@@ -14,7 +22,12 @@ async function ask(method, path, order) {
   return told;
 }
 
-/** The lines of what is in force, each with a way to undo it where that can be done from here. */
+/**
+ * The lines of what is in force, each with a way to undo it where that can be done from here.
+ * @param {HTMLElement} list
+ * @param {Remedy[]} remedies
+ * @param {boolean} withUndo
+ */
 export function showStanding(list, remedies, withUndo) {
   const ids = remedies.map(({ id }) => `${id}`).join();
   if (list.dataset.ids !== ids) {
@@ -24,10 +37,15 @@ export function showStanding(list, remedies, withUndo) {
   remedies.forEach((remedy, i) => {
     const app = remedy.app === ALL ? "all" : remedy.app;
     const words = `remedy ${remedy.id}: ${remedy.key} at most ${remedy.rate} for ${app}, until ${clock(remedy.until)} (${remedy.because}); refused ${count(remedy.refused)}`;
-    put(list.children[i].firstElementChild, words);
+    const [line] = list.children[i].children;
+    put(line, words);
   });
 }
 
+/**
+ * @param {number} id
+ * @param {boolean} withUndo
+ */
 function standing(id, withUndo) {
   const words = make("span");
   if (!withUndo) return make("li", {}, words);
@@ -36,21 +54,29 @@ function standing(id, withUndo) {
   return make("li", {}, words, undo);
 }
 
-/** Do something, and say what came of it. */
+/**
+ * Do something, and say what came of it.
+ * @template Told
+ * @param {() => Promise<Told>} work
+ * @param {(told: Told) => string} words
+ */
 async function tell(work, words) {
   const told = byId("remedy-told");
   try {
     put(told, words(await work()));
     return true;
   } catch (error) {
-    put(told, `That cannot be done: ${error.message}`);
+    put(told, `That cannot be done: ${error instanceof Error ? error.message : error}`);
     return false;
   }
 }
 
 export class RemedyForm {
   constructor() {
-    this.key = null;
+    this.key = "";
+    this.route = "";
+    /** @type {Incident | undefined} */
+    this.incident = undefined;
     this.form = byId("remedy-form");
     this.doIt = byId("remedy-do");
     this.form.addEventListener("submit", (event) => {
@@ -61,7 +87,14 @@ export class RemedyForm {
     this.doIt.addEventListener("click", () => this.put());
   }
 
-  /** Begin with a key: `limit` is {app, rate}, `incident` is the one about it, if there is one. */
+  /**
+   * Begin with a key: `incident` is the one about it, if there is one.
+   * @param {string} key
+   * @param {string} route
+   * @param {Limit} limit
+   * @param {string[]} apps
+   * @param {Incident} [incident]
+   */
   open(key, route, limit, apps, incident) {
     this.key = key;
     this.route = route;
@@ -82,12 +115,14 @@ export class RemedyForm {
   order() {
     // An incident knows its key where people are shown less than that.
     const which = this.incident ? { incident: this.incident.id } : { key: this.key, route: this.route };
+    /** @param {"app" | "rate" | "for" | "because"} name */
     const value = (name) => byId(`remedy-${name}`).value.trim();
     return { ...which, app: value("app"), rate: value("rate"), for: value("for"), because: value("because") };
   }
 
   async tryIt() {
     const order = this.order();
+    /** @param {{ effect: Effect }} told */
     const words = ({ effect }) =>
       `In the last minute it was used ${rate(effect.used)}; this would have refused ${rate(effect.refused)}.`;
     if (await tell(() => ask("POST", "/remedies", { ...order, dry_run: true }), words)) mark(this.doIt, "disabled", false);
@@ -95,6 +130,8 @@ export class RemedyForm {
 
   async put() {
     this.changed();
-    await tell(() => ask("POST", "/remedies", this.order()), ({ id, until }) => `Remedy ${id} is in force until ${clock(until)}.`);
+    /** @param {Remedy} remedy */
+    const words = ({ id, until }) => `Remedy ${id} is in force until ${clock(until)}.`;
+    await tell(() => ask("POST", "/remedies", this.order()), words);
   }
 }

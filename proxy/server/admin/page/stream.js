@@ -1,23 +1,32 @@
 // Server-sent events, read with fetch: an EventSource cannot send the admin token.
 //
-// It never gives up. What becomes of the connection is told as one of
-//   {kind: "live"}   {kind: "lost", since}   {kind: "refused", text}   {kind: "token", wrong}
+// It never gives up. What becomes of the connection is told as a Connection.
+
+/** @import { Connection } from "./types.d.ts" */
 
 const SILENCE_MS = 6000; // an event comes every second: who is silent for so long is gone
 const PAUSES_MS = [500, 1000, 2000, 3000];
 const TOKEN = "keyrail-token";
 
-/** The headers that carry the token, once it was given. */
+/**
+ * The headers that carry the token, once it was given.
+ * @returns {Record<string, string>}
+ */
 export function authorization() {
   const token = sessionStorage.getItem(TOKEN);
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
 export class Stream {
+  /**
+   * @param {(name: string, data: any) => void} onEvent
+   * @param {(state: Connection) => void} onState
+   */
   constructor(onEvent, onState) {
     this.onEvent = onEvent;
     this.onState = onState;
     this.run = 0;
+    /** @type {Date | null} */
     this.lostSince = null;
     this.abort = new AbortController();
     this.wake = () => {};
@@ -25,7 +34,10 @@ export class Stream {
     document.addEventListener("visibilitychange", () => document.hidden || this.wake());
   }
 
-  /** Follow this address from now on. */
+  /**
+   * Follow this address from now on.
+   * @param {string} url
+   */
   async open(url) {
     const run = ++this.run;
     this.abort.abort();
@@ -38,13 +50,20 @@ export class Stream {
     }
   }
 
-  /** Use this token, and try again at once. */
+  /**
+   * Use this token, and try again at once.
+   * @param {string} token
+   */
   useToken(token) {
     sessionStorage.setItem(TOKEN, token);
     this.wake();
   }
 
-  /** Read until the end, whatever it is; whether anything was heard. */
+  /**
+   * Read until the end, whatever it is; whether anything was heard.
+   * @param {string} url
+   * @param {number} run
+   */
   async read(url, run) {
     this.abort = new AbortController();
     let heard = false;
@@ -61,6 +80,7 @@ export class Stream {
         await this.refused(answer, "Authorization" in headers, run);
         return false;
       }
+      if (!answer.body) throw new TypeError("an answer without a body");
       for await (const event of events(answer.body, expect)) {
         if (run !== this.run) return true;
         heard = true;
@@ -72,10 +92,17 @@ export class Stream {
     } finally {
       clearTimeout(guard.timer);
     }
-    if (run === this.run) this.tell({ kind: "lost", since: (this.lostSince ??= new Date()) });
+    if (run !== this.run) return heard;
+    this.lostSince ??= new Date();
+    this.tell({ kind: "lost", since: this.lostSince });
     return heard;
   }
 
+  /**
+   * @param {Response} answer
+   * @param {boolean} withToken
+   * @param {number} run
+   */
   async refused(answer, withToken, run) {
     const { error } = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
     if (run !== this.run) return;
@@ -88,11 +115,16 @@ export class Stream {
     await this.pause(2 ** 31 - 1);
   }
 
+  /** @param {Connection} state */
   tell(state) {
     if (state.kind === "live") this.lostSince = null;
     this.onState(state);
   }
 
+  /**
+   * @param {number} ms
+   * @returns {Promise<void>}
+   */
   pause(ms) {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, ms);
@@ -104,6 +136,10 @@ export class Stream {
   }
 }
 
+/**
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
+ * @param {() => void} onBytes
+ */
 async function* events(body, onBytes) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -112,9 +148,10 @@ async function* events(body, onBytes) {
     if (done) return;
     onBytes();
     const parts = (text + value).split("\n\n");
-    text = parts.pop();
+    text = parts.pop() ?? "";
     for (const part of parts) {
       const lines = part.split("\n").map((line) => line.split(/: (.*)/s));
+      /** @param {string} name */
       const field = (name) => lines.find(([found]) => found === name)?.[1] ?? "";
       yield { name: field("event"), data: field("data") };
     }

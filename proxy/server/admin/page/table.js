@@ -3,16 +3,28 @@
 
 import { make, mark, put, putLong } from "./dom.js";
 
-/** Columns say what they show. {
- *    label, hint,
- *    kind: "number" or "text",
- *    from: 0 (always), or the width in pixels that the panel must have for it; page.css knows which there are,
- *    sort: row => number or text (the header becomes a button),
- *    cell: (td) => (row) => void (builds the cell once and returns what fills it)
- *  } */
+/** @import { Cell, Column } from "./types.d.ts" */
+
+/** @template Row */
 export class Table {
+  /**
+   * @param {HTMLTableElement} element
+   * @param {Column<NoInfer<Row>>[]} columns
+   * @param {object} options
+   * @param {(row: NoInfer<Row>) => string} options.id
+   * @param {string} options.empty what it says without rows
+   * @param {Record<string, (row: NoInfer<Row>) => boolean>} [options.mark] `data-` attributes of rows
+   */
   constructor(element, columns, { id, empty, mark: marks = {} }) {
-    Object.assign(this, { columns, id, marks, rows: new Map(), order: null, last: [] });
+    this.columns = columns;
+    this.id = id;
+    this.marks = marks;
+    /** @type {Map<string, { element: HTMLTableRowElement, fill: ((row: Row) => void)[] }>} */
+    this.rows = new Map();
+    /** @type {{ column: Column<Row>, way: "ascending" | "descending" } | null} */
+    this.order = null;
+    /** @type {Row[]} */
+    this.last = [];
     this.heads = columns.map((column) => this.head(column));
     this.body = make("tbody");
     this.none = make("tr", { class: "none" }, make("td", { colspan: columns.length }, empty));
@@ -20,6 +32,7 @@ export class Table {
     this.show([]);
   }
 
+  /** @param {Column<Row>} column */
   head(column) {
     const head = make("th", { scope: "col", class: classes(column) });
     if (column.hint) head.title = column.hint;
@@ -33,17 +46,21 @@ export class Table {
     return head;
   }
 
-  /** By this column, the other way round, and then as it was. */
+  /**
+   * By this column, the other way round, and then as it was.
+   * @param {Column<Row>} column
+   */
   sortBy(column) {
     const first = column.kind === "text" ? "ascending" : "descending";
     const second = first === "ascending" ? "descending" : "ascending";
     if (this.order?.column !== column) this.order = { column, way: first };
     else if (this.order.way === first) this.order = { column, way: second };
     else this.order = null;
-    this.heads.forEach((head, i) => mark(head, "aria-sort", this.columns[i] === this.order?.column && this.order.way));
+    for (const [i, head] of this.heads.entries()) mark(head, "aria-sort", this.columns[i] === this.order?.column && this.order.way);
     this.show(this.last);
   }
 
+  /** @param {Row[]} rows */
   show(rows) {
     this.last = rows;
     const focused = document.activeElement;
@@ -57,16 +74,17 @@ export class Table {
     let place = 0;
     for (const [id, row] of shown) {
       const known = this.rows.get(id) ?? this.add(id);
-      known.fill.forEach((fill) => fill(row));
+      for (const fill of known.fill) fill(row);
       for (const [name, value] of Object.entries(this.marks)) mark(known.element, `data-${name}`, value(row));
       if (this.body.children[place] !== known.element) this.body.insertBefore(known.element, this.body.children[place] ?? null);
       place += 1;
     }
     if (shown.size) this.none.remove();
     else this.body.append(this.none);
-    if (focused !== document.activeElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
+    if (focused instanceof HTMLElement && focused !== document.activeElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
   }
 
+  /** @param {string} id */
   add(id) {
     const cells = this.columns.map((column, i) =>
       i === 0 ? make("th", { scope: "row", class: classes(column) }) : make("td", { class: classes(column) }));
@@ -78,21 +96,30 @@ export class Table {
     return known;
   }
 
+  /** @param {Row[]} rows */
   sorted(rows) {
-    if (!this.order) return rows;
-    const { column, way } = this.order;
+    const { column, way } = this.order ?? {};
+    const sort = column?.sort;
+    if (!sort) return rows;
     const sign = way === "ascending" ? 1 : -1;
     return rows.toSorted((a, b) => {
-      const [first, second] = [column.sort(a), column.sort(b)];
-      if (first === null || second === null) return (first === null) - (second === null);
-      return sign * (typeof first === "string" ? first.localeCompare(second) : first - second);
+      const [first, second] = [sort(a), sort(b)];
+      if (first === null || second === null) return Number(first === null) - Number(second === null);
+      return sign * (typeof first === "string" ? first.localeCompare(String(second)) : first - Number(second));
     });
   }
 }
 
+/** @param {{ kind?: string, from?: number }} column */
 const classes = ({ kind = "text", from = 0 }) => (from ? `${kind} from-${from}` : kind);
 
-/** Rows with ids that differ: where keys are shown by their shape alone, several look the same. */
+/**
+ * Rows with ids that differ: where keys are shown by their shape alone, several look the same.
+ * @template Row
+ * @param {Row[]} rows
+ * @param {(row: Row) => string} id
+ * @returns {[string, Row][]}
+ */
 export function identified(rows, id) {
   const seen = new Map();
   return rows.map((row) => {
@@ -103,13 +130,32 @@ export function identified(rows, id) {
   });
 }
 
-/** Cells of the usual kinds. */
+// Cells of the usual kinds
+
+/**
+ * @template Row
+ * @param {(row: Row) => string} value
+ * @returns {Cell<Row>}
+ */
 export const text = (value) => (cell) => (row) => put(cell, value(row));
+
+/**
+ * @template Row
+ * @param {(row: Row) => string} value
+ * @returns {Cell<Row>}
+ */
 export const long = (value, name = "long") => (cell) => {
   const inner = make("span", { class: name });
   cell.append(inner);
   return (row) => putLong(inner, value(row));
 };
+
+/**
+ * @template Row
+ * @param {(row: Row) => string} value
+ * @param {(row: Row) => string} kind
+ * @returns {Cell<Row>}
+ */
 export const tag = (value, kind) => (cell) => {
   const inner = make("span", { class: "tag" });
   cell.append(inner);

@@ -1,0 +1,302 @@
+// The types of the page, for the type checker alone: neither browsers nor wheels get this file.
+//
+// First what /events and /remedies send, then what the page makes of it. A test checks the first part against a Keyrail
+// that runs. Times are ISO 8601; rates are per second; what is unknown is null.
+
+export interface Client {
+  app: string;
+  user: string;
+  client_name: string;
+  library: string;
+  address: string;
+}
+
+/** One of the clients behind a key. */
+export interface KeyClient extends Client {
+  share: number;
+  new: boolean;
+}
+
+export interface HotKey {
+  key: string;
+  count: number;
+  error: number;
+  share: number;
+  reads: number;
+  writes: number;
+  whole: boolean;
+  bytes_in: number;
+  bytes_out: number;
+  hit_ratio: number | null;
+  pattern: string | null;
+  /** Seconds; -1 for a key without a TTL. */
+  ttl: number | null;
+  rate: number;
+  now: number;
+  slot: number;
+  hot: boolean;
+  before: number | null;
+  since: string | null;
+  clients: KeyClient[];
+  other_clients: number;
+}
+
+export interface Pattern {
+  pattern: string;
+  schema: boolean;
+  app: string;
+  rate: number;
+  reads: number;
+  writes: number;
+  bytes_in: number;
+  bytes_out: number;
+  hit_ratio: number | null;
+  ttl_share: number | null;
+  largest: number;
+  largest_key: string;
+  p50_ms: number | null;
+  p99_ms: number | null;
+  runs: number;
+}
+
+export interface Slot {
+  share: number;
+  rate: number;
+  slot: number;
+  keys: string[];
+}
+
+export interface Tag {
+  share: number;
+  rate: number;
+  tag: string;
+}
+
+export interface BusyClient extends Client {
+  rate: number;
+  share: number;
+  bytes_in: number;
+  bytes_out: number;
+  refused: number;
+}
+
+export interface SlowCommand extends Client {
+  time: string;
+  command: string;
+  key: string | null;
+  at_redis_ms: number | null;
+  in_proxy_ms: number | null;
+  bytes_in: number;
+  bytes_out: number;
+}
+
+/** A second of traffic, or the sums of ten. */
+export interface Stretch {
+  at: string;
+  commands: number;
+  keys: number;
+  p50_ms: number | null;
+  p99_ms: number | null;
+  proxy_p50_ms: number | null;
+  proxy_p99_ms: number | null;
+  bytes_in: number;
+  bytes_out: number;
+  refused: number;
+}
+
+export interface Incident {
+  id: string;
+  route: string;
+  kind: string;
+  subject: string;
+  about: string;
+  began: string;
+  ended: string | null;
+  lines: string[];
+}
+
+export interface Remedy {
+  id: number;
+  route: string;
+  key: string;
+  app: string;
+  rate: string;
+  since: string;
+  until: string;
+  because: string;
+  refused: number;
+}
+
+/** What a remedy would have refused, and how often its app used the key. */
+export interface Effect {
+  used: number;
+  refused: number;
+}
+
+export interface KillSwitch {
+  on: boolean;
+  since?: string;
+  until?: string;
+  because?: string;
+  survives_restart: boolean;
+}
+
+export interface Rule {
+  rule: string;
+  mode: string;
+  where: string;
+  hits: Record<string, number>;
+}
+
+export interface Policy {
+  source: string;
+  generation: number;
+  reload_failures: number;
+  kill_switch: KillSwitch;
+  rules: Rule[];
+  other_rules: number;
+}
+
+export interface HotKeys<Key> {
+  window: number;
+  age: number;
+  rate: number;
+  keys: Key[];
+}
+
+export interface Overview<Key = HotKey> {
+  at: string;
+  route: string;
+  routes: string[];
+  window: number;
+  version: string;
+  keyrail: { ready: boolean; reasons: string[]; workers: number; upstream: string | null; clients: number };
+  policy: Policy;
+  hotkeys: HotKeys<Key>;
+  patterns: { window: number; age: number; patterns: Pattern[]; other: { patterns: number; rate: number } };
+  slots: { window: number; age: number; heat: number[]; slots: Slot[]; tags: Tag[]; crossslot: number };
+  clients: { window: number; age: number; clients: BusyClient[]; other: { clients: number; rate: number } };
+  slow: { commands: SlowCommand[] };
+  seconds: Stretch[];
+  incidents: Incident[];
+  remedies: Remedy[];
+  apps: string[];
+  takes_orders: boolean;
+}
+
+/** What the busiest keys did before: the rates of each at the same moments. */
+export interface Earlier {
+  at: string[];
+  keys: { key: string; slot: number; rates: number[] }[];
+}
+
+export interface History {
+  seconds: Stretch[];
+  tens: Stretch[];
+  keys: Earlier;
+}
+
+/** Empty fields are left out; with `dropped` it stands for so many that were not sent. */
+export interface Violation extends Partial<Client> {
+  time: string;
+  route: string;
+  rule: string;
+  dropped?: number;
+  mode?: string;
+  what?: string;
+  why?: string;
+  command?: string;
+  shape?: string;
+  key?: string;
+  keys?: number;
+}
+
+// What the page makes of it
+
+/** An `id` that no other key on the page has. */
+export interface ShownKey extends HotKey {
+  id: string;
+}
+
+export type ShownOverview = Overview<ShownKey>;
+
+export interface ShownViolation extends Violation {
+  number: number;
+}
+
+/** With its time in milliseconds. */
+export interface ShownStretch extends Stretch {
+  time: number;
+}
+
+/** The rate of a key at a time in milliseconds. */
+export interface Past {
+  time: number;
+  rate: number;
+}
+
+/** A limit on a key, as the remedy form and the command line take it. */
+export interface Limit {
+  app: string;
+  rate: string;
+}
+
+export type Connection =
+  | { kind: "live" }
+  | { kind: "lost"; since: Date }
+  | { kind: "refused"; text: string }
+  | { kind: "token"; wrong: boolean };
+
+/** Builds a cell once, and returns what fills it. */
+export type Cell<Row> = (cell: HTMLTableCellElement) => (row: Row) => void;
+
+export interface Column<Row> {
+  label: string;
+  hint?: string;
+  kind?: "number" | "text";
+  /** The width in pixels that the panel must have to show it; page.css knows which there are. Always, where it is left out. */
+  from?: number;
+  /** What rows are sorted by: the header becomes a button. */
+  sort?: (row: Row) => string | number | null;
+  cell: Cell<Row>;
+}
+
+export interface Line<Second> {
+  label: string;
+  value: (second: Second) => number | null;
+}
+
+export interface ChartOptions<Second> {
+  title: string;
+  hint?: string;
+  format: (value: number | null) => string;
+  /** The top of the chart is never below this. */
+  least: number;
+  /** The first is the figure's own. */
+  lines: Line<Second>[];
+}
+
+/** The elements of page.html whose kind matters, by their id; a test compares them. */
+export interface Elements {
+  "details": HTMLDialogElement;
+  "details-clients": HTMLTableElement;
+  "keys-table": HTMLTableElement;
+  "patterns-table": HTMLTableElement;
+  "slots-table": HTMLTableElement;
+  "tags-table": HTMLTableElement;
+  "clients-table": HTMLTableElement;
+  "slow-table": HTMLTableElement;
+  "violations-table": HTMLTableElement;
+  "rules-table": HTMLTableElement;
+  "remedy-app": HTMLSelectElement;
+  "remedy-because": HTMLInputElement;
+  "remedy-do": HTMLButtonElement;
+  "remedy-for": HTMLSelectElement;
+  "remedy-form": HTMLFormElement;
+  "remedy-rate": HTMLInputElement;
+  "route": HTMLSelectElement;
+  "token": HTMLDialogElement;
+  "token-form": HTMLFormElement;
+  "token-input": HTMLInputElement;
+  "violations-of": HTMLSelectElement;
+}
