@@ -22,7 +22,6 @@ cdef class Ledger(Outgoing):
     cdef public object listener
     cdef public bint arrays
     cdef public long long commands
-    cdef public long long hidden_errors
     cdef public long long strays
     cdef public long long large
 

@@ -4,7 +4,7 @@
     head        reply frame                         error frame            push frame (``>``)          end of stream
     (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
     FORWARD     to the creditor, one less due       same                   to the owner                close creditors
-    HIDE        dropped, one less due               same, and counted      to the owner                close creditors
+    HIDE        dropped, one less due               same                   to the owner                close creditors
     CONFIRM     one less due if it confirms         ends the whole entry   counts if it confirms       close creditors
 
 Out of step means closing both sides. A reply is never guessed at.
@@ -67,7 +67,6 @@ class Ledger(Outgoing):
         self.listener: Any = None
         self.arrays = False
         self.commands = 0
-        self.hidden_errors = 0
         self.strays = 0
         self.large = 1 << 20
 
@@ -237,10 +236,7 @@ class Ledger(Outgoing):
         if p[i] == _MINUS and not self.read_only:
             self._read_error(p, i, size)
         if fate == HIDE:
-            n = self._stream(data, p, i, size, None, True)
-            if n >= 0 and p[i] == _MINUS:
-                self.hidden_errors += 1
-            return n
+            return self._stream(data, p, i, size, None, True)
         if fate == MEASURE:
             return self._measure(entry, data, p, i, size)
         if fate == PEEK or fate == MEMBERS or (fate == UNWRAP and p[i] == _STAR):

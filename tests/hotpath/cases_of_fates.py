@@ -252,7 +252,7 @@ def a_read_only_error_to_a_rewritten_command_is_told_too(module: ModuleType) -> 
 # HIDE, REPLACE, EDIT, PEEK, LOCAL
 
 
-def hide_drops_the_reply_and_counts_errors(module: ModuleType) -> None:
+def hide_drops_the_reply(module: ModuleType) -> None:
     for frame in (OK, ERROR, BULK, b"*2\r\n:1\r\n" + BULK):
         for cut in range(1, len(frame) + 1):
             bench = Bench(module)
@@ -262,7 +262,7 @@ def hide_drops_the_reply_and_counts_errors(module: ModuleType) -> None:
             bench.ledger.receive(frame[:cut])
             bench.ledger.receive(frame[cut:] + ONE)
             assert heard(client) == ONE
-            assert (client.owed, bench.ledger.hidden_errors) == (0, frame == ERROR)
+            assert client.owed == 0
 
 
 def a_push_before_a_hidden_reply_is_not_hidden(module: ModuleType) -> None:

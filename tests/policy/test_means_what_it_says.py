@@ -29,7 +29,6 @@ PATTERNS = ("{r...}", "a:{r...}", "b:{r...}", "a:b:{r...}", "a:{s}")
 GLOBS = ("*", "a*", "a:*", "b:*", "a:b:*", "*:x", "a:*x", "*:b*", "x", "a:b*", "*b*")
 TYPES = ("string", "hash", "list")
 WRITES = {"string": "APPEND {} v", "hash": "HSET {} f v", "list": "RPUSH {} v"}
-LONGEST_VALUE = 64
 
 
 @dataclass(frozen=True)
