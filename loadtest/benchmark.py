@@ -20,7 +20,6 @@ class RunError(Exception):
 
 
 def available() -> bool:
-    """Whether redis-benchmark is installed."""
     return shutil.which("redis-benchmark") is not None
 
 

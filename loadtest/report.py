@@ -57,7 +57,6 @@ class Outcome:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median and extremes."""
     return Spread(min(values), statistics.median(values), max(values))
 
 
@@ -114,7 +113,6 @@ def judge(samples: Sequence[Sample]) -> list[Outcome]:
 
 
 def markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
-    """The whole report."""
     lines = ["# Keyrail under load", ""]
     lines += [f"- {name}: {text}" for name, text in about.items()]
     lines += ["", "Medians of the rounds, with the least and the most of them.", ""]
@@ -224,7 +222,6 @@ def builds_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
 
 
 def memory_markdown(findings: Sequence[Finding], about: Mapping[str, str]) -> str:
-    """The report on memory."""
     lines = ["# Keyrail's memory", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
     lines += ["| | measured | goal | |", "|---|---|---|---|"]
     for finding in findings:

@@ -15,7 +15,6 @@ _FAILED, _INVALID = 1, 2
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
-    """Add `check`."""
     parser = verbs.add_parser(
         "check",
         help="validate policies and run their tests",

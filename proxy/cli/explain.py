@@ -22,7 +22,6 @@ _DEFAULT_USER = "default"
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
-    """Add `explain` and its options."""
     parser = verbs.add_parser(
         "explain",
         help="show what a policy does with a command, and why",

@@ -13,7 +13,6 @@ _MOST = 1000
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
-    """Add `incidents` and its options."""
     parser = verbs.add_parser(
         "incidents",
         help="hot keys, hot slots and large values of the last seven days",

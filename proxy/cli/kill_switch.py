@@ -13,7 +13,6 @@ _SECONDS = 30.0
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
-    """Add `kill-switch` and its options."""
     parser = verbs.add_parser(
         "kill-switch",
         help="stop enforcing, but for locked rules, for a while",

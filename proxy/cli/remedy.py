@@ -15,7 +15,6 @@ _PATH = "/remedies"
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
-    """Add `remedy` and its options."""
     parser = verbs.add_parser(
         "remedy",
         help="cap one key for one app, for a while",

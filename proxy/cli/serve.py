@@ -17,7 +17,6 @@ USAGE = 2
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
-    """Add `serve` and its options."""
     parser = verbs.add_parser(
         "serve",
         help="run the proxy",
@@ -47,7 +46,6 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Serve; return the exit status."""
     names = [option.name for option in OPTIONS] + ["config"]
     flags = {name: texts for name in names if (texts := getattr(parsed, name)) is not None}
     try:

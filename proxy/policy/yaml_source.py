@@ -60,7 +60,6 @@ class Problems:
         self.found: list[Problem] = []
 
     def add(self, where: Where, path: str, found: str, expected: str) -> None:
-        """Note one problem."""
         self.found.append(Problem(where, path, found, expected))
 
     def unexpected(self, value: Value, expected: str) -> None:

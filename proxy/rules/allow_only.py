@@ -41,7 +41,6 @@ class AllowOnlySettings:
     categories: tuple[str, ...] = ()
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "AllowOnly":
-        """The rule itself."""
         return AllowOnly(name, self, wording, binding)
 
 

@@ -50,7 +50,6 @@ class BreakerSettings:
     cool_down: float = 10.0
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Breaker":
-        """The rule itself."""
         return Breaker(name, self, wording, binding)
 
 

@@ -70,7 +70,6 @@ class CollectionsSettings:
     unknown: bool = True
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Collections":
-        """The rule itself."""
         return Collections(name, self, wording, binding)
 
 

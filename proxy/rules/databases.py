@@ -30,7 +30,6 @@ class DatabasesSettings:
     allowed: tuple[int, ...]
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Databases":
-        """The rule itself."""
         return Databases(name, self, wording, binding)
 
 

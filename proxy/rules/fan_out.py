@@ -22,7 +22,6 @@ class FanOutSettings:
     max: int
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "FanOut":
-        """The rule itself."""
         return FanOut(name, self, Refusals(name, wording, binding))
 
 

@@ -36,7 +36,6 @@ class KeysByScanSettings:
     count: int = 500
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "KeysByScan":
-        """The rule itself."""
         return KeysByScan(name, self, Refusals(name, wording, binding))
 
 
@@ -51,7 +50,6 @@ class KeysByScan:
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """KEYS."""
         return spec.name == "KEYS"
 
     def judge(self, command: Command, _context: Context) -> Verdict:

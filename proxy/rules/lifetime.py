@@ -92,7 +92,6 @@ class LifetimeSettings:
         return self.keys or EVERY_KEY
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Lifetime":
-        """The rule itself."""
         others = binding.lifetimes
         left = (leaves_entry(entry.lifetime, others) for entry in binding.schema.entries)
         places = (self.bounds, *(self.bounds if is_left else None for is_left in left))

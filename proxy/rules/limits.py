@@ -75,7 +75,6 @@ class LimitsSettings:
         return Quota(self.rate, self.bytes, self.concurrency)
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Limits":
-        """The rule itself."""
         return Limits(name, self, wording, binding)
 
 

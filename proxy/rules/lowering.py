@@ -258,7 +258,6 @@ class Lowering:
         return "refused" if self._error else "rewritten" if self._changed() else None
 
     def judge(self) -> None:
-        """Judge every such command."""
         self._judged = True
 
     def refuse(self, error: bytes) -> None:

@@ -98,7 +98,6 @@ class NamesSettings:
         return self == NamesSettings(reads=self.reads, writes=self.writes, in_schema=True, owned=self.owned)
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Naming":
-        """The rule itself."""
         return Naming(name, self, wording, binding)
 
 

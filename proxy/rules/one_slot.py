@@ -28,7 +28,6 @@ class OneSlotSettings:
     commands: bool = True
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "OneSlot":
-        """The rule itself."""
         return OneSlot(name, self, Refusals(name, wording, binding))
 
 

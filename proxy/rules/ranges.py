@@ -25,7 +25,6 @@ class RangesSettings:
     endless: bool = False
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Ranges":
-        """The rule itself."""
         return Ranges(name, self, Refusals(name, wording, binding))
 
 

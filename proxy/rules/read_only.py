@@ -33,7 +33,6 @@ class ReadOnlySettings:
     """Nothing to set: writes are refused."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "ReadOnly":
-        """The rule itself."""
         return ReadOnly(name, Refusals(name, wording, binding))
 
 
@@ -47,11 +46,9 @@ class ReadOnly:
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """Whatever may change data."""
         return spec.id == _UNKNOWN or may_change_data(spec.name, spec.flags)
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse."""
         if command.spec.id != _UNKNOWN:
             return self._refuse(command.spec)
         why = f"nobody knows whether {command.name} writes, and only reading is allowed"

@@ -32,7 +32,6 @@ class RefuseSettings:
     allow: tuple[str, ...] = ()
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Refusal":
-        """The rule itself."""
         return Refusal(name, self, wording, binding)
 
 
@@ -52,7 +51,6 @@ class Refusal:
         return self._refused.touches(spec) and not self._allowed.holds(spec)
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse or PASS."""
         entry = self._refused.find(command)
         if entry is None or self._allowed.find(command) is not None:
             return PASS

@@ -32,7 +32,6 @@ class ReplaceSettings:
     pairs: tuple[tuple[str, str], ...]
 
     def bind(self, name: str, _wording: Wording, binding: Binding) -> "Replacement":
-        """The rule itself."""
         return Replacement(name, self, binding)
 
 

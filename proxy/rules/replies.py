@@ -31,7 +31,6 @@ class RepliesSettings:
     commands: tuple[str, ...] = LARGE_READS
 
     def bind(self, name: str, _wording: Wording, _binding: Binding) -> "Replies":
-        """The rule itself."""
         return Replies(name, self)
 
 
@@ -46,11 +45,9 @@ class Replies:
         self._look = Look(self._notice)
 
     def touches(self, spec: Spec) -> bool:
-        """The listed commands."""
         return spec.name in self._settings.commands
 
     def judge(self, _command: Command, _context: Context) -> Verdict:
-        """Look at the reply."""
         return self._look
 
     def _notice(self, line: bytes) -> str:

@@ -24,7 +24,6 @@ class ScanCountsSettings:
     lower: bool = False
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "ScanCounts":
-        """The rule itself."""
         return ScanCounts(name, self, Refusals(name, wording, binding))
 
 
@@ -39,7 +38,6 @@ class ScanCounts:
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """The SCAN family."""
         return spec.name in SCANS
 
     def judge(self, command: Command, _context: Context) -> Verdict:

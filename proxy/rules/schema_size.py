@@ -27,7 +27,6 @@ class SchemaSizeSettings:
     """The schema's entries say it all."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaSize":
-        """The rule itself."""
         return SchemaSize(name, wording, binding)
 
 

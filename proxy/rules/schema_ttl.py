@@ -21,7 +21,6 @@ class SchemaTtlSettings:
     conduct: Conduct = USUAL_CONDUCT
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
-        """The rule itself."""
         places = (None, *(_bounds(entry.lifetime) for entry in binding.schema.entries))
         return Lifetime(name, Scope(binding.schema, places, frozenset(TYPES)), self.conduct, wording, binding)
 

@@ -27,7 +27,6 @@ class SchemaTypeSettings:
     writes: bool = True
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaType":
-        """The rule itself."""
         return SchemaType(name, self, wording, binding)
 
 

@@ -57,7 +57,6 @@ class ScriptMemory:
         return calls
 
     def learn(self, key: ScriptKey, calls: ScriptCalls) -> None:
-        """Remember it."""
         former = self._known.pop(key, None)
         self._left += _weight(former) - _weight(calls)
         self._known[key] = calls

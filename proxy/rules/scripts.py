@@ -115,7 +115,6 @@ class ScriptsSettings:
     files: tuple[str, ...] = ()
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
-        """The rule itself."""
         return Scripts(
             name,
             self,

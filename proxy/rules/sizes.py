@@ -29,7 +29,6 @@ class SizesSettings:
     command: int | None = None
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Sizes":
-        """The rule itself."""
         return Sizes(name, self, Refusals(name, wording, binding))
 
 

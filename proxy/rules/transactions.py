@@ -19,7 +19,6 @@ class TransactionsSettings:
     """Nothing to set: they are refused."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Transactions":
-        """The rule itself."""
         return Transactions(name, Refusals(name, wording, binding))
 
 
@@ -37,7 +36,6 @@ class Transactions:
         return spec.state in (State.MULTI, State.WATCH)
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse."""
         because = self._refusals.wording.because
         why = f"{command.name} is refused because {because}" if because else f"{command.name} begins a transaction"
         instead = "use one command that does it all, such as MSET, or a plain pipeline"

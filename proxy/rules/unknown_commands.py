@@ -21,7 +21,6 @@ class UnknownCommandsSettings:
     """Nothing to set: they are refused."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "UnknownCommands":
-        """The rule itself."""
         return UnknownCommands(name, Refusals(name, wording, binding))
 
 
@@ -39,7 +38,6 @@ class UnknownCommands:
         return spec.id == _UNKNOWN
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        """Refuse."""
         why = f"{command.name} is a command that neither Keyrail nor the engine describes"
         return self._refusals.of_unknown(command, why, "ask those who run this Redis")
 

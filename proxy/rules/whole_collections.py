@@ -43,7 +43,6 @@ class WholeCollectionsSettings:
     unknown: bool = True
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "WholeCollections":
-        """The rule itself."""
         return WholeCollections(name, self, wording, binding)
 
 
@@ -59,7 +58,6 @@ class WholeCollections:
         self._known = binding.memory.of(name, settings, lambda: KnownSizes(settings.remember))
 
     def touches(self, spec: Spec) -> bool:
-        """The listed commands."""
         return spec.name in self._settings.commands
 
     def judge(self, command: Command, context: Context) -> Verdict:

@@ -31,7 +31,6 @@ def encode_error(text: str) -> bytes:
 
 
 def encode_bulk(value: bytes) -> bytes:
-    """A bulk string reply."""
     return b"$%d\r\n%b\r\n" % (len(value), value)
 
 

@@ -12,7 +12,6 @@ _CATEGORIES = frozenset().union(*(spec.categories for spec in STANDARD.specs))
 
 
 def read_allow_only(value: Value, rule: Fields) -> AllowOnlySettings | None:
-    """The list under ``allow_only``."""
     commands: dict[str, None] = {}
     categories: dict[str, None] = {}
     for scalar in read_list(value, rule.problems) or ():

@@ -11,7 +11,6 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 def read_breaker(value: Value, rule: Fields) -> BreakerSettings | None:
-    """What stands under ``breaker``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

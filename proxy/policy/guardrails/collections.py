@@ -8,7 +8,6 @@ _MOST = 999_999_999
 
 
 def read_collections(value: Value, rule: Fields) -> CollectionsSettings | None:
-    """What stands under ``collections``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

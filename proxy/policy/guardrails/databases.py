@@ -8,7 +8,6 @@ _HIGHEST = 2**31 - 1
 
 
 def read_databases(value: Value, rule: Fields) -> DatabasesSettings | None:
-    """The numbers under ``databases``."""
     allowed: dict[int, None] = {}
     read = integer(0, _HIGHEST)
     for scalar in read_list(value, rule.problems) or ():

@@ -8,7 +8,6 @@ _MOST = 1_000_000
 
 
 def read_fan_out(value: Value, rule: Fields) -> FanOutSettings | None:
-    """What stands under ``fan_out``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

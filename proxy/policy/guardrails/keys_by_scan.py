@@ -9,7 +9,6 @@ _LONGEST = 60
 
 
 def read_keys_by_scan(value: Value, rule: Fields) -> KeysByScanSettings | None:
-    """What stands under ``keys_by_scan``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

@@ -11,7 +11,6 @@ from proxy.rules.lifetime import USUAL_TYPES, LifetimeSettings
 
 
 def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
-    """What stands under ``lifetime``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

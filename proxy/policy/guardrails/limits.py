@@ -15,7 +15,6 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def read_limits(value: Value, rule: Fields) -> LimitsSettings | None:
-    """What stands under ``limits``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

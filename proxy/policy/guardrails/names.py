@@ -37,7 +37,6 @@ _IN_SCHEMA = {"true": False, "owned": True}
 
 
 def read_names(value: Value, rule: Fields) -> NamesSettings | None:
-    """What stands under ``names``."""
     reads, writes = rule.read("applies_to", choice(ACCESS), (True, True))
     fields = read_fields(value, rule.problems)
     if fields is None:

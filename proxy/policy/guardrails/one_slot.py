@@ -6,5 +6,4 @@ from proxy.rules.one_slot import OneSlotSettings
 
 
 def read_one_slot(value: Value, rule: Fields) -> OneSlotSettings | None:
-    """The word under ``one_slot``."""
     return choice({"true": OneSlotSettings()})(value, rule.problems)

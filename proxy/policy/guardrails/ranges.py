@@ -8,7 +8,6 @@ _MOST = 1_000_000
 
 
 def read_ranges(value: Value, rule: Fields) -> RangesSettings | None:
-    """What stands under ``ranges``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

@@ -6,5 +6,4 @@ from proxy.rules.read_only import ReadOnlySettings
 
 
 def read_read_only(value: Value, rule: Fields) -> ReadOnlySettings | None:
-    """The word under ``read_only``."""
     return choice({"true": ReadOnlySettings()})(value, rule.problems)

@@ -8,7 +8,6 @@ from proxy.rules.replace import ReplaceSettings
 
 
 def read_replace(value: Value, rule: Fields) -> ReplaceSettings | None:
-    """The pairs under ``replace``."""
     mapping = read_mapping(value, rule.problems)
     if mapping is None:
         return None

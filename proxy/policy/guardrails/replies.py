@@ -9,7 +9,6 @@ _MOST = 999_999_999
 
 
 def read_replies(value: Value, rule: Fields) -> RepliesSettings | None:
-    """What stands under ``replies``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

@@ -8,7 +8,6 @@ _MOST = 1_000_000
 
 
 def read_scan_counts(value: Value, rule: Fields) -> ScanCountsSettings | None:
-    """What stands under ``scan_counts``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

@@ -15,7 +15,6 @@ _LARGEST = 1 << 20
 
 
 def read_scripts(value: Value, rule: Fields) -> ScriptsSettings | None:
-    """What stands under ``scripts``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

@@ -8,7 +8,6 @@ _MOST_MEMBERS = 1_000_000
 
 
 def read_sizes(value: Value, rule: Fields) -> SizesSettings | None:
-    """What stands under ``sizes``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

@@ -8,7 +8,6 @@ from proxy.rules.transactions import TransactionsSettings
 
 
 def read_transactions(value: Value, rule: Fields) -> Settings | None:
-    """The word under ``transactions``."""
     choices: dict[str, Settings] = {
         "refuse": TransactionsSettings(),
         "one_slot": OneSlotSettings(commands=False),

@@ -6,5 +6,4 @@ from proxy.rules.unknown_commands import UnknownCommandsSettings
 
 
 def read_unknown_commands(value: Value, rule: Fields) -> UnknownCommandsSettings | None:
-    """The word under ``unknown_commands``."""
     return choice({"refuse": UnknownCommandsSettings()})(value, rule.problems)

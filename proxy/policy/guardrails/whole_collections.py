@@ -10,7 +10,6 @@ _MOST = 999_999_999
 
 
 def read_whole_collections(value: Value, rule: Fields) -> WholeCollectionsSettings | None:
-    """What stands under ``whole_collections``."""
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None
