@@ -1,28 +1,28 @@
 """What only the supervisor knows, since it adds up all workers: asked for when a client wants it, kept for a moment.
 
-However many clients ask, the supervisor is asked once in that moment. One that does not answer in time is not waited
-for: the clients are told.
+However many clients ask, the supervisor is asked once in that moment. If it does not answer, the clients are told.
 """
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from proxy.session.gate import Seeker
 from proxy.session.topic import Topic
 
 KEPT_SECONDS = 0.5
-PATIENCE_SECONDS = 3.0
 
-Ask = Callable[[Topic], None]
+RequestInfo = Callable[[Topic], "asyncio.Future[dict[str, Any]]"]
+"""Asks the supervisor. The future ends in time: with the answer, or with an exception."""
 
 
 class Consultation:
-    """One route's questions; ``ask`` passes one on, ``told`` brings its answer."""
+    """One route's questions; ``now`` counts seconds."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, ask: Ask) -> None:
-        self._loop = loop
-        self._ask = ask
+    def __init__(self, now: Callable[[], float], request: RequestInfo) -> None:
+        self._now = now
+        self._request = request
         self._known: dict[Topic, tuple[float, dict[str, Any]]] = {}
         self._waiting: dict[Topic, set[Seeker]] = {}
 
@@ -31,25 +31,18 @@ class Consultation:
 
         None while it is being asked; ``arrived`` is then called.
         """
-        now = self._loop.time()
+        now = self._now()
         when, answer = self._known.get(topic, (0.0, {}))
         if topic in self._known and now - when <= KEPT_SECONDS:
             return {**answer, "age": round(answer["age"] + now - when, 3)} if answer else answer
-        waiting = self._waiting.get(topic)
-        if waiting is None:
-            waiting = self._waiting[topic] = set()
-            self._loop.call_later(PATIENCE_SECONDS, self._give_up, topic, waiting)
-            self._ask(topic)
-        waiting.add(seeker)
+        if topic not in self._waiting:
+            self._waiting[topic] = set()
+            self._request(topic).add_done_callback(partial(self._answered, topic))
+        self._waiting[topic].add(seeker)
         return None
 
-    def told(self, topic: Topic, answer: dict[str, Any]) -> None:
-        """The supervisor has answered."""
-        self._known[topic] = self._loop.time(), answer
-        for seeker in self._waiting.pop(topic, ()):
+    def _answered(self, topic: Topic, reply: "asyncio.Future[dict[str, Any]]") -> None:
+        self._known[topic] = self._now(), reply.result() if reply.exception() is None else {}
+        for seeker in self._waiting.pop(topic):
             if not seeker.gone:
                 seeker.arrived()
-
-    def _give_up(self, topic: Topic, waiting: set[Seeker]) -> None:
-        if self._waiting.get(topic) is waiting:
-            self.told(topic, {})

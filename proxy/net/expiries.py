@@ -13,7 +13,7 @@ from typing import TypeAlias
 from proxy.session.gate import PoolKey, Questions
 from proxy.traffic.looks import Look
 
-Ask: TypeAlias = Callable[[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]], None]
+QueryRedis: TypeAlias = Callable[[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]], None]
 Tell: TypeAlias = Callable[[str, bytes, float], None]
 
 MOST_PER_SECOND = 5
@@ -26,7 +26,7 @@ _LONGEST_KEY = 1024
 class Expiries:
     """One route's, in one worker. ``may_ask`` says whether a connection is to be had that nobody waits for."""
 
-    def __init__(self, ask: Ask, may_ask: Callable[[PoolKey], bool]) -> None:
+    def __init__(self, ask: QueryRedis, may_ask: Callable[[PoolKey], bool]) -> None:
         self._ask = ask
         self._may_ask = may_ask
         self._left = MOST_PER_SECOND

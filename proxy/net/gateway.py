@@ -32,7 +32,7 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
-from proxy.net.consultation import Ask, Consultation
+from proxy.net.consultation import Consultation, RequestInfo
 from proxy.net.engine import Engine
 from proxy.net.expiries import Expiries
 from proxy.net.inquiries import Inquiries
@@ -43,12 +43,12 @@ from proxy.net.periodic import Periodic
 from proxy.net.policies import Policies
 from proxy.net.pulse import Pulse
 from proxy.net.relearning import Relearning
-from proxy.net.script_exchange import ScriptExchange
+from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
 from proxy.rules.meter import Demand, Lease, Meter
-from proxy.rules.script_memory import ScriptKey, ScriptMemory
+from proxy.rules.script_memory import ScriptMemory
 from proxy.traffic.digest import Digest
 from proxy.traffic.exposure import Exposure
 from proxy.traffic.merge import Answer
@@ -73,9 +73,9 @@ class Gateway:
         policy: Policy,
         loop: asyncio.AbstractEventLoop,
         generation: int,
-        ask: Ask,
+        request_info: RequestInfo,
         paused: bool,
-        seek_script: Callable[[ScriptKey], None] | None = None,
+        find_calls: FindCalls | None = None,
     ) -> None:
         self.route = route
         self.settings = settings
@@ -83,7 +83,7 @@ class Gateway:
         self.clients: set[ClientConnection] = set()
         self._counters = Counters()
         self._windows = Windows(self._counters, time.monotonic())
-        self._consultation = Consultation(loop, ask)
+        self._consultation = Consultation(loop.time, request_info)
         logs = settings.violations is not None
         tells = logs or settings.admin is not None
         warns = settings.violations is None or settings.violations.path is not None
@@ -109,7 +109,7 @@ class Gateway:
         self._relearning = Relearning(self._connections, self._lending, self._known, self._policies, self.clients)
         self._connections.doubt = self._relearning.doubt
         memory = self._policies.memory
-        self._scripts = ScriptExchange(loop, seek_script, lambda: memory.each(ScriptMemory).values())
+        self._scripts = ScriptExchange(find_calls, lambda: memory.each(ScriptMemory).values())
         count = self._connections.count
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._inquiries = Inquiries(self._lending)
@@ -136,9 +136,7 @@ class Gateway:
         self.looks = self._verdicts.looks
         self.witness = self._verdicts.witness
         self.consult = self._consultation.consult
-        self.told = self._consultation.told
         self.seek_scripts = self._scripts.seek
-        self.script_found = self._scripts.found
         self.recall_script = self._scripts.recall
         self.now = time.time
         self.chance = random.random

@@ -5,10 +5,10 @@ config.py           command line over environment over config file -> Settings
 supervisor.py       start, serve, reload, stop
 listeners.py        the listening sockets: bound once, inherited by workers
 crew.py             the worker processes: starts, asks, replaces and drains them
-member.py           one worker process, its channel and its pending answers
+member.py           one worker process: its channel and its reports
 worker.py           the worker process itself
 control.py          messages between supervisor and workers
-searches.py         questions of one worker to all others
+requests.py         requests between processes: replies, timeouts, errors
 reload.py           the policies in force, and their all-or-none reload
 watch.py            reloads policies when their files change
 kill_switch.py      suspends all rules but locked ones for a while

@@ -1,31 +1,29 @@
-"""What the supervisor and a worker say to each other, over a private socket pair.
+"""What the supervisor and a worker say to each other: typed messages, which ``requests`` carries.
 
-    supervisor -> worker                      worker -> supervisor
-    Start      what to serve, on which fds    Serving   every listener accepts
-                                              Unfit     this route must not be served, and why: the group ends
-    Prepare    policies of a new generation   Prepared  ready for it, or why not
-    Commit     put it in force                Committed it is: what comes from now on is judged by it
-    Switch     the kill switch is on, or off  Switched  it is
-    Ask        the busiest keys of a window   Told      them
-    Informed   what a client asked            Inquire   what a client asks about the whole group
-    Leased     its shares of limits           Wanted    what could be used of them
-    Recall     what does a script call        Seek      what does a script call: the other workers may know
-    Found      what it calls                  Recalled  what it calls, if that is known
-    Drain      finish, then end               Report    figures, every second and as the last word
-                                              News      with each report: violations, changed evidence
-                                              Watched   with each report: what was done, second by second
+    supervisor asks a worker                       its reply
+    Prepare       policies of a new generation     what is wrong with them, or None: ready
+    Commit        put it in force                  None: what comes from now on is judged by it
+    Switch        turn the kill switch             None: it is on, or off
+    BusiestKeys   the busiest keys of a window     them
+    RecallScript  what does a script call          what it calls, or None: not seen here
 
-Messages are pickled, with their length in front. So a worker that replaces a dead one gets the very policies in force,
-not what their files have become since; and pickle is safe here, because whoever could write to this socket already runs
-as this user inside this process group.
+    a worker asks the supervisor                   its reply
+    GroupInfo     what a client asks about all     the answer
+    FindScript    what does a script call          what it calls, or None: no other worker knows
+    ShareLimits   what could be used of limits     its shares of them
+
+    supervisor tells a worker                      a worker tells the supervisor
+    Start   what to serve, on which fds            Serving  every listener accepts
+    Drain   finish, then end                       Unfit    this route must not be served, and why: the group ends
+                                                   Report   figures, every second and as the last word
+                                                   News     with each report: violations, changed evidence
+                                                   Watched  with each report: what was done, second by second
+
+A successor (SIGUSR2) starts workers of its own: both ends of a channel are always the same version.
 """
 
-import asyncio
-import pickle
-import socket
-import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
@@ -33,11 +31,10 @@ from proxy.policy import Policy
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.script_text import ScriptCalls
 from proxy.server.leases import Demands, Leases
+from proxy.server.requests import Notification, Request
 from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
 from proxy.traffic.merge import Answer
-
-_HEADER = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +46,83 @@ class ListenerSocket:
     fd: int
 
 
+# Requests to a worker
+
+
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Serve. ``policies`` has one policy for each of the settings' routes."""
+class Prepare(Request[str | None]):
+    """Make ready for the policies of a new generation, and keep using the old ones; or reply what is wrong."""
+
+    seconds: ClassVar[float] = 15.0  # large policies, many users and apps, and a worker that serves meanwhile
+    policies: tuple[Policy, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Request[None]):
+    """Use the policies prepared last for every command that is read after the reply."""
+
+    seconds: ClassVar[float] = 10.0
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(Request[None]):
+    """Enforce locked rules alone for every command that is read after the reply, or all that the policy says again."""
+
+    seconds: ClassVar[float] = 10.0
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BusiestKeys(Request[Answer]):
+    """Tell the busiest keys of a route in the last ``window`` seconds."""
+
+    seconds: ClassVar[float] = 1.0  # somebody waits for a page
+    route: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecallScript(Request[ScriptCalls | None]):
+    """Say what a script or function calls, if it has been seen."""
+
+    route: int
+    key: ScriptKey
+
+
+# Requests to the supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo(Request[dict[str, Any]]):
+    """A client wants to know something of the whole process group."""
+
+    route: int
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class FindScript(Request[ScriptCalls | None]):
+    """Ask all other workers what a script or function calls."""
+
+    route: int
+    key: ScriptKey
+
+
+@dataclass(frozen=True, slots=True)
+class ShareLimits(Request[tuple[Leases, ...]]):
+    """What the worker could have used of each route's limits lately; the reply is its shares of them."""
+
+    routes: tuple[Demands, ...]
+
+
+# Notifications to a worker
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Notification):
+    """Serve; the first message. ``policies`` has one policy for each of the settings' routes."""
 
     settings: Settings
     policies: tuple[Policy, ...]
@@ -61,92 +132,22 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepare:
-    """Make ready for the policies of a new generation, and keep using the old ones."""
-
-    policies: tuple[Policy, ...]
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """Use the policies prepared last."""
-
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """Enforce locked rules alone from now on, or all that the policy says again."""
-
-    paused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Tell the busiest keys of a route in the last ``window`` seconds."""
-
-    question: int
-    route: int
-    window: int
-
-
-@dataclass(frozen=True, slots=True)
-class Informed:
-    """The answer to a worker's question: what there is to know of a route and ``topic``."""
-
-    route: int
-    topic: Topic
-    answer: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Inquire:
-    """A client wants to know something of the whole process group."""
-
-    route: int
-    topic: Topic
-
-
-@dataclass(frozen=True, slots=True)
-class Leased:
-    """The worker's shares of each route's limits."""
-
-    routes: tuple[Leases, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """Say what a script or function calls, if it has been seen."""
-
-    question: int
-    route: int
-    key: ScriptKey
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """All other workers have been asked; None if nobody has seen it."""
-
-    route: int
-    key: ScriptKey
-    calls: ScriptCalls | None
-
-
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Notification):
     """Stop accepting, finish what is owed within ``seconds``, end."""
 
     seconds: float
 
 
+# Notifications to the supervisor
+
+
 @dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Notification):
     """Every listener accepts connections."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class Unfit(Notification):
     """The route cannot be served as it is configured; only said at start."""
 
     route: int
@@ -154,128 +155,28 @@ class Unfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Ready for a generation; or not, with the reason."""
-
-    generation: int
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """Every command that this worker reads from now on is judged by this generation."""
-
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Switched:
-    """Every command that this worker reads from now on is judged so."""
-
-    paused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Seek:
-    """Ask the other workers what a script or function calls."""
-
-    route: int
-    key: ScriptKey
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """What this worker has seen."""
-
-    question: int
-    calls: ScriptCalls | None
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """The answer to a question."""
-
-    question: int
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(Notification):
     """What each route did, second by second, since the last time."""
 
     routes: tuple[list[Digest], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Notification):
     """Each route's snapshot."""
 
     routes: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class News(Notification):
     """What each route's rules said since the last report."""
 
     routes: tuple[Seen, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the worker could have used of each route's limits lately."""
-
-    routes: tuple[Demands, ...]
-
-
-ToWorker = Start | Prepare | Commit | Switch | Ask | Informed | Leased | Recall | Found | Drain
-FromWorker = (
-    Serving
-    | Unfit
-    | Prepared
-    | Committed
-    | Switched
-    | Told
-    | Report
-    | News
-    | Watched
-    | Inquire
-    | Wanted
-    | Seek
-    | Recalled
-)
-
-
-class Channel:
-    """One end of the socket pair."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    @classmethod
-    async def over(cls, end: socket.socket) -> "Channel":
-        """Make a channel of one end of a socket pair; it now belongs to the channel."""
-        return cls(*await asyncio.open_unix_connection(sock=end))
-
-    def send(self, message: ToWorker | FromWorker) -> None:
-        """Send a message; it is lost if the other end is gone, which ``receive`` tells."""
-        if self._writer.is_closing():  # uvloop raises where asyncio's own loop does nothing
-            return
-        body = pickle.dumps(message)
-        self._writer.write(_HEADER.pack(len(body)) + body)
-
-    async def receive(self) -> Any:
-        """Return the next message; None when the other end is gone."""
-        try:
-            (length,) = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
-            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301  the top of this file says why it is safe
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return None
-
-    async def close(self) -> None:
-        """Send what is left and close."""
-        self._writer.close()
-        try:
-            await self._writer.wait_closed()
-        except ConnectionError:
-            pass
+Order: TypeAlias = Prepare | Commit | Switch
+"""What changes how a worker judges: followed one after another, in the order in which they were given."""
+WorkerRequest: TypeAlias = Order | BusiestKeys | RecallScript
+SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits
+SupervisorNotification: TypeAlias = Serving | Unfit | Report | News | Watched

@@ -7,10 +7,10 @@ there to read why.
 
 import asyncio
 import contextlib
-import itertools
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, assert_never
 
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
@@ -18,37 +18,31 @@ from proxy.policy import Policy
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.script_text import ScriptCalls
 from proxy.server.control import (
-    Ask,
+    BusiestKeys,
     Commit,
-    Committed,
     Drain,
-    Found,
-    Informed,
-    Inquire,
-    Leased,
+    FindScript,
+    GroupInfo,
     ListenerSocket,
     News,
     Prepare,
-    Prepared,
-    Recall,
-    Recalled,
+    RecallScript,
     Report,
-    Seek,
     Serving,
+    ShareLimits,
     Start,
+    SupervisorNotification,
+    SupervisorRequest,
     Switch,
-    Switched,
-    Told,
     Unfit,
-    Wanted,
     Watched,
 )
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
-from proxy.server.leases import deal_out
+from proxy.server.leases import Leases, deal_out
 from proxy.server.listeners import Listeners
-from proxy.server.member import PREPARE_SECONDS, Member, launch
+from proxy.server.member import Member, launch
 from proxy.server.notices import notice
-from proxy.server.searches import Searches
+from proxy.server.requests import PeerLost, RequestError, RequestTimeout, TypedReply, first_known, outcomes
 from proxy.server.violations import Violations
 from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
@@ -59,9 +53,6 @@ from proxy.traffic.rings import Rings
 
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
 """Seconds before a replacement: the first pause doubles up to the longest, until a worker has lived steadily."""
-
-FOLLOW_SECONDS = 10.0
-ANSWER_SECONDS = 1.0
 
 SILENT_SECONDS = 5.0
 """Workers report every second; one that has not for so long is stuck."""
@@ -95,8 +86,6 @@ class Crew:
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
         self._tasks: list[asyncio.Task[None]] = []
-        self._questions = itertools.count(1)
-        self._searches: Searches[int, ScriptCalls] = Searches()
         self._stopping = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -151,66 +140,50 @@ class Crew:
         parts = [member.evidence[route] for member in self._members.values() if member.evidence]
         return merge_records([self._departed_evidence[route], *parts])
 
-    async def ask(self, route: int, window: int) -> list[Answer]:
+    async def busiest_keys(self, route: int, window: int) -> list[Answer]:
         """Return the busiest keys of a route from every worker that answers in time."""
-        asked = []
-        for member in self._members.values():
-            if member.serving:
-                question = next(self._questions)
-                member.answers[question] = asyncio.get_running_loop().create_future()
-                member.channel.send(Ask(question, route, window))
-                asked.append((member, question))
-        if asked:
-            await asyncio.wait([member.answers[question] for member, question in asked], timeout=ANSWER_SECONDS)
-        answers = [member.answers.pop(question) for member, question in asked]
-        return [answer.result() for answer in answers if answer.done() and not answer.cancelled()]
+        question = BusiestKeys(route, window)
+        told = await outcomes([each.channel.request(question) for each in self._members.values() if each.serving])
+        return [each for each in told if not isinstance(each, RequestError)]
 
     async def replace_policies(self, policies: tuple[Policy, ...]) -> str | None:
         """Put new policies in force in every worker, or in none; return what is wrong with them, or None.
 
         What a client sends after that is judged by them.
         """
-        generation = self.generation + 1
+        prepare = Prepare(policies, self.generation + 1)
         preparing = [member for member in self._members.values() if member.serving]
-        for member in preparing:
-            member.prepared = asyncio.get_running_loop().create_future()
-            member.channel.send(Prepare(policies, generation))
-        waited = [member.prepared for member in preparing if member.prepared is not None]
-        if waited:
-            await asyncio.wait(waited, timeout=PREPARE_SECONDS)
-        for member in preparing:
-            problem = member.unprepared()
-            if problem is not None:
+        told = await outcomes([member.channel.request(prepare) for member in preparing])
+        for member, problem in zip(preparing, told, strict=True):
+            # A worker that has ended needs no preparation: its replacement starts with the policies in force.
+            if problem is not None and not isinstance(problem, PeerLost):
                 return f"worker {member.number}: {problem}"
-        self.policies, self.generation = policies, generation
+        self.policies, self.generation = policies, prepare.generation
         for member in self._members.values():
             if member not in preparing:
-                member.channel.send(Prepare(policies, generation))
-        await self._have_all(Commit(generation), Committed(generation))
+                member.channel.request(prepare)
+        await self._have_all(Commit(prepare.generation))
         return None
 
     async def pause(self, paused: bool) -> None:
         """Let every worker enforce locked rules alone, or end that. What a client sends after that is judged so."""
         self.paused = paused
-        await self._have_all(Switch(paused), Switched(paused))
+        await self._have_all(Switch(paused))
 
-    async def _have_all(self, order: Commit | Switch, done: Committed | Switched) -> None:
+    async def _have_all(self, order: Commit | Switch) -> None:
         """Give an order to every worker, and wait until all have followed; say who does not."""
         told = list(self._members.values())
-        for member in told:
-            member.expected[done] = asyncio.get_running_loop().create_future()
-            member.channel.send(order)
-        if told:
-            await asyncio.wait([member.expected[done] for member in told], timeout=FOLLOW_SECONDS)
-        for member in told:
-            if not member.expected.pop(done).done():
-                notice(f"worker {member.number} has not confirmed in {FOLLOW_SECONDS:.0f} s: {done}")
+        replies = [member.channel.request(order) for member in told]
+        outcome_of_each = await outcomes(replies)
+        for member, followed in zip(told, outcome_of_each, strict=True):
+            if isinstance(followed, RequestTimeout):
+                notice(f"worker {member.number} has not confirmed in {order.seconds:g} s: {order}")
 
     async def drain(self, seconds: float) -> None:
         """Let every worker finish and end; kill those that take much longer than they were given."""
         self._stopping.set()
         for member in self._members.values():
-            member.channel.send(Drain(seconds))
+            member.channel.notify(Drain(seconds))
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds + 3.0)
         self.kill()
@@ -260,7 +233,7 @@ class Crew:
             return f"could not be started ({error.strerror})"
         self._members[number] = member
         if self._stopping.is_set():
-            member.channel.send(Drain(0.0))
+            member.channel.notify(Drain(0.0))
         await self._hear(member)
         status = await member.process.wait()
         self._bury(member)
@@ -270,70 +243,51 @@ class Crew:
         return Start(self._settings, self.policies, self.generation, sockets, self.paused)
 
     async def _hear(self, member: Member) -> None:
-        while (message := await member.channel.receive()) is not None:
-            self._take(member, message)
-            if isinstance(message, Serving | Report):
-                self.on_change()
+        await member.channel.serve(partial(self._answer, member), partial(self._take, member))
         await member.channel.close()
 
-    def _take(self, member: Member, message: object) -> None:
-        match message:
+    async def _answer(self, member: Member, request: SupervisorRequest) -> TypedReply:
+        match request:
+            case GroupInfo(route, topic):
+                return request.answer(self.briefing(route, topic))
+            case FindScript(route, key):
+                return request.answer(await self._find_script(member, route, key))
+            case ShareLimits(routes):
+                member.wanted = routes
+                return request.answer(self._shares(member))
+            case _:
+                assert_never(request)
+
+    def _take(self, member: Member, notification: SupervisorNotification) -> None:
+        match notification:
             case Serving():
                 member.serving = True
+                self.on_change()
             case Report():
-                member.report = message
+                member.report = notification
                 member.heard = time.monotonic()
+                self.on_change()
             case News(routes):
                 self._note(member, routes)
             case Watched(routes):
                 self._watch(routes)
-            case Inquire() | Wanted() | Seek() | Recalled():
-                self._help(member, message)
-            case Told(question, answer):
-                waiting = member.answers.get(question)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(answer)
-            case Committed() | Switched():
-                awaited = member.expected.get(message)
-                if awaited is not None and not awaited.done():
-                    awaited.set_result(None)
-            case Prepared(generation):
-                current = generation == self.generation + 1
-                if member.prepared is not None and not member.prepared.done() and current:
-                    member.prepared.set_result(message)
             case Unfit(route, reason):
                 self._fail(f"route {self._settings.routes[route].name}: {reason}")
             case _:
-                raise AssertionError(f"a worker never sends {message!r}")
+                assert_never(notification)
         if self.complete and not self._started.done():
             self._started.set_result(None)
 
-    def _help(self, member: Member, message: Inquire | Wanted | Seek | Recalled) -> None:
-        """Tell a worker what it cannot know alone, or hear what another needs to be told."""
-        match message:
-            case Inquire(route, topic):
-                member.channel.send(Informed(route, topic, self.briefing(route, topic)))
-            case Wanted(routes):
-                member.wanted = routes
-                self._lease(member)
-            case Seek(route, key):
-                self._seek(member, route, key)
-            case Recalled(question, calls):
-                self._searches.hear(member.number, question, calls)
+    async def _find_script(self, member: Member, route: int, key: ScriptKey) -> ScriptCalls | None:
+        """Ask all other workers what a script calls."""
+        others = [each for each in self._members.values() if each is not member and each.serving]
+        return await first_known([each.channel.request(RecallScript(route, key)) for each in others])
 
-    def _seek(self, member: Member, route: int, key: ScriptKey) -> None:
-        """Ask all others what a script calls."""
-        self._searches.begin(
-            [number for number, other in self._members.items() if other is not member and other.serving],
-            lambda number, question: self._members[number].channel.send(Recall(question, route, key)),
-            lambda calls: member.channel.send(Found(route, key, calls)),
-        )
-
-    def _lease(self, member: Member) -> None:
+    def _shares(self, member: Member) -> tuple[Leases, ...]:
         members = list(self._members.values())
         worker = members.index(member)
         wanted = ([each.wanted[i] if each.wanted else {} for each in members] for i in range(len(member.wanted)))
-        member.channel.send(Leased(tuple(deal_out(demands, worker) for demands in wanted)))
+        return tuple(deal_out(demands, worker) for demands in wanted)
 
     def _watch(self, routes: tuple[list[Digest], ...]) -> None:
         for rings, digests in zip(self.rings, routes, strict=True):
@@ -355,13 +309,11 @@ class Crew:
             self._started.set_exception(CrewError(reason))
 
     def _bury(self, member: Member) -> None:
-        """Keep what an ended worker has counted, and let nobody wait for it."""
+        """Keep what an ended worker has counted."""
         del self._members[member.number]
-        self._searches.forget(member.number)
         if member.report is not None:
             for departed, snapshot in zip(self._departed, member.report.routes, strict=True):
                 add_numbers(departed, counters_of(snapshot))
         for route, records in enumerate(member.evidence):
             self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
-        member.give_up()
         self.on_change()

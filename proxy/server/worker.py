@@ -16,41 +16,36 @@ import sys
 import time
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 import uvloop
 
 from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.tls import TlsError, listener_context
 from proxy.rules.script_memory import ScriptKey
+from proxy.rules.script_text import ScriptCalls
 from proxy.server.control import (
-    Ask,
-    Channel,
+    BusiestKeys,
     Commit,
-    Committed,
     Drain,
-    Found,
-    Informed,
-    Inquire,
-    Leased,
+    FindScript,
+    GroupInfo,
     ListenerSocket,
     News,
+    Order,
     Prepare,
-    Prepared,
-    Recall,
-    Recalled,
+    RecallScript,
     Report,
-    Seek,
     Serving,
+    ShareLimits,
     Start,
     Switch,
-    Switched,
-    Told,
     Unfit,
-    Wanted,
     Watched,
+    WorkerRequest,
 )
-from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS
+from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
+from proxy.server.requests import Channel, RequestError, TypedReply, outcome
 from proxy.session.topic import Topic
 
 _log = logging.getLogger("keyrail.worker")
@@ -70,6 +65,8 @@ class Worker:
         self._start = start
         self._stop = asyncio.Event()
         self._drain_seconds = start.settings.drain
+        self._failed = False
+        self._orders = asyncio.Lock()
         self._prepared: int | None = None
         self._leased = 0.0
         self._wanted = False
@@ -81,22 +78,22 @@ class Worker:
                 policy,
                 loop,
                 start.generation,
-                partial(self._inquire, index),
+                partial(self._group_info, index),
                 start.paused,
-                partial(self._seek, index) if start.settings.workers > 1 else None,
+                partial(self._find_script, index) if start.settings.workers > 1 else None,
             )
             for index, (route, policy) in enumerate(zip(start.settings.routes, start.policies, strict=True))
         ]
 
-    async def run(self) -> None:
-        """Serve until told to stop, then drain."""
+    async def run(self) -> int:
+        """Serve until told to stop, then drain; return the exit status."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
         if not await self._open():
-            return
+            return 0
         # What lives until the end need not be looked at by every collection.
         gc.collect()
         gc.freeze()
-        self._channel.send(Serving())
+        self._channel.notify(Serving())
         for gateway in self._gateways:
             gateway.when_second_is_over = self._tell_watched
         tasks = [self._spawn(self._obey()), self._spawn(self._report())]
@@ -107,9 +104,10 @@ class Worker:
         for task in tasks:
             task.cancel()
         self._tell()
-        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                raise outcome
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+        return int(self._failed)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task whose failure ends the process, with its traceback: the supervisor makes a new one."""
@@ -119,23 +117,26 @@ class Worker:
 
     def _check(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
-            self._drain_seconds = 0.0
-            self._stop.set()
+            self._end_now()
+
+    def _end_now(self) -> None:
+        self._drain_seconds = 0.0
+        self._stop.set()
 
     async def _open(self) -> bool:
         """Start the gateways and accept connections; False if a route turns out to be unfit."""
         outcomes = await asyncio.gather(*(gateway.start() for gateway in self._gateways), return_exceptions=True)
-        for index, outcome in enumerate(outcomes):
-            if isinstance(outcome, ClusterRefusedError | TlsError):
-                self._channel.send(Unfit(index, str(outcome)))
+        for index, started in enumerate(outcomes):
+            if isinstance(started, ClusterRefusedError | TlsError):
+                self._channel.notify(Unfit(index, str(started)))
                 return False
-            if isinstance(outcome, BaseException):
-                raise outcome
+            if isinstance(started, BaseException):
+                raise started
         for handed in self._start.sockets:
             try:
                 await self._serve(handed)
             except TlsError as error:
-                self._channel.send(Unfit(handed.route, str(error)))
+                self._channel.notify(Unfit(handed.route, str(error)))
                 return False
         return True
 
@@ -147,37 +148,49 @@ class Worker:
         await self._gateways[handed.route].serve(socket.socket(fileno=handed.fd), listener, context)
 
     async def _obey(self) -> None:
-        while (message := await self._channel.receive()) is not None:
-            match message:
-                case Prepare(policies, generation):
-                    problem = await self._prepare(policies, generation)
-                    self._prepared = generation if problem is None else None
-                    self._channel.send(Prepared(generation, problem))
-                case Commit(generation):
-                    self._commit(generation)
-                    self._channel.send(Committed(generation))
-                case Switch(paused):
-                    for gateway in self._gateways:
-                        await gateway.pause(paused)
-                    self._channel.send(Switched(paused))
-                case Ask(question, route, window):
-                    self._channel.send(Told(question, self._gateways[route].busiest(window)))
-                case Informed(route, topic, answer):
-                    self._gateways[route].told(topic, answer)
-                case Recall(question, route, key):
-                    self._channel.send(Recalled(question, self._gateways[route].recall_script(key)))
-                case Found(route, key, calls):
-                    self._gateways[route].script_found(key, calls)
-                case Leased(routes):
-                    self._leased = time.monotonic()
-                    for gateway, leases in zip(self._gateways, routes, strict=True):
-                        gateway.lease(leases)
-                case Drain(seconds):
-                    self._drain_seconds = seconds
-                    self._stop.set()
-                case _:
-                    raise AssertionError(f"the supervisor never sends {message!r} now")
+        await self._channel.serve(self._answer, self._begin_drain)
         self._stop.set()
+
+    def _begin_drain(self, notification: Drain) -> None:
+        self._drain_seconds = notification.seconds
+        self._stop.set()
+
+    async def _answer(self, request: WorkerRequest) -> TypedReply:
+        match request:
+            case Prepare() | Commit() | Switch():
+                async with self._orders:
+                    return await self._follow_or_end(request)
+            case BusiestKeys(route, window):
+                return request.answer(self._gateways[route].busiest(window))
+            case RecallScript(route, key):
+                return request.answer(self._gateways[route].recall_script(key))
+            case _:
+                assert_never(request)
+
+    async def _follow_or_end(self, order: Order) -> TypedReply:
+        try:
+            return await self._follow(order)
+        except Exception:
+            # The others follow it already. A new process starts with what is in force, so end this one.
+            self._failed = True
+            self._end_now()
+            raise
+
+    async def _follow(self, order: Order) -> TypedReply:
+        match order:
+            case Prepare(policies, generation):
+                problem = await self._prepare(policies, generation)
+                self._prepared = generation if problem is None else None
+                return order.answer(problem)
+            case Commit(generation):
+                self._commit(generation)
+                return order.answer(None)
+            case Switch(paused):
+                for gateway in self._gateways:
+                    await gateway.pause(paused)
+                return order.answer(None)
+            case _:
+                assert_never(order)
 
     async def _prepare(self, policies: tuple[Any, ...], generation: int) -> str | None:
         for gateway, policy in zip(self._gateways, policies, strict=True):
@@ -189,7 +202,6 @@ class Worker:
 
     def _commit(self, generation: int) -> None:
         if generation != self._prepared:
-            # The others are using it already. A new process starts with it, so end this one.
             raise RuntimeError(f"cannot follow to policy generation {generation}")
         for gateway in self._gateways:
             gateway.commit()
@@ -205,31 +217,39 @@ class Worker:
                 for gateway in self._gateways:
                     gateway.lease({})
             if any(wanted) or self._wanted:
-                self._channel.send(Wanted(wanted))
+                self._channel.request(ShareLimits(wanted)).add_done_callback(self._lease)
             self._wanted = any(wanted)
+
+    def _lease(self, shares: "asyncio.Future[tuple[Leases, ...]]") -> None:
+        routes = outcome(shares)
+        if isinstance(routes, RequestError):
+            return
+        self._leased = time.monotonic()
+        for gateway, leases in zip(self._gateways, routes, strict=True):
+            gateway.lease(leases)
 
     async def _report(self) -> None:
         while True:
             self._tell()
             await asyncio.sleep(REPORT_SECONDS)
 
-    def _inquire(self, route: int, topic: Topic) -> None:
+    def _group_info(self, route: int, topic: Topic) -> "asyncio.Future[dict[str, Any]]":
         # The client that asks finds in the answer what it has just done.
         self._tell()
-        self._channel.send(Inquire(route, topic))
+        return self._channel.request(GroupInfo(route, topic))
 
-    def _seek(self, route: int, key: ScriptKey) -> None:
-        self._channel.send(Seek(route, key))
+    def _find_script(self, route: int, key: ScriptKey) -> "asyncio.Future[ScriptCalls | None]":
+        return self._channel.request(FindScript(route, key))
 
     def _tell(self) -> None:
-        self._channel.send(Report(tuple(gateway.snapshot() for gateway in self._gateways)))
-        self._channel.send(News(tuple(gateway.seen() for gateway in self._gateways)))
+        self._channel.notify(Report(tuple(gateway.snapshot() for gateway in self._gateways)))
+        self._channel.notify(News(tuple(gateway.seen() for gateway in self._gateways)))
         self._tell_watched()
 
     def _tell_watched(self) -> None:
         watched = tuple(gateway.digests() for gateway in self._gateways)
         if any(watched):
-            self._channel.send(Watched(watched))
+            self._channel.notify(Watched(watched))
 
     async def _drain(self) -> None:
         for gateway in self._gateways:
@@ -239,13 +259,13 @@ class Worker:
             gateway.close()
 
 
-async def work(control: socket.socket) -> None:
-    """Run the worker that the supervisor describes over ``control``."""
+async def work(control: socket.socket) -> int:
+    """Run the worker that the supervisor describes over ``control``; return the exit status."""
     channel = await Channel.over(control)
     start = await channel.receive()
-    if isinstance(start, Start):
-        await Worker(channel, start).run()
+    status = await Worker(channel, start).run() if isinstance(start, Start) else 0
     await channel.close()
+    return status
 
 
 def main() -> None:
@@ -253,7 +273,7 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING, format="keyrail: %(message)s")
-    uvloop.run(work(socket.socket(fileno=int(sys.argv[1]))))
+    sys.exit(uvloop.run(work(socket.socket(fileno=int(sys.argv[1])))))
 
 
 if __name__ == "__main__":

@@ -1,36 +1,39 @@
-"""Questions to the supervisor: asked once for however many clients, kept for a moment, and given up in time."""
+"""Questions to the supervisor: asked once for however many clients, kept for a moment, and no answer is an answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import cast
+from typing import Any
 
-from proxy.net.consultation import KEPT_SECONDS, PATIENCE_SECONDS, Consultation
+import pytest
+
+from proxy.net.consultation import KEPT_SECONDS, Consultation
 from proxy.session.topic import Topic
 
 RULES, INFO = Topic("rules"), Topic("info")
 
 
-class Loop:
-    """A clock that a test moves."""
+class Supervisor:
+    """Is asked, and answers when a test says so; the test moves its clock, too."""
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.later: list[tuple[float, Callable[..., None], tuple[object, ...]]] = []
+        self.asked: list[Topic] = []
+        self._replies: dict[Topic, asyncio.Future[dict[str, Any]]] = {}
+        self.consultation = Consultation(lambda: self.now, self._ask)
 
-    def time(self) -> float:
-        return self.now
+    def _ask(self, topic: Topic) -> asyncio.Future[dict[str, Any]]:
+        self.asked.append(topic)
+        self._replies[topic] = asyncio.get_running_loop().create_future()
+        return self._replies[topic]
 
-    def call_later(self, delay: float, callback: Callable[..., None], *args: object) -> None:
-        self.later.append((self.now + delay, callback, args))
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-        due = [each for each in self.later if each[0] <= self.now]
-        self.later = [each for each in self.later if each[0] > self.now]
-        for _, callback, args in due:
-            callback(*args)
+    async def answer(self, topic: Topic, told: dict[str, Any] | Exception) -> None:
+        reply = self._replies.pop(topic)
+        if isinstance(told, Exception):
+            reply.set_exception(told)
+        else:
+            reply.set_result(told)
+        await asyncio.sleep(0)
 
 
 class Seeker:
@@ -48,44 +51,49 @@ class Seeker:
 
 
 def test_one_question_for_all_and_an_answer_that_ages() -> None:
-    loop, asked = Loop(), list[Topic]()
-    consultation = Consultation(cast("asyncio.AbstractEventLoop", loop), asked.append)
-    seekers = [Seeker(), Seeker(), Seeker(gone=True)]
-    for seeker in seekers:
-        assert consultation.consult(seeker, RULES) is None
-    assert asked == [RULES]
-    consultation.told(RULES, {"age": 0.25, "rules": []})
-    assert [seeker.arrivals for seeker in seekers] == [1, 1, 0]
-    loop.advance(KEPT_SECONDS)
-    assert consultation.consult(seekers[0], RULES) == {"age": 0.25 + KEPT_SECONDS, "rules": []}
-    loop.advance(0.01)
-    assert consultation.consult(seekers[0], RULES) is None
-    assert asked == [RULES, RULES]
+    async def main() -> None:
+        supervisor, seekers = Supervisor(), [Seeker(), Seeker(), Seeker(gone=True)]
+        consult = supervisor.consultation.consult
+        for seeker in seekers:
+            assert consult(seeker, RULES) is None
+        assert supervisor.asked == [RULES]
+        await supervisor.answer(RULES, {"age": 0.25, "rules": []})
+        assert [seeker.arrivals for seeker in seekers] == [1, 1, 0]
+        supervisor.now += KEPT_SECONDS
+        assert consult(seekers[0], RULES) == {"age": 0.25 + KEPT_SECONDS, "rules": []}
+        supervisor.now += 0.01
+        assert consult(seekers[0], RULES) is None
+        assert supervisor.asked == [RULES, RULES]
+
+    asyncio.run(main())
 
 
-def test_no_answer_in_time_is_nothing_and_a_late_one_is_not_taken_for_the_next() -> None:
-    loop, asked = Loop(), list[Topic]()
-    consultation = Consultation(cast("asyncio.AbstractEventLoop", loop), asked.append)
-    seeker = Seeker()
-    assert consultation.consult(seeker, INFO) is None
-    loop.advance(PATIENCE_SECONDS)
-    assert seeker.arrivals == 1
-    assert consultation.consult(seeker, INFO) == {}
-    loop.advance(1.0)
-    assert consultation.consult(seeker, INFO) is None
-    consultation.told(INFO, {"age": 0.0})
-    loop.advance(PATIENCE_SECONDS - 0.1)
-    assert consultation.consult(seeker, INFO) is None
-    loop.advance(0.1)
-    assert seeker.arrivals == 2, "the first question's time is over, not the last one's"
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionError()])
+def test_no_answer_is_nothing_and_is_asked_again(error: Exception) -> None:
+    async def main() -> None:
+        supervisor, seeker = Supervisor(), Seeker()
+        consult = supervisor.consultation.consult
+        assert consult(seeker, INFO) is None
+        await supervisor.answer(INFO, error)
+        assert seeker.arrivals == 1
+        assert consult(seeker, INFO) == {}
+        supervisor.now += 1.0
+        assert consult(seeker, INFO) is None
+        await supervisor.answer(INFO, {"age": 0.0})
+        assert (seeker.arrivals, consult(seeker, INFO)) == (2, {"age": 0.0})
+
+    asyncio.run(main())
 
 
 def test_other_options_are_another_question() -> None:
-    loop, asked = Loop(), list[Topic]()
-    consultation = Consultation(cast("asyncio.AbstractEventLoop", loop), asked.append)
-    ten, hour = Topic("hotkeys", 10, "all"), Topic("hotkeys", 3600, "all")
-    consultation.consult(Seeker(), ten)
-    consultation.told(ten, {"age": 0.0, "window": 10})
-    assert consultation.consult(Seeker(), hour) is None
-    assert consultation.consult(Seeker(), ten) == {"age": 0.0, "window": 10}
-    assert asked == [ten, hour]
+    async def main() -> None:
+        supervisor = Supervisor()
+        consult = supervisor.consultation.consult
+        ten, hour = Topic("hotkeys", 10, "all"), Topic("hotkeys", 3600, "all")
+        consult(Seeker(), ten)
+        await supervisor.answer(ten, {"age": 0.0, "window": 10})
+        assert consult(Seeker(), hour) is None
+        assert consult(Seeker(), ten) == {"age": 0.0, "window": 10}
+        assert supervisor.asked == [ten, hour]
+
+    asyncio.run(main())

@@ -17,7 +17,7 @@ def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
     async def main() -> None:
         route = RouteSettings("r", (), UpstreamAddress(port=free_port()), PolicySource())
         loop = asyncio.get_running_loop()
-        gateway = Gateway(route, Settings((route,)), TRANSPARENT, loop, 1, lambda _: None, False, None)
+        gateway = Gateway(route, Settings((route,)), TRANSPARENT, loop, 1, lambda _: loop.create_future(), False, None)
         gateway.when_second_is_over = lambda: told.append(len(gateway.digests()))
         await gateway.start()
         gateway.close()

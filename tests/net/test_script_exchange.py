@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import cast
+
+import pytest
 
 from proxy.net.script_exchange import ScriptExchange
 from proxy.rules.script_memory import ScriptKey, ScriptMemory, script_key
@@ -28,59 +28,57 @@ class Waiting(Seeker):
         raise AssertionError(cause)
 
 
-class Clock:
-    """A loop of which only the timers are used."""
+class Others:
+    """The other workers of an exchange, which answer when a test says so."""
 
     def __init__(self) -> None:
-        self.timers: list[tuple[Callable[..., None], tuple[object, ...]]] = []
-
-    def call_later(self, _seconds: float, act: Callable[..., None], *arguments: object) -> None:
-        self.timers.append((act, arguments))
-
-    def strike(self) -> None:
-        for act, arguments in self.timers:
-            act(*arguments)
-
-
-class Exchange(ScriptExchange):
-    """An exchange of a worker with others."""
-
-    def __init__(self) -> None:
-        self.clock = Clock()
         self.asked: list[ScriptKey] = []
-        self.memory = ScriptMemory()
-        super().__init__(cast("asyncio.AbstractEventLoop", self.clock), self.asked.append, lambda: [self.memory])
+        self.replies: list[asyncio.Future[ScriptCalls | None]] = []
+        memory = ScriptMemory()
+        self.exchange = ScriptExchange(self._ask, lambda: [memory])
+
+    def _ask(self, key: ScriptKey) -> asyncio.Future[ScriptCalls | None]:
+        self.asked.append(key)
+        self.replies.append(asyncio.get_running_loop().create_future())
+        return self.replies[-1]
+
+    async def answer(self, key: ScriptKey, calls: ScriptCalls | None) -> None:
+        self.replies[self.asked.index(key)].set_result(calls)
+        await asyncio.sleep(0)
 
 
 def test_each_script_is_asked_about_once() -> None:
-    exchange, first, second = Exchange(), Waiting(), Waiting()
-    assert exchange.seek(first, frozenset({ONE, TWO}))
-    assert exchange.seek(second, frozenset({ONE}))
-    assert sorted(exchange.asked) == [ONE, TWO]
-    exchange.found(ONE, ScriptCalls())
-    assert (first.arrivals, second.arrivals) == (0, 1)
-    exchange.found(TWO, None)
-    assert first.arrivals == 1
-    assert exchange.recall(ONE) == ScriptCalls()
-    assert exchange.recall(TWO) is None
+    async def main() -> None:
+        others, first, second = Others(), Waiting(), Waiting()
+        assert others.exchange.seek(first, frozenset({ONE, TWO}))
+        assert others.exchange.seek(second, frozenset({ONE}))
+        assert sorted(others.asked) == [ONE, TWO]
+        await others.answer(ONE, ScriptCalls())
+        assert (first.arrivals, second.arrivals) == (0, 1)
+        await others.answer(TWO, None)
+        assert first.arrivals == 1
+        assert others.exchange.recall(ONE) == ScriptCalls()
+        assert others.exchange.recall(TWO) is None
+
+    asyncio.run(main())
 
 
-def test_one_that_does_not_answer_is_not_waited_for() -> None:
-    exchange, client, gone = Exchange(), Waiting(), Waiting()
-    exchange.seek(client, frozenset({ONE}))
-    exchange.seek(gone, frozenset({ONE}))
-    gone.gone = True
-    exchange.clock.strike()
-    assert (client.arrivals, gone.arrivals) == (1, 0)
-    exchange.found(ONE, None)
-    assert client.arrivals == 1
-    exchange.seek(client, frozenset({ONE}))
-    assert exchange.asked == [ONE, ONE]
-    exchange.clock.timers[0][0](*exchange.clock.timers[0][1])
-    assert client.arrivals == 1
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionError()])
+def test_no_answer_is_taken_for_no_and_asked_for_again(error: Exception) -> None:
+    async def main() -> None:
+        others, client, gone = Others(), Waiting(), Waiting()
+        others.exchange.seek(client, frozenset({ONE}))
+        others.exchange.seek(gone, frozenset({ONE}))
+        gone.gone = True
+        others.replies[0].set_exception(error)
+        await asyncio.sleep(0)
+        assert (client.arrivals, gone.arrivals) == (1, 0)
+        others.exchange.seek(client, frozenset({ONE}))
+        assert others.asked == [ONE, ONE]
+
+    asyncio.run(main())
 
 
 def test_alone_there_is_nobody_to_ask() -> None:
-    loop = cast("asyncio.AbstractEventLoop", Clock())
-    assert not ScriptExchange(loop, None, list).seek(Waiting(), frozenset({ONE}))
-    assert not Exchange().seek(Waiting(), frozenset())
+    assert not ScriptExchange(None, list).seek(Waiting(), frozenset({ONE}))
+    assert not Others().exchange.seek(Waiting(), frozenset())

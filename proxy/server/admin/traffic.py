@@ -78,7 +78,7 @@ async def hot_keys(state: AdminState, route: int, window: int, count: int, by: s
     now = time.time()
     rings = state.crew.rings[route]
     if window <= _EXACT_WINDOW:
-        told = await state.crew.ask(route, window)
+        told = await state.crew.busiest_keys(route, window)
         if not told:
             return None
         counts = merge(told, MOST_ROWS)
