@@ -310,6 +310,10 @@ class Gateway:
 
     # Figures
 
+    def count(self, event: str) -> None:
+        """Count an event that is about the whole worker."""
+        self._events[event] += 1
+
     @property
     def ready(self) -> bool:
         """Whether commands reach Redis."""

@@ -110,6 +110,10 @@ class Reloader:
         async with self._lock:
             return await self._crew.replace_policies(self.join(self._read))
 
+    def failed(self) -> None:
+        """Count a reload that a mistake of this program has ended."""
+        self.failures += 1
+
     def _refuse(self, problems: tuple[str, ...]) -> tuple[str, ...]:
         self.failures += 1
         for problem in problems:

@@ -7,6 +7,7 @@ reload or stop this process any more, it drains as well.
 """
 
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
@@ -14,13 +15,13 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Coroutine
 from functools import partial
 from typing import Any, assert_never
 
 import uvloop
 
 from proxy.net.gateway import ClusterRefusedError, Gateway
+from proxy.net.periodic import Periodic
 from proxy.net.tls import TlsError, listener_context
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.script_text import ScriptCalls
@@ -70,7 +71,15 @@ class Worker:
         self._prepared: int | None = None
         self._leased = 0.0
         self._wanted = False
+        self._demanded = time.monotonic()
         loop = asyncio.get_running_loop()
+        reports = {
+            "reporting figures": self._tell_figures,
+            "reporting what rules found": self._tell_news,
+            "reporting seconds": self._tell_watched,
+        }
+        self._reports = Periodic(loop, REPORT_SECONDS, reports, self._count)
+        self._limits = Periodic(loop, LEASE_SECONDS, {"sharing limits": self._share_limits}, self._count)
         self._gateways = [
             Gateway(
                 route,
@@ -96,28 +105,19 @@ class Worker:
         self._channel.notify(Serving())
         for gateway in self._gateways:
             gateway.when_second_is_over = self._tell_watched
-        tasks = [self._spawn(self._obey()), self._spawn(self._report())]
+        obeying = asyncio.get_running_loop().create_task(self._obey())
+        self._reports.turn()
         if self._start.settings.workers > 1:
-            tasks.append(self._spawn(self._share_limits()))
+            self._limits.begin()
         await self._stop.wait()
         await self._drain()
-        for task in tasks:
-            task.cancel()
-        self._tell()
-        for ended in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(ended, Exception):
-                raise ended
+        self._limits.end()
+        obeying.cancel()
+        self._report_now()
+        self._reports.end()
+        with contextlib.suppress(asyncio.CancelledError):
+            await obeying
         return int(self._failed)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a task whose failure ends the process, with its traceback: the supervisor makes a new one."""
-        task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._check)
-        return task
-
-    def _check(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self._end_now()
 
     def _end_now(self) -> None:
         self._drain_seconds = 0.0
@@ -148,7 +148,11 @@ class Worker:
         await self._gateways[handed.route].serve(socket.socket(fileno=handed.fd), listener, context)
 
     async def _obey(self) -> None:
-        await self._channel.serve(self._answer, self._begin_drain)
+        try:
+            await self._channel.serve(self._answer, self._begin_drain)
+        except Exception:
+            self._end_now()
+            raise
         self._stop.set()
 
     def _begin_drain(self, notification: Drain) -> None:
@@ -206,19 +210,16 @@ class Worker:
         for gateway in self._gateways:
             gateway.commit()
 
-    async def _share_limits(self) -> None:
-        asked = time.monotonic()
-        while True:
-            await asyncio.sleep(LEASE_SECONDS)
-            now = time.monotonic()
-            wanted = tuple(gateway.demand(now - asked) for gateway in self._gateways)
-            asked = now
-            if now - self._leased > LOST_SECONDS:
-                for gateway in self._gateways:
-                    gateway.lease({})
-            if any(wanted) or self._wanted:
-                self._channel.request(ShareLimits(wanted)).add_done_callback(self._lease)
-            self._wanted = any(wanted)
+    def _share_limits(self) -> None:
+        now = time.monotonic()
+        before, self._demanded = self._demanded, now
+        wanted = tuple(gateway.demand(now - before) for gateway in self._gateways)
+        if now - self._leased > LOST_SECONDS:
+            for gateway in self._gateways:
+                gateway.lease({})
+        if any(wanted) or self._wanted:
+            self._channel.request(ShareLimits(wanted)).add_done_callback(self._lease)
+        self._wanted = any(wanted)
 
     def _lease(self, shares: "asyncio.Future[tuple[Leases, ...]]") -> None:
         routes = outcome(shares)
@@ -228,23 +229,28 @@ class Worker:
         for gateway, leases in zip(self._gateways, routes, strict=True):
             gateway.lease(leases)
 
-    async def _report(self) -> None:
-        while True:
-            self._tell()
-            await asyncio.sleep(REPORT_SECONDS)
+    def _count(self, event: str) -> None:
+        """Count what happened to the whole worker in each of its routes."""
+        for gateway in self._gateways:
+            gateway.count(event)
 
     def _group_info(self, route: int, topic: Topic) -> "asyncio.Future[dict[str, Any]]":
         # The client that asks finds in the answer what it has just done.
-        self._tell()
+        self._report_now()
         return self._channel.request(GroupInfo(route, topic))
 
     def _find_script(self, route: int, key: ScriptKey) -> "asyncio.Future[ScriptCalls | None]":
         return self._channel.request(FindScript(route, key))
 
-    def _tell(self) -> None:
+    def _report_now(self) -> None:
+        self._reports.end()
+        self._reports.turn()
+
+    def _tell_figures(self) -> None:
         self._channel.notify(Report(tuple(gateway.snapshot() for gateway in self._gateways)))
+
+    def _tell_news(self) -> None:
         self._channel.notify(News(tuple(gateway.seen() for gateway in self._gateways)))
-        self._tell_watched()
 
     def _tell_watched(self) -> None:
         watched = tuple(gateway.digests() for gateway in self._gateways)

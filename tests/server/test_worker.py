@@ -1,0 +1,235 @@
+"""A worker by itself: it goes on after a mistake in its reports, and ends if it cannot follow an order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from typing import Any, assert_never, cast
+
+import pytest
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.verdicts import Seen
+from proxy.policy.model import TRANSPARENT
+from proxy.server import worker as worker_module
+from proxy.server.control import (
+    BusiestKeys,
+    Commit,
+    Drain,
+    FindScript,
+    GroupInfo,
+    Prepare,
+    Report,
+    ShareLimits,
+    Start,
+    SupervisorNotification,
+    SupervisorRequest,
+    Switch,
+)
+from proxy.server.requests import Channel, RequestFailed, TypedReply
+from proxy.server.worker import Worker
+from tests.resp import PATIENCE_SECONDS
+
+
+class FakeGateway:
+    """A route that fails where a test says so: ``failing`` says how often each part does."""
+
+    def __init__(self, *_: object) -> None:
+        self.failing: Counter[str] = Counter()
+        self.counted: Counter[str] = Counter()
+        self.done: list[str] = []
+        self.compiled = asyncio.Event()
+        self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.leased: asyncio.Queue[object] = asyncio.Queue()
+        self.when_second_is_over: Callable[[], None] = lambda: None
+
+    def _do(self, part: str) -> None:
+        if self.failing[part]:
+            self.failing[part] -= 1
+            raise ZeroDivisionError(part)
+        self.well[part].set()
+
+    async def start(self) -> None:
+        """Connect to nothing."""
+
+    def stop_accepting(self) -> None:
+        """Nobody is accepted."""
+
+    async def drain(self, seconds: float) -> None:
+        self.done.append(f"drain {seconds:g}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def count(self, event: str) -> None:
+        self.counted[event] += 1
+
+    def snapshot(self) -> dict[str, Any]:
+        self._do("snapshot")
+        return {}
+
+    def seen(self) -> Seen:
+        self._do("seen")
+        return Seen([], {})
+
+    def digests(self) -> list[object]:
+        return []
+
+    def demand(self, _seconds: float) -> dict[str, object]:
+        self._do("demand")
+        return {"rule": {}}
+
+    def lease(self, leases: object) -> None:
+        self.leased.put_nowait(leases)
+
+    def busiest(self, _window: int) -> object:
+        return "its keys"
+
+    async def prepare(self, _policy: object, generation: int) -> None:
+        await self.compiled.wait()
+        self.done.append(f"prepare {generation}")
+
+    def commit(self) -> None:
+        self._do("commit")
+        self.done.append("commit")
+
+    async def pause(self, paused: bool) -> None:
+        self.done.append(f"pause {paused}")
+
+
+class Supervisor:
+    """The other end: it gives orders, and hears reports."""
+
+    def __init__(self, channel: Channel, running: asyncio.Task[int]) -> None:
+        self.channel = channel
+        self.running = running
+        self.reported = asyncio.Event()
+        self.shared = asyncio.Event()
+
+    async def answer(self, request: SupervisorRequest) -> TypedReply:
+        match request:
+            case ShareLimits():
+                self.shared.set()
+                return request.answer(({"rule": {}},))
+            case GroupInfo() | FindScript():
+                raise AssertionError("no client asks")
+            case _:
+                assert_never(request)
+
+    def take(self, notification: SupervisorNotification) -> None:
+        if isinstance(notification, Report):
+            self.reported.set()
+
+    async def end(self) -> int:
+        self.channel.notify(Drain(2.0))
+        return await self.running
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "Gateway", FakeGateway)
+    monkeypatch.setattr(worker_module, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(worker_module, "LEASE_SECONDS", 0.01)
+    monkeypatch.setattr("gc.freeze", lambda: None)
+
+
+@contextlib.asynccontextmanager
+async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeGateway]]:
+    """A worker of two that serves one route, whose parts fail so often."""
+    here, there = socket.socketpair()
+    ours, theirs = await Channel.over(here), await Channel.over(there)
+    route = RouteSettings("r", (), UpstreamAddress(), PolicySource())
+    worker = Worker(theirs, Start(Settings((route,), workers=2), (TRANSPARENT,), 1, (), False))
+    gateway = cast("FakeGateway", worker._gateways[0])
+    gateway.failing.update(failing)
+    loop = asyncio.get_running_loop()
+    supervisor = Supervisor(ours, loop.create_task(worker.run()))
+    hearing = loop.create_task(ours.serve(supervisor.answer, supervisor.take))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        yield supervisor, gateway
+        await supervisor.running
+        await theirs.close()
+        await hearing
+        await ours.close()
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [("snapshot", "reporting figures"), ("seen", "reporting what rules found"), ("demand", "sharing limits")],
+)
+@pytest.mark.usefixtures("quick")
+def test_a_mistake_in_a_report_is_counted_and_the_worker_goes_on(
+    part: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with a_worker(**{part: 2}) as (supervisor, gateway):
+            await supervisor.reported.wait()
+            await supervisor.shared.wait()
+            await gateway.well[part].wait()
+            assert dict(gateway.counted) == {"periodic_failures": 2}
+            assert await supervisor.end() == 0
+            assert gateway.done == ["drain 2"]
+
+    asyncio.run(main())
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{name} failed")
+
+
+@pytest.mark.usefixtures("quick")
+def test_orders_are_followed_one_after_another_and_hold_up_no_question() -> None:
+    async def main() -> None:
+        async with a_worker() as (supervisor, gateway):
+            ask = supervisor.channel.request
+            orders = ask(Prepare((TRANSPARENT,), 2)), ask(Commit(2)), ask(Switch(True))
+            assert await ask(BusiestKeys(0, 10)) == cast("Any", "its keys")
+            assert gateway.done == []
+            gateway.compiled.set()
+            await asyncio.gather(*orders)
+            assert gateway.done == ["prepare 2", "commit", "pause True"]
+            assert await supervisor.end() == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_worker_that_cannot_follow_ends() -> None:
+    async def main() -> None:
+        async with a_worker() as (supervisor, gateway):
+            with pytest.raises(RequestFailed, match="cannot follow to policy generation 7"):
+                await supervisor.channel.request(Commit(7))
+            assert await supervisor.running == 1
+            assert gateway.done == ["drain 0"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_worker_that_is_half_way_in_a_new_policy_ends() -> None:
+    async def main() -> None:
+        async with a_worker(commit=1) as (supervisor, gateway):
+            gateway.compiled.set()
+            assert await supervisor.channel.request(Prepare((TRANSPARENT,), 2)) is None
+            with pytest.raises(RequestFailed, match="ZeroDivisionError: commit"):
+                await supervisor.channel.request(Commit(2))
+            assert await supervisor.running == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("quick")
+def test_shares_come_back_and_are_given_up_when_no_more_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with a_worker() as (supervisor, gateway):
+            while await gateway.leased.get() != {"rule": {}}:
+                pass
+            assert [await gateway.leased.get() for _ in range(3)] == [{"rule": {}}] * 3
+            monkeypatch.setattr(worker_module, "LOST_SECONDS", 0.0)
+            while await gateway.leased.get() != {}:
+                pass
+            assert await supervisor.end() == 0
+
+    asyncio.run(main())
