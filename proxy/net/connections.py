@@ -36,7 +36,8 @@ class Connections:
 
     ``reason`` says why none is there, and is empty while one is; ``attempted`` is set when the first attempt is over.
     ``busy`` counts, by pool, the connections that wait to be set to its database until Redis has run a script.
-    ``give_back`` takes a connection that no client has.
+    ``give_back`` takes a connection that no client has. ``doubt`` is told of each error that says that a command is
+    unknown or not allowed.
     """
 
     def __init__(
@@ -48,6 +49,9 @@ class Connections:
         policies: Policies,
         clients: Collection[ClientConnection],
         events: Counter[str],
+        *,
+        give_back: Callable[[UpstreamConnection], None],
+        doubt: Callable[[UpstreamConnection, bytes], None],
     ) -> None:
         self.settings = settings
         self.loop = loop
@@ -67,9 +71,8 @@ class Connections:
         self.restarts = Restarts(str(route.upstream), self._all, known.forget_all)
         self._tasks: set[asyncio.Task[None]] = set()
         self.busy: Counter[PoolKey] = Counter()
-        self.give_back: Callable[[UpstreamConnection], None] = UpstreamConnection.close
-        self.doubt: Callable[[UpstreamConnection, bytes], None] = lambda _upstream, _line: None
-        """Told of each error that says that a command is unknown or not allowed."""
+        self._give_back = give_back
+        self._doubt = doubt
         self._pooled = 0
         self._pinned = 0
 
@@ -261,7 +264,7 @@ class Connections:
         finally:
             pool.opening[lane] -= 1
         if not upstream.closed:
-            self.give_back(upstream)
+            self._give_back(upstream)
 
     # Failing, and trying again
 
@@ -307,7 +310,7 @@ class Connections:
 
     def command_refused(self, upstream: UpstreamConnection, line: bytes) -> None:
         """Redis does not know, or does not allow, a command."""
-        self.doubt(upstream, line)
+        self._doubt(upstream, line)
 
     def relieved(self, upstream: UpstreamConnection) -> None:
         """A shared connection takes work again."""

@@ -45,6 +45,7 @@ from proxy.net.pulse import Pulse
 from proxy.net.relearning import Relearning
 from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
+from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
 from proxy.rules.meter import Demand, Lease, Meter
@@ -64,7 +65,7 @@ class ClusterRefusedError(Exception):
 
 
 class Gateway:
-    """One route's traffic."""
+    """One route's traffic; ``on_second`` is called when there are `digests` of one more second."""
 
     def __init__(
         self,
@@ -75,7 +76,8 @@ class Gateway:
         generation: int,
         request_info: RequestInfo,
         paused: bool,
-        find_calls: FindCalls | None = None,
+        find_calls: FindCalls | None,
+        on_second: Callable[[], None],
     ) -> None:
         self.route = route
         self.settings = settings
@@ -104,10 +106,19 @@ class Gateway:
             settings.workers,
             paused,
         )
-        self._connections = Connections(route, settings, loop, self._known, self._policies, self.clients, self._events)
+        self._connections = Connections(
+            route,
+            settings,
+            loop,
+            self._known,
+            self._policies,
+            self.clients,
+            self._events,
+            give_back=self._give_back,
+            doubt=self._doubt,
+        )
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
         self._relearning = Relearning(self._connections, self._lending, self._known, self._policies, self.clients)
-        self._connections.doubt = self._relearning.doubt
         memory = self._policies.memory
         self._scripts = ScriptExchange(find_calls, lambda: memory.each(ScriptMemory).values())
         count = self._connections.count
@@ -120,10 +131,14 @@ class Gateway:
         self._closed: Counter[str] = Counter()
         self._clients_total = 0
         self._local = 0
-        self._ticker = Periodic(loop, 1.0, self._each_second(), count)
-        self.when_second_is_over: Callable[[], None] = lambda: None
-        """Called when there are `digests` of one more second."""
+        self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self._open_gate()
+
+    def _give_back(self, upstream: UpstreamConnection) -> None:
+        self._lending.release(upstream)
+
+    def _doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
+        self._relearning.doubt(upstream, line)
 
     def _open_gate(self) -> None:
         # What sessions ask for, and who answers.
@@ -242,7 +257,7 @@ class Gateway:
         self._windows.rotate(time.monotonic())
         self._insight.another_second(sum(self._asked_by_app().values()), self._windows.fresh())
 
-    def _each_second(self) -> dict[str, Callable[[], object]]:
+    def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
         pools, lending = self._connections.pools, self._lending
         return {
             "counting a second": self._end_second,
@@ -250,11 +265,8 @@ class Gateway:
             "learning anew what has changed": self._relearning.another_second,
             "tending Keyrail's own queries": self._inquiries.tend,
             "tending connection pools": lambda: pools.tend(self.loop.time(), lending.logged_in),
-            "reporting a second": self._report_second,
+            "reporting a second": on_second,
         }
-
-    def _report_second(self) -> None:
-        self.when_second_is_over()
 
     # Clients
 

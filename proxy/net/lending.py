@@ -49,7 +49,6 @@ class Lending:
         self._learning: Counter[str | None] = Counter()
         self._awaiting: defaultdict[str, list[Seeker]] = defaultdict(list)
         self._watched: WeakSet[UpstreamConnection] = WeakSet()
-        connections.give_back = self.release
 
     # Shared
 

@@ -63,20 +63,30 @@ class CrewError(Exception):
 
 
 class Crew:
-    """All workers of the process group."""
+    """All workers of the process group.
+
+    ``group_info`` returns what a worker's client is told about a route and a topic. ``on_change`` is called when a
+    worker has reported, started to serve, or ended.
+    """
 
     def __init__(
-        self, settings: Settings, listeners: Listeners, policies: tuple[Policy, ...], violations: Violations
+        self,
+        settings: Settings,
+        listeners: Listeners,
+        policies: tuple[Policy, ...],
+        violations: Violations,
+        *,
+        paused: bool,
+        group_info: Callable[[int, Topic], dict[str, Any]],
+        on_change: Callable[[], None],
     ) -> None:
         self.policies = policies
         self.generation = 1
-        self.paused = False
+        self.paused = paused
         """The kill switch is on."""
         self.restarts = 0
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when a worker has reported, started to serve, or ended."""
-        self.briefing: Callable[[int, Topic], dict[str, Any]] = lambda _route, _topic: {}
-        """What a worker's client is told about a route and a topic."""
+        self._group_info = group_info
+        self._on_change = on_change
         self.rings = tuple(Rings() for _ in settings.routes)
         """What each route did lately, over all workers, those that have ended included."""
         self._settings = settings
@@ -249,7 +259,7 @@ class Crew:
     async def _answer(self, member: Member, request: SupervisorRequest) -> TypedReply:
         match request:
             case GroupInfo(route, topic):
-                return request.answer(self.briefing(route, topic))
+                return request.answer(self._group_info(route, topic))
             case FindScript(route, key):
                 return request.answer(await self._find_script(member, route, key))
             case ShareLimits(routes):
@@ -262,11 +272,11 @@ class Crew:
         match notification:
             case Serving():
                 member.serving = True
-                self.on_change()
+                self._on_change()
             case Report():
                 member.report = notification
                 member.heard = time.monotonic()
-                self.on_change()
+                self._on_change()
             case News(routes):
                 self._note(member, routes)
             case Watched(routes):
@@ -316,4 +326,4 @@ class Crew:
                 add_numbers(departed, counters_of(snapshot))
         for route, records in enumerate(member.evidence):
             self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
-        self.on_change()
+        self._on_change()

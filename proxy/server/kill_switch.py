@@ -29,20 +29,18 @@ class Pause:
 
 
 class KillSwitch:
-    """The switch of a process group: ``crew`` is what it acts on."""
+    """The switch of a process group: ``crew`` is what it acts on, and starts as ``pause`` says."""
 
-    def __init__(self, crew: Crew, state: StateFile) -> None:
-        """Take up where the last process left off; the crew has not started yet. Raises StateError."""
+    def __init__(self, crew: Crew, state: StateFile, pause: Pause | None) -> None:
+        """Take up where the last process left off: ``pause`` is what ``standing_pause`` has found."""
         self._crew = crew
         self._state = state
         self._lock = asyncio.Lock()
         self._pause: Pause | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
-        found = _read(state)
-        if found is not None and found.until > time.time():
-            self._set(found)
-            crew.paused = True
+        if pause is not None:
+            self._set(pause)
             notice(f"{self.sentence()}: only locked rules are enforced")
 
     @property
@@ -137,9 +135,13 @@ class KillSwitch:
             raise
 
 
-def _read(state: StateFile) -> Pause | None:
+def standing_pause(state: StateFile) -> Pause | None:
+    """The pause that the last process has left, unless it is over. Raises StateError."""
     found = state.part(_PART)
+    if found is None:
+        return None
     try:
-        return None if found is None else Pause(float(found["since"]), float(found["until"]), str(found["because"]))
+        pause = Pause(float(found["since"]), float(found["until"]), str(found["because"]))
     except (ValueError, KeyError, TypeError):
         raise state.broken() from None
+    return pause if pause.until > time.time() else None

@@ -51,17 +51,25 @@ def _read(source: PolicySource) -> Policy:
 
 
 class Reloader:
-    """Reloads the policies, one reload at a time."""
+    """Reloads the policies, one reload at a time.
 
-    def __init__(self, routes: Sequence[RouteSettings], crew: Crew) -> None:
+    ``read`` is what the files said when Keyrail started; ``join`` adds what is put in force beside what they say.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[RouteSettings],
+        crew: Crew,
+        read: tuple[Policy, ...],
+        join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]],
+    ) -> None:
         self.failures = 0
         self._routes = routes
         self._crew = crew
         self._lock = asyncio.Lock()
         self._problems: tuple[Problem, ...] = ()
-        self._read = crew.policies
-        self.join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]] = lambda policies: policies
-        """What is put in force beside what the files say."""
+        self._read = read
+        self._join = join
 
     @property
     def files(self) -> frozenset[str]:
@@ -84,7 +92,7 @@ class Reloader:
                 problems = tuple(str(problem) for problem in error.problems)
                 return problems if again and not asked else self._refuse(problems)
             self._problems = ()
-            joined = self.join(policies)
+            joined = self._join(policies)
             if joined == self._crew.policies:
                 if asked:
                     notice(f"policies are the same: generation {self._crew.generation} stays")
@@ -108,7 +116,7 @@ class Reloader:
     async def renew(self) -> str | None:
         """Put in force what is joined now to what the files said last; return what is wrong with it, or None."""
         async with self._lock:
-            return await self._crew.replace_policies(self.join(self._read))
+            return await self._crew.replace_policies(self._join(self._read))
 
     def failed(self) -> None:
         """Count a reload that a mistake of this program has ended."""

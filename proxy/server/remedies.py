@@ -63,26 +63,15 @@ class Remedy:
         return PolicyRule(self.name, settings, Stage(Mode.ENFORCE, where), Wording(because=words), where, app=self.app)
 
 
-class Remedies:
-    """Those that are in force."""
+class StandingRemedies:
+    """Those that are in force, ``all``, the oldest first; the ``next`` one's number; and the file that keeps both."""
 
-    def __init__(self, crew: Crew, reloader: Reloader, routes: Sequence[str], state: StateFile) -> None:
-        """Take up where the last process left off; the crew has not started yet. Raises StateError."""
-        self._crew = crew
-        self._reloader = reloader
-        self._routes = tuple(routes)
+    def __init__(self, routes: Sequence[str], state: StateFile) -> None:
+        """Take up where the last process left off. Raises StateError."""
+        self.routes = tuple(routes)
         self._state = state
-        self._lock = asyncio.Lock()
-        self._timer: asyncio.TimerHandle | None = None
-        self._ending: asyncio.Task[None] | None = None
-        self._next, found = _read(state)
-        self.standing = tuple(each for each in found if each.until > time.time() and each.route in self._routes)
-        """What is in force, the oldest first."""
-        reloader.join = self.join
-        crew.policies = self.join(crew.policies)
-        for remedy in self.standing:
-            notice(f"{self.sentence(remedy)}: still in force")
-        self._arm()
+        self.next, found = _read(state)
+        self.all = tuple(each for each in found if each.until > time.time() and each.route in self.routes)
 
     @property
     def survive(self) -> bool:
@@ -92,13 +81,59 @@ class Remedies:
     def join(self, policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
         """Return the routes' policies with the remedies among their rules."""
         return tuple(
-            replace(policy, rules=(*policy.rules, *(each.rule() for each in self.standing if each.route == route)))
-            for route, policy in zip(self._routes, policies, strict=True)
+            replace(policy, rules=(*policy.rules, *(each.rule() for each in self.all if each.route == route)))
+            for route, policy in zip(self.routes, policies, strict=True)
         )
+
+    def write(self) -> None:
+        """Keep them. Raises OSError."""
+        standing = [
+            {
+                "number": each.number,
+                "route": each.route,
+                "key": shown(each.key),
+                "app": each.app,
+                "rate": [each.rate.tokens, each.rate.seconds],
+                "since": each.since,
+                "until": each.until,
+                "because": each.because,
+            }
+            for each in self.all
+        ]
+        try:
+            self._state.put(_PART, {"next": self.next, "standing": standing})
+        except OSError as error:
+            notice(f"remedies will not survive a restart: cannot write {self._state}: {error.strerror}")
+            raise
+
+
+class Remedies:
+    """Puts remedies in force and ends them; the crew starts with the ``standing`` ones."""
+
+    def __init__(self, crew: Crew, reloader: Reloader, standing: StandingRemedies) -> None:
+        self._crew = crew
+        self._reloader = reloader
+        self._standing = standing
+        self._lock = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+        for remedy in self.standing:
+            notice(f"{self.sentence(remedy)}: still in force")
+        self._arm()
+
+    @property
+    def standing(self) -> tuple[Remedy, ...]:
+        """What is in force, the oldest first."""
+        return self._standing.all
+
+    @property
+    def survive(self) -> bool:
+        """Whether they survive a restart."""
+        return self._standing.survive
 
     def sentence(self, remedy: Remedy) -> str:
         """Return what people are told."""
-        key = self._crew.redaction(self._routes.index(remedy.route)).of(remedy.key)
+        key = self._crew.redaction(self._standing.routes.index(remedy.route)).of(remedy.key)
         cap = f"{remedy.rate.tokens} commands in {remedy.rate.seconds} s"
         whom = f"app {remedy.app}" if remedy.app else "all"
         return f"{remedy.name}: {key} capped at {cap} for {whom} until {moment(remedy.until)} ({remedy.because})"
@@ -110,11 +145,11 @@ class Remedies:
                 raise RemedyError(f"there are {MOST_STANDING} remedies already: undo one")
             now = time.time()
             until = now + min(seconds, MOST_SECONDS)
-            remedy = Remedy(self._next, route, key, app, rate, now, until, because)
+            remedy = Remedy(self._standing.next, route, key, app, rate, now, until, because)
             await self._change((*self.standing, remedy))
-            self._next += 1
+            self._standing.next += 1
             notice(self.sentence(remedy))
-            self._write()
+            self._standing.write()
             return remedy
 
     async def undo(self, number: int) -> bool:
@@ -125,15 +160,15 @@ class Remedies:
                 return False
             await self._change(tuple(each for each in self.standing if each is not ended))
             notice(f"{ended.name} is undone ({ended.because})")
-            self._write()
+            self._standing.write()
             return True
 
     async def _change(self, standing: tuple[Remedy, ...]) -> None:
         """Have these and no others in force."""
-        before, self.standing = self.standing, standing
+        before, self._standing.all = self.standing, standing
         problem = await self._reloader.renew()
         if problem is not None:
-            self.standing = before
+            self._standing.all = before
             raise RemedyError(problem)
         self._arm()
 
@@ -170,27 +205,7 @@ class Remedies:
                 notice(f"{remedy.name} is over ({remedy.because})")
             self._arm()
             with contextlib.suppress(OSError):
-                self._write()
-
-    def _write(self) -> None:
-        standing = [
-            {
-                "number": each.number,
-                "route": each.route,
-                "key": shown(each.key),
-                "app": each.app,
-                "rate": [each.rate.tokens, each.rate.seconds],
-                "since": each.since,
-                "until": each.until,
-                "because": each.because,
-            }
-            for each in self.standing
-        ]
-        try:
-            self._state.put(_PART, {"next": self._next, "standing": standing})
-        except OSError as error:
-            notice(f"remedies will not survive a restart: cannot write {self._state}: {error.strerror}")
-            raise
+                self._standing.write()
 
 
 def _read(state: StateFile) -> tuple[int, list[Remedy]]:

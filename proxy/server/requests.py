@@ -62,7 +62,7 @@ class Request(Generic[Reply]):
     seconds: ClassVar[float] = 3.0
 
     def answer(self, reply: Reply) -> TypedReply:
-        """TypedReply this request."""
+        """Answer this request."""
         return TypedReply(reply)
 
 
@@ -157,7 +157,7 @@ class Channel:
             return None
 
     async def serve(self, answer: Callable[[Any], Awaitable[TypedReply]], take: Callable[[Any], None]) -> None:
-        """TypedReply requests, take notifications and deliver replies until the other end is gone.
+        """Answer requests, take notifications and deliver replies until the other end is gone.
 
         An exception of ``answer`` is logged and told to the other end; an exception of ``take`` ends this.
         """

@@ -7,8 +7,8 @@ with status 2, a circumstance (a port in use) with status 1. An upstream that is
 so, is not ready, and becomes ready by itself.
 
 SIGTERM and SIGINT stop it, a second one at once (after SIGTERM it accepts clients for ``--shutdown-delay`` more, while
-it says that it is not ready); SIGHUP reloads the policies, and begins a log of violations anew that
-was rotated away; SIGUSR2 starts a successor, and ends this one when that one serves.
+it says that it is not ready); SIGHUP reloads the policies, and begins a log of violations anew that was rotated away;
+SIGUSR2 starts a successor, and ends this one when that one serves.
 """
 
 import asyncio
@@ -18,7 +18,6 @@ import resource
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from proxy.form import FORM
@@ -34,23 +33,21 @@ from proxy.server.briefing import brief
 from proxy.server.crew import Crew, CrewError
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents, IncidentsError
-from proxy.server.kill_switch import KillSwitch
+from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
 from proxy.server.reload import Reloader, read_policies
-from proxy.server.remedies import Remedies
+from proxy.server.remedies import Remedies, StandingRemedies
 from proxy.server.service_manager import ServiceManager
 from proxy.server.state_file import StateError, StateFile
 from proxy.server.succession import Inheritance, Successor
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
 from proxy.server.watch import Watch
+from proxy.session.topic import Topic
 
 USAGE, FAILURE = 2, 1
-_CIRCUMSTANCES = (
-    *(ListenError, AdminError, EmbeddedError, CrewError),
-    *(ViolationsError, IncidentsError, StateError),
-)
+_CIRCUMSTANCES = ListenError, AdminError, EmbeddedError, CrewError, ViolationsError, IncidentsError, StateError
 
 
 class StartError(Exception):
@@ -143,13 +140,22 @@ class Supervisor:
             if self._settings.violations is not None:
                 self._log = ViolationLog(self._settings.violations)
             violations = Violations(len(self._settings.routes), self._log)
-            self._crew = Crew(self._settings, self._listeners, policies, violations)
             state_file = StateFile(self._settings.state)
-            self._switch = KillSwitch(self._crew, state_file)
-            self._crew.briefing = partial(brief, self._crew, self._switch)
-            reloader = Reloader(self._settings.routes, self._crew)
+            pause = standing_pause(state_file)
             names = [route.name for route in self._settings.routes]
-            self._remedies = Remedies(self._crew, reloader, names, state_file)
+            standing = StandingRemedies(names, state_file)
+            self._crew = Crew(
+                self._settings,
+                self._listeners,
+                standing.join(policies),
+                violations,
+                paused=pause is not None,
+                group_info=self._group_info,
+                on_change=self._notice_changes,
+            )
+            self._switch = KillSwitch(self._crew, state_file, pause)
+            reloader = Reloader(self._settings.routes, self._crew, policies, standing.join)
+            self._remedies = Remedies(self._crew, reloader, standing)
             incidents = Incidents(self._crew, names, self._settings.incidents)
             if self._admin is not None:
                 state = AdminState(
@@ -199,11 +205,10 @@ class Supervisor:
             notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
         for its in figures:
             _notice_features(its)
-        crew.on_change = self._notice_changes
 
     def _notice_changes(self) -> None:
-        """Say when a route's upstream goes or comes back."""
-        if self._crew is None or self._stop.is_set() or not self._crew.complete:
+        """Say when a route's upstream goes or comes back, once it has been announced."""
+        if self._crew is None or self._stop.is_set() or not self._ready or not self._crew.complete:
             return
         for its in self._crew.figures():
             if its.ready != self._ready[its.name]:
@@ -215,10 +220,14 @@ class Supervisor:
                 else:
                     notice(f"route {its.name}: not ready: {its.reason}")
 
+    def _group_info(self, route: int, topic: Topic) -> dict[str, Any]:
+        assert self._crew is not None, "only workers ask"
+        assert self._switch is not None, "it is made before they start"
+        return brief(self._crew, self._switch, route, topic)
+
     async def _watch(self) -> int:
         """Wait for the end, or for what should never end; then drain."""
-        if self._crew is None:
-            raise AssertionError("started without a crew")
+        assert self._crew is not None, "started without a crew"
         engines = [self._spawn(engine.wait()) for engine in self._engines]
         await self._first(self._spawn(self._stop.wait()), self._crew.broken, *engines)
         status = 0

@@ -90,6 +90,7 @@ class Worker:
                 partial(self._group_info, index),
                 start.paused,
                 partial(self._find_script, index) if start.settings.workers > 1 else None,
+                self._tell_watched,
             )
             for index, (route, policy) in enumerate(zip(start.settings.routes, start.policies, strict=True))
         ]
@@ -103,8 +104,6 @@ class Worker:
         gc.collect()
         gc.freeze()
         self._channel.notify(Serving())
-        for gateway in self._gateways:
-            gateway.when_second_is_over = self._tell_watched
         obeying = asyncio.get_running_loop().create_task(self._obey())
         self._reports.turn()
         if self._start.settings.workers > 1:

@@ -128,13 +128,24 @@ class Route:
         known.able["app"] = frozenset()
         self.clients: list[Any] = []
         self.connections = Connections(
-            cast("Any", SimpleNamespace(upstream=UpstreamAddress())), settings, loop, known, policies, (), Counter()
+            cast("Any", SimpleNamespace(upstream=UpstreamAddress())),
+            settings,
+            loop,
+            known,
+            policies,
+            (),
+            Counter(),
+            give_back=self._give_back,
+            doubt=lambda _upstream, _line: None,
         )
         self.lending = Lending(self.connections, known, policies, self.clients)
         monkeypatch.setattr("proxy.net.connections.asyncio", SimpleNamespace(wait_for=self._wait_for))
         monkeypatch.setattr("proxy.net.connections.open_upstream", self._open)
         monkeypatch.setattr("proxy.net.connections.set_to", self._set_to)
         monkeypatch.setattr(self.connections.restarts, "identify", self._nothing)
+
+    def _give_back(self, upstream: UpstreamConnection) -> None:
+        self.lending.release(upstream)
 
     async def _nothing(self, *_: object) -> None:
         return None

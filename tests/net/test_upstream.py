@@ -123,7 +123,17 @@ class Shared:
         route: Any = SimpleNamespace(upstream=UpstreamAddress())
         settings: Any = SimpleNamespace(client_output_limit=LARGE, upstream_connections=0)
         known: Any = SimpleNamespace(refusal=None, forget_all=lambda: None)
-        self.keeper = Connections(route, settings, loop, known, cast("Any", None), (), self.events)
+        self.keeper = Connections(
+            route,
+            settings,
+            loop,
+            known,
+            cast("Any", None),
+            (),
+            self.events,
+            give_back=UpstreamConnection.close,
+            doubt=lambda _upstream, _line: None,
+        )
         self.upstream = UpstreamConnection(self.keeper, KEY, loop)
         self.transport = Transport()
         self.upstream.connection_made(cast("asyncio.Transport", self.transport))

@@ -39,7 +39,15 @@ KEY, CALLS = script_key(b"1"), ScriptCalls()
 
 
 def a_crew(workers: int = 1) -> Crew:
-    return Crew(Settings((ROUTE,), workers=workers), Listeners(), (TRANSPARENT,), Violations(1, None))
+    return Crew(
+        Settings((ROUTE,), workers=workers),
+        Listeners(),
+        (TRANSPARENT,),
+        Violations(1, None),
+        paused=False,
+        group_info=lambda _route, _topic: {},
+        on_change=lambda: None,
+    )
 
 
 def test_a_mistake_of_the_program_at_the_start_is_no_endless_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,15 @@ from typing import cast
 import pytest
 
 from proxy.server.crew import Crew
-from proxy.server.kill_switch import KillSwitch
+from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.state_file import StateError, StateFile
 
 
 class FakeCrew:
     """Takes the switch's orders."""
 
-    def __init__(self) -> None:
-        self.paused = False
+    def __init__(self, paused: bool) -> None:
+        self.paused = paused
         self.orders: list[bool] = []
         self.followed = asyncio.Event()
 
@@ -27,8 +27,10 @@ class FakeCrew:
 
 
 def switch(file: Path | None = None) -> tuple[KillSwitch, FakeCrew]:
-    crew = FakeCrew()
-    return KillSwitch(cast("Crew", crew), StateFile(file)), crew
+    state = StateFile(file)
+    pause = standing_pause(state)
+    crew = FakeCrew(pause is not None)
+    return KillSwitch(cast("Crew", crew), state, pause), crew
 
 
 def test_it_is_kept_and_taken_up_again(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from proxy.rules.limits import LimitsSettings, Per
 from proxy.rules.meter import Rate
 from proxy.server.crew import Crew
 from proxy.server.reload import Reloader
-from proxy.server.remedies import MOST_STANDING, Remedies, RemedyError
+from proxy.server.remedies import MOST_STANDING, Remedies, RemedyError, StandingRemedies
 from proxy.server.state_file import StateError, StateFile
 from proxy.traffic.redaction import Redact, Redaction
 
@@ -23,9 +23,10 @@ KEY = b"product:\xff:stock"
 RATE = Rate(5, 1, 5)
 
 
-class FakeCrew:
-    policies: tuple[Policy, ...] = (TRANSPARENT, TRANSPARENT)
+POLICIES: tuple[Policy, ...] = (TRANSPARENT, TRANSPARENT)
 
+
+class FakeCrew:
     def redaction(self, _route: int) -> Redaction:
         return Redaction(Redact.SHAPE)
 
@@ -33,40 +34,40 @@ class FakeCrew:
 class FakeReloader:
     """Puts in force what is joined, or has a problem."""
 
-    join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]]
-
-    def __init__(self) -> None:
+    def __init__(self, join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]]) -> None:
+        self.join = join
         self.problem: str | None = None
         self.in_force: tuple[str, ...] = ()
         self.renewed = asyncio.Event()
 
     async def renew(self) -> str | None:
         if self.problem is None:
-            self.in_force = tuple(rule.name for policy in self.join(FakeCrew.policies) for rule in policy.rules)
+            self.in_force = tuple(rule.name for policy in self.join(POLICIES) for rule in policy.rules)
         self.renewed.set()
         return self.problem
 
 
-def remedies(file: Path | None = None) -> tuple[Remedies, FakeReloader, FakeCrew]:
-    crew, reloader = FakeCrew(), FakeReloader()
-    made = Remedies(cast("Crew", crew), cast("Reloader", reloader), ("one", "two"), StateFile(file))
-    return made, reloader, crew
+def remedies(file: Path | None = None) -> tuple[Remedies, FakeReloader]:
+    standing = StandingRemedies(("one", "two"), StateFile(file))
+    reloader = FakeReloader(standing.join)
+    return Remedies(cast("Crew", FakeCrew()), cast("Reloader", reloader), standing), reloader
 
 
 def test_they_are_rules_of_their_route_and_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def live() -> None:
-        first, reloader, _ = remedies(tmp_path / "state")
+        first, reloader = remedies(tmp_path / "state")
         await first.add("two", KEY, "checkout", RATE, 600.0, "INC-9")
         await first.add("one", KEY, "", RATE, 1e9, "INC-9")
         assert reloader.in_force == ("remedy-2", "remedy-1")
         assert first.standing[1].until <= time.time() + 86_400
         first.close()
-        again, reloader, crew = remedies(tmp_path / "state")
+        again, reloader = remedies(tmp_path / "state")
         assert again.standing == first.standing
-        (rule,) = crew.policies[1].rules
+        at_start = reloader.join(POLICIES)
+        (rule,) = at_start[1].rules
         assert (rule.name, rule.app, rule.mode is not None and rule.mode.mode) == ("remedy-1", "checkout", Mode.ENFORCE)
         assert rule.settings == LimitsSettings(Per.APP, RATE, key=KEY)
-        assert crew.policies[0].rules[0].settings == LimitsSettings(Per.ALL, RATE, key=KEY)
+        assert at_start[0].rules[0].settings == LimitsSettings(Per.ALL, RATE, key=KEY)
         assert await again.undo(1)
         assert not await again.undo(1)
         assert (await again.add("one", KEY, "", RATE, 60.0, "x")).number == 3
@@ -81,7 +82,7 @@ def test_they_are_rules_of_their_route_and_are_kept(tmp_path: Path, capsys: pyte
 
 def test_what_workers_do_not_follow_has_not_happened() -> None:
     async def live() -> None:
-        its, reloader, _ = remedies()
+        its, reloader = remedies()
         await its.add("one", KEY, "", RATE, 600.0, "x")
         before = its.standing
         reloader.problem = "worker 1: no answer in 15 seconds"
@@ -102,7 +103,7 @@ def test_what_workers_do_not_follow_has_not_happened() -> None:
 
 def test_they_end_by_themselves_also_while_nobody_was_there(tmp_path: Path) -> None:
     async def live() -> None:
-        its, reloader, _ = remedies(tmp_path / "state")
+        its, reloader = remedies(tmp_path / "state")
         await its.add("one", KEY, "", RATE, 600.0, "x")
         reloader.renewed.clear()
         await its.add("one", b"brief", "", RATE, 0.001, "x")
@@ -114,8 +115,8 @@ def test_they_end_by_themselves_also_while_nobody_was_there(tmp_path: Path) -> N
         kept = json.loads((tmp_path / "state").read_text())
         kept["remedies"]["standing"][0]["until"] = time.time() - 1
         (tmp_path / "state").write_text(json.dumps(kept))
-        later, _, crew = remedies(tmp_path / "state")
-        assert (later.standing, crew.policies) == ((), FakeCrew.policies)
+        later, reloader = remedies(tmp_path / "state")
+        assert (later.standing, reloader.join(POLICIES)) == ((), POLICIES)
 
     asyncio.run(live())
 

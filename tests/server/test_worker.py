@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, assert_never, cast
 
 import pytest
@@ -45,7 +45,6 @@ class FakeGateway:
         self.compiled = asyncio.Event()
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.leased: asyncio.Queue[object] = asyncio.Queue()
-        self.when_second_is_over: Callable[[], None] = lambda: None
 
     def _do(self, part: str) -> None:
         if self.failing[part]:

@@ -1,0 +1,50 @@
+"""Objects are whole when they are constructed: no constructor assigns to an attribute of another object.
+
+An object that a later constructor completes is wrong until then, and nothing says who completes it. What it needs is
+given to its own constructor: as a value, or as a function that is only called later.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import proxy
+
+ROOT = Path(proxy.__file__).parent
+FILES = sorted(file for package in ("net", "server") for file in (ROOT / package).rglob("*.py"))
+
+
+def rewritten(source: str) -> list[str]:
+    """The attributes of other objects that constructors of a module assign to."""
+    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    made = [(each.name, method) for each in classes for method in each.body]
+    return [
+        f"{name}.{method.name}: {ast.unparse(target)}"
+        for name, method in made
+        if isinstance(method, ast.FunctionDef) and method.name in {"__init__", "__post_init__"}
+        for target in _assigned(method)
+        if ast.unparse(target.value) != method.args.args[0].arg
+    ]
+
+
+def _assigned(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
+    for node in ast.walk(method):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield node
+
+
+@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(ROOT)) for file in FILES])
+def test_no_constructor_rewrites_another_object(file: Path) -> None:
+    assert rewritten(file.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["other.a = 1", "self.other.a = 1", "other.a += 1", "other.a: int = 1", "x, other.a = 1, 2", "other.b.a = 1"],
+)
+def test_each_way_to_assign_is_found(statement: str) -> None:
+    source = f"class C:\n    def __init__(self, other):\n        self.own = other\n        {statement}\n"
+    (found,) = rewritten(source)
+    assert found.startswith("C.__init__: ")
