@@ -22,17 +22,20 @@ _PAUSE = 0.25
 
 
 class Following:
-    """A client that is followed from a first read on, which stands for `weight` reads."""
+    """A client that is followed from a first read on, which stands for `weight` reads.
+
+    ``simple`` is its session's table of simple commands meanwhile: it is empty, so the intake forwards none.
+    """
 
     __slots__ = ("_key", "_pattern", "_reads", "_seen", "_simple", "_weight")
 
-    def __init__(self, session: "Session", key: bytes, pattern: str, weight: int) -> None:
+    def __init__(self, session: "Session", simple: bytes, key: bytes, pattern: str, weight: int) -> None:
+        self._simple = simple
         self._key = key
         self._pattern = pattern
         self._weight = weight
         self._reads = 1
         self._seen = session.gate.clock()
-        session.simple = self._simple = bytes(len(session.simple))
 
     def meet(self, session: "Session", command: Command) -> None:
         """The next command of the client, before anything has been done about it."""
@@ -62,7 +65,8 @@ def begin(session: "Session", command: Command, weight: int) -> None:
     if key is not None and session.following is None:
         reads = session.gate.follow(weight)
         if reads > 0:
-            session.following = Following(session, key, _pattern(session, key), reads)
+            session.simple = bytes(len(session.simple))
+            session.following = Following(session, session.simple, key, _pattern(session, key), reads)
 
 
 def _read_alone(session: "Session", command: Command) -> bytes | None:

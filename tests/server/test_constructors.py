@@ -13,7 +13,8 @@ import pytest
 import proxy
 
 ROOT = Path(proxy.__file__).parent
-FILES = sorted(file for package in ("net", "server") for file in (ROOT / package).rglob("*.py"))
+FILES = sorted(file for file in ROOT.rglob("*.py") if file != ROOT / "policy" / "sketch.py")
+"""A sketch of a policy file is a node that readers complete while they are made: that is all that it is for."""
 
 
 def rewritten(source: str) -> list[str]:
