@@ -8,6 +8,7 @@ import hiredis
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.engine import Engine, described_by
+from proxy.net.keepalive import watch_over
 from proxy.net.tls import FollowedContext
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.gate import PoolKey
@@ -47,13 +48,14 @@ async def open_upstream(
     if address.path is not None:
         await loop.create_unix_connection(lambda: upstream, str(address.path))
     else:
-        await loop.create_connection(
+        transport, _ = await loop.create_connection(
             lambda: upstream,
             address.host,
             address.port,
             ssl=None if tls is None else tls.current(),
             server_hostname=address.host if tls is not None else None,
         )
+        watch_over(transport.get_extra_info("socket"))
     try:
         opened = await _log_in(upstream, address, key)
         upstream.stranger = opened.stranger

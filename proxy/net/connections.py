@@ -61,7 +61,7 @@ class Connections:
         self.reason = "connecting to " + str(route.upstream)
         self.attempted = asyncio.Event()
         self.closing = False
-        self._address = route.upstream
+        self.address = route.upstream
         self._known = known
         self._policies = policies
         self._clients = clients
@@ -80,8 +80,8 @@ class Connections:
 
     def begin(self) -> None:
         """Begin to connect. Raises TlsError."""
-        if self._address.tls is not None:
-            self._tls = upstream_context(self._address.tls, _log.warning)
+        if self.address.tls is not None:
+            self._tls = upstream_context(self.address.tls, _log.warning)
         self.ensure(self.pools.of(self.home), Lane.FAST)
 
     def alive(self) -> bool:
@@ -158,7 +158,7 @@ class Connections:
 
     def has_room(self) -> bool:
         """Whether one more connection may be opened for a single client."""
-        private = self.pools.opening_private() + sum(not upstream.shared for upstream in self._all)
+        private = self.pools.opening_private() + sum(not (each.shared or each.apart) for each in self._all)
         return private < self.settings.private_connections
 
     def _open(self, pool: Pool, lane: Lane | None) -> bool:
@@ -194,7 +194,7 @@ class Connections:
 
     async def _connect(self, key: PoolKey) -> Opened:
         opened = await asyncio.wait_for(
-            open_upstream(self._address, self._tls, self, key, self.loop), self.settings.connect_timeout
+            open_upstream(self.address, self._tls, self, key, self.loop), self.settings.connect_timeout
         )
         self._all.add(opened.upstream)
         try:
@@ -205,6 +205,15 @@ class Connections:
             opened.upstream.abort()
             raise
         return opened
+
+    async def open_apart(self) -> UpstreamConnection:
+        """A connection of the route's own login that no client and no pool gets.
+
+        Raises OSError where Redis can't be reached, UpstreamRefusedError where it says no.
+        """
+        upstream = (await self._connect(self.home)).upstream
+        upstream.apart = True
+        return upstream
 
     async def open_to_learn(self) -> UpstreamConnection | None:
         """A connection on which what is not known of the route's own login has been learnt.
@@ -272,7 +281,7 @@ class Connections:
         self.attempted.set()
         self._events["connect_failures"] += 1
         if pool.key == self.home and not pool.alive(Lane.FAST):
-            self.reason = f"{self._address}: {reason_of(error)}"
+            self.reason = f"{self.address}: {reason_of(error)}"
         if lane not in pool.backing_off and not self.closing:
             pool.backing_off.add(lane)
             self.loop.call_later(pool.backoff[lane].failed(), self._retry, pool, lane)
@@ -304,7 +313,7 @@ class Connections:
             for client in [client for client in self._clients if client.key.user == user]:
                 client.close("login_lost")
         if shared and not self.closing and pool.key == self.home and not pool.alive(Lane.FAST):
-            self.reason = f"{self._address}: the connection was lost"
+            self.reason = f"{self.address}: the connection was lost"
             self.ensure(pool, Lane.FAST)
         self.supply_all()
 
@@ -349,6 +358,8 @@ class Connections:
         """A connection is to close: open another in its place where it was shared."""
         pool = self.pools.of(upstream.key)
         self._events["retired"] += 1
+        for apart in [each for each in self._all if each.apart]:
+            apart.abort()  # or it would go on telling how that server is
         if pool.forget(upstream):
             self.ensure(pool, upstream.lane)
 
@@ -378,5 +389,6 @@ class Connections:
     def standing(self) -> dict[str, int]:
         """How many connections are shared, in the hands of one client, or ready for one."""
         shared = sum(upstream.shared for upstream in self._all)
+        apart = sum(upstream.apart for upstream in self._all)
         idle = self.pools.idle()
-        return {"shared": shared, "private": len(self._all) - shared - idle, "idle": idle}
+        return {"shared": shared, "private": len(self._all) - shared - apart - idle, "idle": idle}

@@ -12,7 +12,8 @@ It is the ``Gate`` of its sessions. What they ask for is answered by whom it con
     verdicts.py     what the rules said
     insight.py      commands that are looked at closely
     expiries.py     which of their keys have a TTL
-    pulse.py        whether Redis answers, and how fast: for circuit breakers
+    liveness.py     whether Redis answers at all, and which connections are dead
+    pulse.py        how fast Redis answers: for circuit breakers
     consultation.py what only the supervisor knows
     script_exchange.py what other workers have seen of scripts
 """
@@ -39,6 +40,7 @@ from proxy.net.inquiries import Inquiries
 from proxy.net.insight import Insight
 from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
+from proxy.net.liveness import Liveness
 from proxy.net.periodic import Periodic
 from proxy.net.policies import Policies
 from proxy.net.pulse import Pulse
@@ -123,6 +125,7 @@ class Gateway:
         self._scripts = ScriptExchange(find_calls, lambda: memory.each(ScriptMemory).values())
         count = self._connections.count
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time, count)
+        self._liveness = Liveness(self._connections, settings.upstream_silence)
         self._inquiries = Inquiries(self._lending)
         self._expiries = Expiries(self._inquiries.ask, self._lending.has_spare)
         self._insight = Insight(sampler, self._expiries)
@@ -263,6 +266,7 @@ class Gateway:
             "counting a second": self._end_second,
             "counting verdicts": self._verdicts.another_second,
             "learning anew what has changed": self._relearning.another_second,
+            "asking Redis whether it answers": self._liveness.another_second,
             "tending Keyrail's own queries": self._inquiries.tend,
             "tending connection pools": lambda: pools.tend(self.loop.time(), lending.logged_in),
             "reporting a second": on_second,
@@ -329,12 +333,12 @@ class Gateway:
     @property
     def ready(self) -> bool:
         """Whether commands reach Redis."""
-        return self._known.refusal is None and self._connections.alive()
+        return self._known.refusal is None and self._connections.alive() and self._liveness.silent_since is None
 
     @property
     def reason(self) -> str:
         """Why not, where they don't."""
-        return self._known.refusal or self._connections.reason
+        return self._known.refusal or self._connections.reason or self._liveness.reason
 
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
@@ -344,6 +348,7 @@ class Gateway:
             "route": self.route.name,
             "ready": self.ready,
             "reason": self.reason,
+            "silent_since": self._liveness.silent_since,
             "engine": None if engine is None else {"name": engine.name, "version": engine.version_text},
             "clients": len(self.clients),
             "clients_total": self._clients_total,

@@ -99,6 +99,9 @@ class Settings:
     connect_timeout: float = 5.0
     """Seconds that connecting to an upstream (name, TCP, TLS, login) may take."""
 
+    upstream_silence: float = 3.0
+    """Seconds without an answer from Redis after which its route is not ready; 0 asks it nothing."""
+
     upstream_connections: int = 4
     """Shared upstream connections of each pool."""
 

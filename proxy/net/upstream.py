@@ -85,7 +85,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     """A connection to Redis; shared by the clients of its pool, or private to ``owner``.
 
     Once it is ``identified``, ``run_id`` tells the server process behind it; None where that could not be read.
-    ``stranger`` says that it was opened without a login that Redis asked for.
+    ``stranger`` says that it was opened without a login that Redis asked for, ``apart`` that it is Keyrail's own.
     """
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
@@ -95,6 +95,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.loop = loop
         self.identity = (b"", b"", b"")
         self.stranger = False
+        self.apart = False
         self.lane = Lane.FAST
         self.shared = False
         self.burdened = False

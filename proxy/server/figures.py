@@ -27,7 +27,10 @@ Snapshot = Mapping[str, Any]
 
 @dataclass(slots=True)
 class RouteFigures:
-    """One route, over all workers. ``counters`` and ``gauges`` hold numbers, or numbers by name."""
+    """One route, over all workers. ``counters`` and ``gauges`` hold numbers, or numbers by name.
+
+    Redis is ``silent_since`` that time, in seconds since the epoch; None while it answers.
+    """
 
     name: str
     ready: bool
@@ -37,6 +40,7 @@ class RouteFigures:
     features_off: list[str]
     counters: dict[str, Any] = field(default_factory=dict)
     gauges: dict[str, Any] = field(default_factory=dict)
+    silent_since: float | None = None
 
 
 def add_numbers(total: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -60,6 +64,7 @@ def merge_snapshots(name: str, living: Iterable[Snapshot], departed: Mapping[str
         name=name,
         ready=bool(snapshots) and all(snapshot["ready"] for snapshot in snapshots),
         reason=next((s["reason"] for s in snapshots if not s["ready"] and s["reason"]), ""),
+        silent_since=min((s["silent_since"] for s in snapshots if s["silent_since"] is not None), default=None),
         engine=next((s["engine"] for s in snapshots if s["engine"]), None),
         generation=min((s["generation"] for s in snapshots), default=0),
         features_off=sorted({feature for s in snapshots for feature in s["features_off"]}),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proxy.net.address import ListenAddress
+from proxy.net.keepalive import watch_over_clients
 from proxy.net.settings import RouteSettings
 from proxy.server.succession import Groups, Inheritance
 
@@ -175,6 +176,7 @@ def _tcp_socket(family: int) -> socket.socket:
     made.setblocking(False)
     # Not for sharing: it lets a restart bind while connections of the last run are in TIME_WAIT.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    watch_over_clients(made)
     if family == socket.AF_INET6:
         made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     return made

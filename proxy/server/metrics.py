@@ -8,6 +8,7 @@ keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_cl
 keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{route}, keyrail_out_of_step_total{route}
 keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
 keyrail_breaker_open{route,rule}            workers in which a circuit breaker answers for Redis
+keyrail_upstream_silent_seconds{route}      how long the upstream has not answered; 0 while it does
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
 keyrail_incidents_total{route,kind}, keyrail_incidents_open{route,kind}   kind: hot-key, hot-slot, big-value
 keyrail_workers, keyrail_worker_restarts_total
@@ -137,6 +138,9 @@ def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:
 
 def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
     ready = GaugeMetricFamily("keyrail_route_ready", "1 if the route's upstream answers.", labels=("route",))
+    silent = GaugeMetricFamily(
+        "keyrail_upstream_silent_seconds", "How long the upstream has not answered; 0 while it does.", labels=("route",)
+    )
     connections = GaugeMetricFamily(
         "keyrail_upstream_connections", "Upstream connections now.", labels=("route", "kind")
     )
@@ -160,6 +164,8 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
     )
     for route in routes:
         ready.add_metric((route.name,), float(route.ready))
+        since = route.silent_since
+        silent.add_metric((route.name,), 0.0 if since is None else max(0.0, time.time() - since))
         for kind, number in route.gauges.get("upstreams", {}).items():
             connections.add_metric((route.name, kind), number)
         reconnects.add_metric((route.name,), route.counters.get("reconnects", 0))
@@ -172,7 +178,7 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
             off.add_metric((route.name, feature), 1)
         if route.engine:
             engine.add_metric((route.name, route.engine["name"], route.engine["version"]), 1)
-    yield from (ready, connections, reconnects, out_of_step, events, breakers, off, engine)
+    yield from (ready, silent, connections, reconnects, out_of_step, events, breakers, off, engine)
 
 
 def _collect_incidents(routes: list[RouteFigures], incidents: Incidents) -> Iterator[Metric]:

@@ -214,6 +214,13 @@ OPTIONS: tuple[Option, ...] = (
         "how long Keyrail goes on accepting clients after SIGTERM, while /readyz answers 503 (default 0)",
     ),
     Option(
+        "upstream_silence",
+        Scope.GROUP,
+        read_seconds,
+        "TIME",
+        "how long Redis may leave a PING without an answer before the route is not ready (default 3s; 0 sends none)",
+    ),
+    Option(
         "connect_timeout",
         Scope.GROUP,
         read_positive_seconds,

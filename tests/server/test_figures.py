@@ -10,6 +10,7 @@ def snapshot(**changes: Any) -> dict[str, Any]:
         "route": "r",
         "ready": True,
         "reason": "",
+        "silent_since": None,
         "engine": {"name": "valkey", "version": "9.1.0"},
         "clients": 2,
         "clients_total": 5,
@@ -54,6 +55,12 @@ def test_counters_of_the_dead_stay_and_their_connections_do_not() -> None:
 def test_one_worker_that_is_not_ready_is_enough() -> None:
     merged = merge_snapshots("r", [snapshot(), snapshot(ready=False, reason="down", generation=2)], {})
     assert (merged.ready, merged.reason, merged.generation) == (False, "down", 1)
+
+
+def test_the_longest_silence_is_told() -> None:
+    assert merge_snapshots("r", [snapshot(), snapshot()], {}).silent_since is None
+    silent = [snapshot(), snapshot(silent_since=30.0), snapshot(silent_since=20.0)]
+    assert merge_snapshots("r", silent, {}).silent_since == 20.0
 
 
 def test_no_worker() -> None:

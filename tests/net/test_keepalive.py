@@ -1,0 +1,38 @@
+"""TCP itself looks after connections on which nothing of Keyrail's can be sent."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from proxy.net.keepalive import watch_over
+from proxy.server.listeners import listen_tcp
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the options are Linux's")
+
+
+def option(sock: socket.socket, name: int) -> int:
+    return sock.getsockopt(socket.IPPROTO_TCP, name)
+
+
+def test_clients_are_watched_as_redis_does_it() -> None:
+    """tcp-keepalive 300, and what anetKeepAlive makes of it: on what the listener accepts."""
+    ((listener,),) = listen_tcp("127.0.0.1", 0)
+    with listener, socket.create_connection(listener.getsockname()):
+        listener.setblocking(True)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            assert [option(accepted, each) for each in options] == [300, 100, 3]
+
+
+def test_redis_is_missed_within_half_a_minute() -> None:
+    with socket.socket() as sock:
+        watch_over(sock)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        probes = option(sock, socket.TCP_KEEPINTVL) * option(sock, socket.TCP_KEEPCNT)
+        assert option(sock, socket.TCP_KEEPIDLE) + probes == 30
+        assert option(sock, socket.TCP_USER_TIMEOUT) == 30_000

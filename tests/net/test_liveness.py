@@ -1,0 +1,184 @@
+"""Silence is told from slowness: by answers, by progress, and by what a new connection is told."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from proxy.commands.table import Lane
+from proxy.net.liveness import Liveness
+from proxy.session.gate import PoolKey
+
+SILENCE = 3.0
+PONG = b"+PONG\r\n"
+ZERO = b":0\r\n"
+
+
+class Upstream:
+    """A connection that answers what it is asked when it is told to."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, answers: tuple[bytes, ...] = ()) -> None:
+        self.loop = loop
+        self.waiting: list[asyncio.Future[bytes]] = []
+        self.ready = list(answers)
+        self.asked: list[str] = []
+        self.head: Any = None
+        self.rest = b""
+        self.scanner = SimpleNamespace(elements=0, bulk=0)
+        self.transport = SimpleNamespace(get_write_buffer_size=lambda: 0)
+        self.reading, self.closed = True, False
+
+    def vacant(self) -> bool:
+        return True
+
+    def ask(self, argv: list[str]) -> asyncio.Future[bytes]:
+        self.asked.append(argv[0])
+        question: asyncio.Future[bytes] = self.loop.create_future()
+        if self.ready:
+            question.set_result(self.ready.pop(0))
+        else:
+            self.waiting.append(question)
+        return question
+
+    def answer(self, frame: bytes = PONG) -> None:
+        for question in self.waiting:
+            question.set_result(frame)
+        self.waiting.clear()
+
+    def abort(self) -> None:
+        self.closed = True
+        for question in self.waiting:
+            question.set_exception(ConnectionResetError())
+        self.waiting.clear()
+
+
+class Bench:
+    """A route with one shared connection beside the one that is Keyrail's own; time goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.now = 100.0
+        self.own, self.shared = Upstream(self.loop), Upstream(self.loop)
+        self.fresh: list[Upstream | OSError] = [self.own]
+        self.events: list[str] = []
+        pool = SimpleNamespace(key=PoolKey(None, 0, 2), lanes={Lane.FAST: [self.shared]})
+        self.connections = SimpleNamespace(
+            loop=SimpleNamespace(time=lambda: self.now),
+            address="redis://there",
+            closing=False,
+            pools=[pool],
+            alive=lambda: True,
+            start=self.start,
+            open_apart=self.open_apart,
+            count=self.events.append,
+        )
+        self.tasks: list[asyncio.Task[None]] = []
+        self.liveness = Liveness(cast("Any", self.connections), SILENCE)
+
+    def start(self, work: Any) -> None:
+        self.tasks.append(self.loop.create_task(work))
+
+    async def open_apart(self) -> Upstream:
+        found = self.fresh.pop(0) if self.fresh else OSError("nobody is there")
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    async def seconds(self, count: int, *answering: Upstream, step: float = 1.0) -> None:
+        """So much time goes by, and these answer what they are asked."""
+        for _ in range(count):
+            self.now += step
+            self.liveness.another_second()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            for upstream in answering:
+                upstream.answer()
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+    def silent(self) -> bool:
+        return self.liveness.silent_since is not None
+
+
+def run(case: Any) -> None:
+    async def play() -> None:
+        bench = Bench()
+        await bench.seconds(2, bench.own, bench.shared)
+        await case(bench)
+
+    asyncio.run(play())
+
+
+def test_who_answers_is_asked_each_second_and_nothing_is_said() -> None:
+    async def case(bench: Bench) -> None:
+        await bench.seconds(5, bench.own, bench.shared)
+        assert (bench.silent(), bench.events, bench.liveness.reason) == (False, [], "")
+        assert bench.shared.asked == ["PING"] * 7
+
+    run(case)
+
+
+def test_silence_is_said_and_closes_nobody_unless_a_new_connection_is_answered() -> None:
+    async def case(bench: Bench) -> None:
+        await bench.seconds(3)
+        assert not bench.silent()
+        await bench.seconds(2)
+        assert bench.silent()
+        assert bench.liveness.reason.startswith("redis://there: Redis does not answer since ")
+        assert (bench.own.closed, bench.shared.closed) == (False, False)
+        await bench.seconds(1, bench.own)
+        assert not bench.silent()
+
+    run(case)
+
+
+@pytest.mark.parametrize(
+    ("answers", "replaced"),
+    [
+        ((PONG, ZERO), True),
+        ((PONG, b"-WRONGTYPE Key is not a valid HyperLogLog string value.\r\n"), True),
+        ((PONG, b"-BUSY Redis is busy running a script.\r\n"), False),
+        ((PONG, b"-NOPERM User app has no permissions to run the 'pfcount' command\r\n"), False),
+        ((b"-BUSY\r\n",), False),
+        ((b"-NOPERM\r\n",), False),
+    ],
+)
+def test_a_connection_is_dead_where_a_new_one_runs_what_writes_wait_for(
+    answers: tuple[bytes, ...], replaced: bool
+) -> None:
+    async def case(bench: Bench) -> None:
+        fresh = Upstream(bench.loop, answers)
+        bench.fresh.append(fresh)
+        await bench.seconds(4, bench.own)
+        assert bench.shared.closed is replaced
+        assert bench.events == ["silent"] * replaced
+        assert fresh.closed
+        assert not bench.silent()
+
+    run(case)
+
+
+def test_what_still_moves_is_not_dead() -> None:
+    async def case(bench: Bench) -> None:
+        for _ in range(3 * int(SILENCE)):
+            bench.shared.scanner.bulk += 1
+            bench.fresh.append(Upstream(bench.loop, (PONG, ZERO)))
+            await bench.seconds(1, bench.own)
+        assert not bench.shared.closed
+
+    run(case)
+
+
+def test_a_pause_of_keyrail_is_no_silence_of_redis() -> None:
+    async def case(bench: Bench) -> None:
+        bench.fresh.append(Upstream(bench.loop, (PONG, ZERO)))
+        await bench.seconds(1)
+        await bench.seconds(1, step=60.0)
+        assert not bench.silent()
+        await bench.seconds(1, bench.own, bench.shared)
+        assert (bench.silent(), bench.own.closed, bench.shared.closed) == (False, False, False)
+
+    run(case)
