@@ -187,7 +187,7 @@ def test_no_command_runs_in_the_database_of_another_pool(new_engine: NewEngine, 
         with engine.wire() as direct:
             (lost,) = re.findall(rb"\bid=(\d+) .* db=5 ", direct.ask("CLIENT", "LIST"))
             assert direct.ask("CLIENT", "KILL", "ID", lost) == b":1\r\n"
-            eventually(lambda: len(client_ids(direct)) == 4)  # the pool's, Keyrail's own, the user's other one, this one
+            eventually(lambda: len(client_ids(direct)) == 4)  # two of Keyrail's, the user's other one, and direct
         chosen.say("SET", "k", "five")
         assert chosen.remaining() == []
         assert engine.do("EXISTS", "k") == 0, "it ran in database 0"
