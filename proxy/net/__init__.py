@@ -14,7 +14,9 @@ engine.py           engine, version and features of the Redis behind a route
 knowledge.py        what a route knows about its Redis
 inquiries.py        Keyrail's own queries to Redis, on connections of their own
 expiries.py         asks Redis when traced keys expire
-pulse.py            health checks with PING, for circuit breakers
+liveness.py         health checks with PING: whether Redis answers, and which connections are dead
+keepalive.py        TCP keepalive of clients and upstream connections
+pulse.py            how fast Redis answers a PING, for circuit breakers
 periodic.py         tasks that repeat, whatever fails in one run
 policies.py         the policy in force, compiled for what each user may run
 verdicts.py         what rules decided: counters, evidence, violations
