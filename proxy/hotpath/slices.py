@@ -17,6 +17,11 @@ class Tally:
     reads: int
     writes: int
 
+    @property
+    def certain(self) -> int:
+        """Uses that were seen."""
+        return self.count - self.error
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:

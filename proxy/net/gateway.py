@@ -54,8 +54,7 @@ from proxy.rules.meter import Demand, Lease, Meter
 from proxy.rules.script_memory import ScriptMemory
 from proxy.traffic.digest import Digest
 from proxy.traffic.exposure import Exposure
-from proxy.traffic.merge import Answer
-from proxy.traffic.windows import Windows
+from proxy.traffic.merge import KEYS_OF_SECOND
 from proxy.wire.limits import protocol_error
 
 _TOLD_APART = ("reconnects", "out_of_step")
@@ -86,7 +85,6 @@ class Gateway:
         self.loop = loop
         self.clients: set[ClientConnection] = set()
         self._counters = Counters()
-        self._windows = Windows(self._counters, time.monotonic())
         self._consultation = Consultation(loop.time, request_info)
         logs = settings.violations is not None
         tells = logs or settings.admin is not None
@@ -257,8 +255,7 @@ class Gateway:
         self._end_second()
 
     def _end_second(self) -> None:
-        self._windows.rotate(time.monotonic())
-        self._insight.another_second(sum(self._asked_by_app().values()), self._windows.fresh())
+        self._insight.another_second(sum(self._asked_by_app().values()), self._counters.harvest(KEYS_OF_SECOND))
 
     def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
         pools, lending = self._connections.pools, self._lending
@@ -388,7 +385,3 @@ class Gateway:
         for client in self.clients:
             asked[client.regime.policy.app] += client.forwarded + client.local
         return asked
-
-    def busiest(self, window: int) -> Answer:
-        """The busiest keys of the last ``window`` seconds, as ``traffic.merge`` takes them."""
-        return self._windows.answer(window, time.monotonic())

@@ -106,7 +106,7 @@ class Insight:
         """So many reads of a pattern each began a run of single reads."""
         self._digest.see_run(pattern, weight)
 
-    def another_second(self, commands: int, slices: list[Slice]) -> None:
+    def another_second(self, commands: int, counts: Slice) -> None:
         """Close the second: so many `commands` there were since the start, and these counts of keys since the last."""
         self._digest_observed()
         self._sampler.another_second()
@@ -117,7 +117,7 @@ class Insight:
         digest, self._digest = self._digest, Digest(now)
         digest.seconds = now - digest.began
         digest.commands, self._commands = commands - self._commands, commands
-        digest.slices = slices
+        digest.slices = [counts]
         digest.close()
         self._closed = [*self._closed, digest][-_MOST_WAITING:]
 

@@ -99,10 +99,8 @@ def _rule(policy: Policy, rule: PolicyRule, paused: bool) -> dict[str, Any]:
 
 
 def _hot_keys(crew: Crew, route: int, topic: Topic) -> dict[str, Any]:
-    rings, now = crew.rings[route], time.time()
-    counts = answers.counted(rings, topic.window, now)
-    hot = crew.policies[route].alerts.hot_key
-    told = answers.hot_keys(rings, counts, MOST_ROWS, topic.by, now, crew.redaction(route), hot)
+    redaction, hot = crew.redaction(route), crew.policies[route].alerts.hot_key
+    told = answers.hot_keys(crew.rings[route], topic.window, MOST_ROWS, topic.by, time.time(), redaction, hot)
     return {**told, "keys": [{**key, **_clients(key)} for key in told["keys"]]}
 
 

@@ -4,7 +4,6 @@
     Prepare       policies of a new generation     what is wrong with them, or None: ready
     Commit        put it in force                  None: what comes from now on is judged by it
     Switch        turn the kill switch             None: it is on, or off
-    BusiestKeys   the busiest keys of a window     them
     RecallScript  what does a script call          what it calls, or None: not seen here
 
     a worker asks the supervisor                   its reply
@@ -34,7 +33,6 @@ from proxy.server.leases import Demands, Leases
 from proxy.server.requests import Notification, Request
 from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
-from proxy.traffic.merge import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +70,6 @@ class Switch(Request[None]):
 
     seconds: ClassVar[float] = 10.0
     paused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class BusiestKeys(Request[Answer]):
-    """Tell the busiest keys of a route in the last ``window`` seconds."""
-
-    seconds: ClassVar[float] = 1.0  # somebody waits for a page
-    route: int
-    window: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +166,6 @@ class News(Notification):
 
 Order: TypeAlias = Prepare | Commit | Switch
 """What changes how a worker judges: followed one after another, in the order in which they were given."""
-WorkerRequest: TypeAlias = Order | BusiestKeys | RecallScript
+WorkerRequest: TypeAlias = Order | RecallScript
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits
 SupervisorNotification: TypeAlias = Serving | Unfit | Report | News | Watched

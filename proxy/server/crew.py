@@ -18,7 +18,6 @@ from proxy.policy import Policy
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.script_text import ScriptCalls
 from proxy.server.control import (
-    BusiestKeys,
     Commit,
     Drain,
     FindScript,
@@ -42,12 +41,11 @@ from proxy.server.leases import Leases, deal_out
 from proxy.server.listeners import Listeners
 from proxy.server.member import Member, launch
 from proxy.server.notices import notice
-from proxy.server.requests import PeerLost, RequestError, RequestTimeout, TypedReply, first_known, outcomes
+from proxy.server.requests import PeerLost, RequestTimeout, TypedReply, first_known, outcomes
 from proxy.server.violations import Violations
 from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
 from proxy.traffic.evidence import Records, merge_records
-from proxy.traffic.merge import Answer
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.rings import Rings
 
@@ -149,12 +147,6 @@ class Crew:
         """Return what speaks for and against the rules of a route, over all workers."""
         parts = [member.evidence[route] for member in self._members.values() if member.evidence]
         return merge_records([self._departed_evidence[route], *parts])
-
-    async def busiest_keys(self, route: int, window: int) -> list[Answer]:
-        """Return the busiest keys of a route from every worker that answers in time."""
-        question = BusiestKeys(route, window)
-        told = await outcomes([each.channel.request(question) for each in self._members.values() if each.serving])
-        return [each for each in told if not isinstance(each, RequestError)]
 
     async def replace_policies(self, policies: tuple[Policy, ...]) -> str | None:
         """Put new policies in force in every worker, or in none; return what is wrong with them, or None.

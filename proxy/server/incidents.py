@@ -4,7 +4,12 @@ With a file (``--incidents``) each is a line of JSON when it begins and another 
 still has the night, over a restart too. Each line has the whole incident:
 
     {"id": "INC-9", "route": "default", "kind": "hot-key", "subject": "product:8841:stock", "about":
-     "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": ["…", …]}
+     "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": ["…", …],
+     "figures": {"at": "2026-11-21T02:47:08.412Z", "window": 5, "count": 205000, "error": 820, "rate": 40836.0,
+                 "share": 0.378111}}
+
+``figures`` are those of a hot key when its lines were written, as ``/hotkeys?window=5`` showed them in the snapshot
+``at``; they are null for other kinds.
 
 What is in memory is bounded by number and age, and the file is now and then written anew from that.
 """
@@ -24,7 +29,7 @@ from proxy.server.crew import Crew
 from proxy.server.notices import notice
 from proxy.traffic.evidence import moment
 from proxy.traffic.hotspots import Kind
-from proxy.traffic.incidents import Incident, Lookout
+from proxy.traffic.incidents import Incident, IncidentFigures, Lookout
 from proxy.traffic.shapes import shape
 
 KEPT_SECONDS = 7 * 86_400.0
@@ -164,7 +169,30 @@ def present(incident: Incident) -> dict[str, Any]:
         "began": moment(incident.began),
         "ended": None if incident.ended is None else moment(incident.ended),
         "lines": list(incident.lines),
+        "figures": None if incident.figures is None else _told(incident.figures),
     }
+
+
+def _told(figures: IncidentFigures) -> dict[str, Any]:
+    return {
+        "at": moment(figures.taken),
+        "window": figures.window,
+        "count": figures.count,
+        "error": figures.error,
+        "rate": figures.rate,
+        "share": figures.share,
+    }
+
+
+def _figures(told: dict[str, Any]) -> IncidentFigures:
+    return IncidentFigures(
+        taken=datetime.fromisoformat(told["at"]).timestamp(),
+        window=int(told["window"]),
+        count=int(told["count"]),
+        error=int(told["error"]),
+        rate=float(told["rate"]),
+        share=float(told["share"]),
+    )
 
 
 def _line(incident: Incident) -> bytes:
@@ -193,7 +221,7 @@ def _read(file: Path, routes: list[str]) -> list[Incident]:
 
 
 def _incident(told: dict[str, Any]) -> Incident:
-    ended = told["ended"]
+    ended, figures = told["ended"], told.get("figures")
     return Incident(
         number=int(str(told["id"]).removeprefix("INC-")),
         route=str(told["route"]),
@@ -203,4 +231,5 @@ def _incident(told: dict[str, Any]) -> Incident:
         lines=tuple(map(str, told["lines"])),
         began=datetime.fromisoformat(told["began"]).timestamp(),
         ended=None if ended is None else datetime.fromisoformat(ended).timestamp(),
+        figures=None if figures is None else _figures(figures),
     )

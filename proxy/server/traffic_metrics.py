@@ -6,6 +6,7 @@ beyond the busiest is folded into one that is called ``other``. Keys are shown a
 the same are one.
 
 keyrail_hot_keys{route}                             keys that are hot, as the policy's ``alerts`` say
+keyrail_hot_keys_timestamp_seconds{route}           the snapshot of this and the next two: ``at`` in ``/hotkeys``
 keyrail_hot_key_rate{route,key}                     uses per second of the ten busiest, if they have 1 % or are hot
 keyrail_hot_key_share{route,key}                    their share of all uses of keys
 keyrail_pattern_rate{route,pattern,kind}            uses of keys per second; kind: read, write
@@ -92,23 +93,24 @@ def collect_traffic(routes: Iterable[RouteTraffic], now: float) -> Iterator[Metr
 
 def _collect_keys(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:
     hot = GaugeMetricFamily("keyrail_hot_keys", "Keys that are hot, by share and by rate.", labels=("route",))
+    taken = GaugeMetricFamily(
+        "keyrail_hot_keys_timestamp_seconds", "When the figures of hot keys were computed.", labels=("route",)
+    )
     labels = ("route", "key")
     rate = GaugeMetricFamily("keyrail_hot_key_rate", "Uses per second of the busiest keys.", labels=labels)
     share = GaugeMetricFamily("keyrail_hot_key_share", "Their share of all uses of keys.", labels=labels)
     for route in routes:
-        digest = route.rings.window(WINDOW, now)
-        counts = digest.counts()
-        total = counts.total
-        reached = [route.hot.reached(each.count - each.error, total, digest.seconds) for each in counts.tallies]
-        hot.add_metric((route.name,), sum(reached))
+        found = route.rings.hot_keys(WINDOW, now)
+        taken.add_metric((route.name,), found.taken)
+        hot.add_metric((route.name,), sum(found.reached(each, route.hot) for each in found.keys))
         uses: Counter[str] = Counter()
-        for tally, is_hot in itertools.islice(zip(counts.tallies, reached, strict=True), MOST_KEYS):
-            if is_hot or tally.count - tally.error >= LEAST_SHARE * total:
-                uses[route.redaction.of(tally.key)] += tally.count - tally.error
+        for each in found.keys[:MOST_KEYS]:
+            if each.share >= LEAST_SHARE or found.reached(each, route.hot):
+                uses[route.redaction.of(each.key)] += each.certain
         for key, count in uses.items():
-            rate.add_metric((route.name, key), count / digest.seconds)
-            share.add_metric((route.name, key), min(1.0, count / total))
-    yield from (hot, rate, share)
+            rate.add_metric((route.name, key), found.rate_of(count))
+            share.add_metric((route.name, key), found.share_of(count))
+    yield from (hot, taken, rate, share)
 
 
 def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:

@@ -26,7 +26,6 @@ from proxy.net.tls import TlsError, listener_context
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.script_text import ScriptCalls
 from proxy.server.control import (
-    BusiestKeys,
     Commit,
     Drain,
     FindScript,
@@ -163,8 +162,6 @@ class Worker:
             case Prepare() | Commit() | Switch():
                 async with self._orders:
                     return await self._follow_or_end(request)
-            case BusiestKeys(route, window):
-                return request.answer(self._gateways[route].busiest(window))
             case RecallScript(route, key):
                 return request.answer(self._gateways[route].recall_script(key))
             case _:

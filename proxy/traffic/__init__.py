@@ -1,6 +1,6 @@
 """Traffic statistics: windows over time, merged over workers.
 
-windows.py         the busiest keys of the last seconds
+hot_keys.py        the busiest keys of a window: the figures that all show
 digest.py          what one route did in an interval
 rings.py           intervals kept: seconds for a minute, tens of seconds for ten minutes, minutes for an hour
 merge.py           merges top lists with their error bounds

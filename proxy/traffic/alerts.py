@@ -5,6 +5,9 @@ A share alone would ring for a key with 30 % of fifty commands a second, a rate 
 
 from dataclasses import dataclass
 
+INCIDENT_WINDOW = 5
+"""Seconds in which incidents are looked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hot:

@@ -13,17 +13,16 @@ from proxy.commands.slots import SLOTS, slot_of
 from proxy.traffic.alerts import Hot
 from proxy.traffic.digest import READS_OF_RUN, Client, Digest, KeyFigures, PatternFigures, SlowCommand, Volume
 from proxy.traffic.evidence import moment
-from proxy.traffic.merge import Answer, Entry
-from proxy.traffic.names import named, shown
+from proxy.traffic.hot_keys import HotKey
+from proxy.traffic.names import shown
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.rings import Rings
 
 CELLS = 256
 """Of the heat map; each has 64 slots."""
 
-History: TypeAlias = list[tuple[float, float, dict[str, int], int, bool]]
-"""Stretches of time: when each began, its seconds so far, the counts of keys in it, the most of any key not listed, and
-whether it is over."""
+History: TypeAlias = list[tuple[float, float, dict[bytes, int], bool]]
+"""Stretches of time: when each began, its seconds so far, the certain uses of keys in it, and whether it is over."""
 
 _CLIENT = ("app", "user", "client_name", "library", "address")
 _CLIENTS_SHOWN = 10
@@ -32,97 +31,87 @@ _SAME_RATE = 0.5
 """A key has been as busy as now while its rate was at least this part of it."""
 
 
-def counted(rings: Rings, window: int, now: float) -> Answer:
-    """The counts of keys in a window, from what workers have handed in."""
-    digest = rings.window(window, now)
-    counts = digest.counts()
-    keys = [(shown(each.key), each.count, each.error, each.reads, each.writes) for each in counts.tallies]
-    age = max(0.0, now - rings.newest)
-    return Answer(window=window, seconds=digest.seconds, age=age, total=counts.total, floor=counts.floor, keys=keys)
-
-
 def hot_keys(
-    rings: Rings, counts: Answer, count: int, by: str, now: float, redaction: Redaction, hot: Hot
+    rings: Rings, window: int, count: int, by: str, now: float, redaction: Redaction, hot: Hot
 ) -> dict[str, Any]:
-    """The busiest keys of a window, by `all`, `reads`, `writes` or `bytes`, with who is behind them."""
-    window = counts["window"]
+    """The busiest keys of a window, by `all`, `reads`, `writes` or `bytes`, with who is behind them.
+
+    ``at`` names the snapshot: whoever shows figures of the same window and snapshot shows the same.
+    """
+    found = rings.hot_keys(window, now)
     digest = rings.window(window, now)
-    seconds = counts["seconds"] or window
-    figures = {shown(key): each for key, each in digest.keys.found.items()}
+    figures = digest.keys.found
     past = history(rings.tens(), rings.newest)
-    ranked = sorted(counts["keys"], key=lambda entry: -_measure(entry, figures, by))[:count]
+    ranked = sorted(found.keys, key=lambda key: -_measure(key, figures.get(key.key), by))[:count]
     lately = _lately(rings)
     return {
         "window": window,
-        "age": round(counts["age"], 3),
-        "rate": round(counts["total"] / seconds, 1),
+        "age": round(found.age(now), 3),
+        "at": moment(found.taken),
+        "rate": found.rate,
         "keys": [
             {
-                **_counted(entry, counts["total"], redaction),
-                **_carried(figures.get(entry[0]), digest.seconds),
-                "ttl": _ttl(figures.get(entry[0]), now),
-                "rate": round((entry[1] - entry[2]) / seconds, 1),
-                "now": round(lately.get(entry[0], 0.0), 1),
-                "slot": slot_of(named(entry[0])),
-                "hot": hot.reached(entry[1] - entry[2], counts["total"], seconds),
-                **_story(rings, past, entry, seconds, figures.get(entry[0])),
+                **_counted(key, redaction),
+                **_carried(figures.get(key.key), digest.seconds),
+                "ttl": _ttl(figures.get(key.key), now),
+                "now": round(lately.get(key.key, 0.0), 1),
+                "slot": slot_of(key.key),
+                "hot": found.reached(key, hot),
+                **_story(rings, past, key, figures.get(key.key)),
             }
-            for entry in ranked
+            for key in ranked
         ],
     }
 
 
-def pasts(rings: Rings, counts: Answer, count: int, redaction: Redaction) -> dict[str, Any]:
+def pasts(rings: Rings, window: int, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
     """What the busiest keys of a window did per second, at most ten minutes back: the last minute second by second.
 
     A stretch in which a key was not among the busiest has none of it.
     """
     recent = rings.seconds()[:-1]
     older = [ten for ten in rings.tens() if recent and ten.began + ten.seconds <= recent[0].began]
-    busiest = sorted(counts["keys"], key=lambda entry: entry[2] - entry[1])[:count]
-    rates = {named(entry[0]): [0.0] * len(older + recent) for entry in busiest}
+    busiest = rings.hot_keys(window, now).keys[:count]
+    rates = {each.key: [0.0] * len(older + recent) for each in busiest}
     for i, digest in enumerate(older + recent):
         for tally in digest.counts().tallies:
             if tally.key in rates:
-                rates[tally.key][i] = round(tally.count / digest.seconds, 1)
+                rates[tally.key][i] = round(tally.certain / digest.seconds, 1)
     return {
         "at": [moment(digest.began) for digest in older + recent],
         "keys": [{"key": redaction.of(key), "slot": slot_of(key), "rates": its} for key, its in rates.items()],
     }
 
 
-def _lately(rings: Rings) -> dict[str, float]:
+def _lately(rings: Rings) -> dict[bytes, float]:
     """What the busiest keys surely did per second in the last two whole seconds."""
     seconds = rings.seconds()[-3:-1]
-    summed: dict[str, float] = {}
+    summed: dict[bytes, float] = {}
     for tally in (tally for second in seconds for tally in second.counts().tallies):
-        key = shown(tally.key)
-        summed[key] = summed.get(key, 0.0) + tally.count / len(seconds)
+        summed[tally.key] = summed.get(tally.key, 0.0) + tally.certain / len(seconds)
     return summed
 
 
-def _measure(entry: Entry[str], figures: dict[str, KeyFigures], by: str) -> int:
-    key, count, error, reads, writes = entry
+def _measure(key: HotKey, figures: KeyFigures | None, by: str) -> int:
     if by == "reads":
-        return reads
+        return key.reads
     if by == "writes":
-        return writes
+        return key.writes
     if by == "bytes":
-        known = figures.get(key)
-        return 0 if known is None else known.volume.bytes_in + known.volume.bytes_out
-    return count - error
+        return 0 if figures is None else figures.volume.bytes_in + figures.volume.bytes_out
+    return key.certain
 
 
-def _counted(entry: Entry[str], total: int, redaction: Redaction) -> dict[str, Any]:
-    key, count, error, reads, writes = entry
+def _counted(key: HotKey, redaction: Redaction) -> dict[str, Any]:
     return {
-        "key": (told := redaction.of(named(key))),
-        "count": count,
-        "error": error,
-        "share": round((count - error) / total, 6),
-        "reads": reads,
-        "writes": writes,
-        "whole": told == key,
+        "key": (told := redaction.of(key.key)),
+        "count": key.count,
+        "error": key.error,
+        "share": key.share,
+        "reads": key.reads,
+        "writes": key.writes,
+        "whole": told == shown(key.key),
+        "rate": key.rate,
     }
 
 
@@ -143,10 +132,8 @@ def _ttl(figures: KeyFigures | None, now: float) -> float | None:
     return -1 if isinf(figures.until) else round(max(0.0, figures.until - now), 3)
 
 
-def _story(
-    rings: Rings, past: History, entry: Entry[str], seconds: float, figures: KeyFigures | None
-) -> dict[str, Any]:
-    before, since = changed(past, entry[0], (entry[1] - entry[2]) / seconds)
+def _story(rings: Rings, past: History, key: HotKey, figures: KeyFigures | None) -> dict[str, Any]:
+    before, since = changed(past, key.key, key.rate)
     return {
         "before": None if before is None else round(before, 1),
         "since": None if since is None else moment(since),
@@ -158,23 +145,23 @@ def history(digests: Iterable[Digest], until: float) -> History:
     """What is known of the past until a moment, the newest first."""
     past: History = []
     for digest in digests:
-        counts = digest.counts()
-        used = {shown(tally.key): tally.count for tally in counts.tallies}
+        used = {tally.key: tally.certain for tally in digest.counts().tallies}
         lasted = max(1.0, min(digest.seconds, until - digest.began))
-        past.insert(0, (digest.began, lasted, used, counts.floor, lasted >= digest.seconds))
+        past.insert(0, (digest.began, lasted, used, lasted >= digest.seconds))
     return past
 
 
-def changed(past: History, key: str, rate: float) -> tuple[float | None, float | None]:
+def changed(past: History, key: bytes, rate: float) -> tuple[float | None, float | None]:
     """A key's rate before it became as busy as it is, and since when it is that.
 
-    Both are None where it has been so for as long as anybody remembers. Before, it was at most as busy as any key that
-    was not listed then. What is not over yet can say that a key is busy, but not that it isn't.
+    Both are None where it has been so for as long as anybody remembers. The rate is of the certain uses, as all rates
+    of keys are: 0 while it was not among the busiest. What is not over yet can say that a key is busy, but not that it
+    isn't.
     """
     since: float | None = None
     earlier: list[float] = []
-    for began, seconds, counts, floor, over in past:
-        used = counts.get(key, floor) / seconds
+    for began, seconds, counts, over in past:
+        used = counts.get(key, 0) / seconds
         if not earlier and key in counts and used >= _SAME_RATE * rate:
             since = began
         elif over:

@@ -8,17 +8,16 @@ of which stands for ``weight`` commands: they are estimates, unbiased, and the b
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Generic, Protocol, Self, TypeVar
 
 from proxy.commands.slots import hashed_part, slot_of
-from proxy.hotpath.slices import Slice, Tally
+from proxy.hotpath.slices import Slice
 from proxy.traffic.evidence import Who
 from proxy.traffic.latency import Histogram
 from proxy.traffic.looks import Look
-from proxy.traffic.merge import LISTED, Sum
+from proxy.traffic.merge import combined
 
 MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS, MOST_TAGS = 400, 200, 200, 100
 MOST_CLIENTS_OF_KEY = 24
@@ -358,15 +357,6 @@ class Digest:
         for heaviest in (self.keys, self.patterns, self.clients, self.tags):
             if len(heaviest.found) > heaviest.most:
                 heaviest.fold(heaviest.most)
-
-
-def combined(slices: Iterable[Slice]) -> Slice:
-    """Slices of counts as one, whose bounds hold as theirs do."""
-    summed = Sum[bytes]()
-    for each in slices:
-        summed.add(each.total, each.floor, ((t.key, t.count, t.error, t.reads, t.writes) for t in each.tallies))
-    floor, entries = summed.part(LISTED)
-    return Slice(summed.total, floor, tuple(Tally(*entry) for entry in entries))
 
 
 def _add_all(heaviest: Heaviest[K, A], more: Heaviest[K, A]) -> None:

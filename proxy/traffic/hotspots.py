@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.slices import Slice
-from proxy.traffic.alerts import Alerts
-from proxy.traffic.digest import Digest, combined
+from proxy.traffic.alerts import INCIDENT_WINDOW, Alerts
+from proxy.traffic.digest import Digest
+from proxy.traffic.hot_keys import HotKey, HotKeys
 from proxy.traffic.rings import Rings
 
-SECONDS = 5
-"""That are looked at together."""
 _STILL = 0.7
 """The part of its thresholds from which on something is not over yet."""
 
@@ -48,20 +46,20 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Lately:
-    """The last seconds: how often keys were used, and slots, and the largest of each pattern."""
+    """The last seconds: the busiest keys, how often slots were used, and the largest of each pattern."""
 
-    counts: Slice
+    hot_keys: HotKeys
     slots: Counter[int]
     largest: dict[str, tuple[int, bytes]]
 
 
-def lately(rings: Rings, until: float) -> Lately:
+def lately(rings: Rings, now: float) -> Lately:
     """Add up only what is looked at every second."""
-    digests = [each for each in rings.seconds() if each.began + 1 > until - SECONDS]
+    digests = rings.last(INCIDENT_WINDOW, now)
     slots: Counter[int] = Counter()
     for digest in digests:
         slots.update(digest.slots)
-    return Lately(combined(each.counts() for each in digests), slots, _largest(digests))
+    return Lately(rings.hot_keys(INCIDENT_WINDOW, now), slots, _largest(digests))
 
 
 def _largest(digests: Iterable[Digest]) -> dict[str, tuple[int, bytes]]:
@@ -74,37 +72,35 @@ def _largest(digests: Iterable[Digest]) -> dict[str, tuple[int, bytes]]:
 
 def find(seen: Lately, alerts: Alerts, pattern_of: Callable[[bytes], str]) -> Iterator[Finding]:
     """Everything that is so now, or still."""
-    total = seen.counts.total
-    sure = {each.key: each.count - each.error for each in seen.counts.tallies}
-    warm = {key: used for key, used in sure.items() if alerts.hot_key.milder(_STILL).reached(used, total, SECONDS)}
-    by_pattern: dict[str, list[bytes]] = {}
-    for key in sorted(warm, key=lambda each: -warm[each]):
-        by_pattern.setdefault(pattern_of(key), []).append(key)
-    for pattern, keys in by_pattern.items():
-        used = warm[keys[0]]
-        reached = alerts.hot_key.reached(used, total, SECONDS)
-        yield Finding(Kind.HOT_KEY, pattern, keys[0], used / SECONDS, len(keys), reached)
-    yield from _hot_slots(seen, alerts, sure, warm)
+    milder = alerts.hot_key.milder(_STILL)
+    warm = [key for key in seen.hot_keys.keys if seen.hot_keys.reached(key, milder)]
+    yield from _hot_keys(seen.hot_keys, alerts, warm, pattern_of)
+    yield from _hot_slots(seen, alerts, warm)
     for pattern, (size, key) in seen.largest.items():
         if size >= alerts.big_value:
             yield Finding(Kind.BIG_VALUE, pattern, key, size)
 
 
-def _hot_slots(seen: Lately, alerts: Alerts, sure: dict[bytes, int], warm: dict[bytes, int]) -> Iterator[Finding]:
-    total = sum(seen.slots.values())
+def _hot_keys(
+    seen: HotKeys, alerts: Alerts, warm: list[HotKey], pattern_of: Callable[[bytes], str]
+) -> Iterator[Finding]:
+    by_pattern: dict[str, list[HotKey]] = {}
+    for key in warm:
+        by_pattern.setdefault(pattern_of(key.key), []).append(key)
+    for pattern, keys in by_pattern.items():
+        busiest = keys[0]
+        reached = seen.reached(busiest, alerts.hot_key)
+        yield Finding(Kind.HOT_KEY, pattern, busiest.key, busiest.rate, len(keys), reached)
+
+
+def _hot_slots(seen: Lately, alerts: Alerts, warm: list[HotKey]) -> Iterator[Finding]:
+    total, seconds = sum(seen.slots.values()), seen.hot_keys.judged_seconds
     told: Counter[int] = Counter()
-    for key, used in warm.items():
-        told[slot_of(key)] += used
+    for key in warm:
+        told[slot_of(key.key)] += key.certain
     for slot, used in seen.slots.items():
         rest = used - told[slot]
-        if alerts.hot_slot.milder(_STILL).reached(rest, total, SECONDS):
-            keys = [key for key in sure if slot_of(key) == slot and key not in warm]
-            key = max(keys, key=lambda each: sure[each], default=b"")
-            yield Finding(
-                Kind.HOT_SLOT,
-                str(slot),
-                key,
-                rest / SECONDS,
-                len(keys),
-                alerts.hot_slot.reached(rest, total, SECONDS),
-            )
+        if alerts.hot_slot.milder(_STILL).reached(rest, total, seconds):
+            keys = [key.key for key in seen.hot_keys.keys if slot_of(key.key) == slot and key not in warm]
+            reached = alerts.hot_slot.reached(rest, total, seconds)
+            yield Finding(Kind.HOT_SLOT, str(slot), keys[0] if keys else b"", rest / seconds, len(keys), reached)

@@ -1,6 +1,6 @@
 """An incident in a few lines, the same in the alert, on the page and in a terminal:
 
-    product:8841:stock HOT 41k/s = 38 % of 108k/s ±0.4 %, was at most 120/s until 02:47 UTC; Redis p99 0.4 → 14 ms
+    product:8841:stock HOT 41k/s = 38 % of 108k/s ±0.4 %, was 120/s until 02:47 UTC; Redis p99 0.4 → 14 ms
     reads 99.7 %, hit 100 %, 9.1 KB → 373 MB/s, TTL 22 s left, slot 7211
     91 % app checkout, go-redis 9.7, 3 clients, all new since 02:47 UTC
     remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9
@@ -15,10 +15,11 @@ from math import isinf
 from typing import assert_never
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.slices import Slice
+from proxy.traffic.alerts import INCIDENT_WINDOW
 from proxy.traffic.digest import Client, Digest, KeyFigures
 from proxy.traffic.evidence import UNKNOWN_APP, moment
-from proxy.traffic.hotspots import SECONDS, Finding, Kind
+from proxy.traffic.hot_keys import HotKeys
+from proxy.traffic.hotspots import Finding, Kind
 from proxy.traffic.latency import Histogram
 from proxy.traffic.names import shown
 from proxy.traffic.redaction import Redaction
@@ -39,25 +40,33 @@ _SHOWN_KEYS = 3
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is looked at: the last seconds until a moment, and the counts of keys in them.
+    """What is looked at: the last seconds before `now`, and the busiest keys in them.
 
     `option` names the route where there are several.
     """
 
     rings: Rings
-    until: float
-    counts: Slice
+    now: float
+    hot_keys: HotKeys
     redaction: Redaction
     option: str = ""
 
+    @property
+    def until(self) -> float:
+        """When these seconds end."""
+        return self.hot_keys.until
+
     def window(self) -> Digest:
         """The sum of it all."""
-        return self.rings.window(SECONDS, self.until)
+        return self.rings.window(INCIDENT_WINDOW, self.now)
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A key's rate before it became busy and since when it is; what Redis's 99th percentile was; who was there."""
+    """A key's rate before it became busy and since when it is; what Redis's 99th percentile was; who was there.
+
+    The rate is 0 if the key was not among the busiest.
+    """
 
     before: float | None = None
     since: float | None = None
@@ -91,9 +100,8 @@ def past_of(scene: Scene, hot: Finding) -> Past:
 
 
 def _used(stretch: Digest, key: bytes) -> int:
-    """At most so often the key was used."""
-    counts = stretch.counts()
-    return next((each.count for each in counts.tallies if each.key == key), counts.floor)
+    """How often the key was used for certain: 0 if it was not among the busiest."""
+    return next((each.certain for each in stretch.counts().tallies if each.key == key), 0)
 
 
 def describe(scene: Scene, found: Finding, past: Past, name: str) -> tuple[str, tuple[str, ...]]:
@@ -112,18 +120,19 @@ def describe(scene: Scene, found: Finding, past: Past, name: str) -> tuple[str, 
 
 
 def _hot_key(scene: Scene, hot: Finding, past: Past, name: str) -> tuple[str, list[str]]:
-    window, counts, key, rate = scene.window(), scene.counts, hot.key, hot.size
-    tally = next(each for each in counts.tallies if each.key == key)
+    window, all_keys, key, rate = scene.window(), scene.hot_keys, hot.key, hot.size
+    used = all_keys.named(key)
     figures = window.keys.found.get(key)
     subject = scene.redaction.of(key)
     more = f" and {hot.keys - 1} more of {hot.about}" if hot.keys > 1 else ""
     state = "MISSING" if figures is not None and _missed(figures) >= _MISSING else "HOT"
-    share = f"{_percent((tally.count - tally.error) / counts.total)} of {_number(counts.total / SECONDS)}/s"
-    first = f"{subject}{more} {state} {_number(rate)}/s = {share} ±{_percent(tally.error / counts.total)}"
+    share = f"{_percent(used.share)} of {_number(all_keys.rate)}/s"
+    first = f"{subject}{more} {state} {_number(rate)}/s = {share} ±{_percent(all_keys.share_of(used.error))}"
     if past.before is not None:
-        first += f", was at most {_number(past.before)}/s until {_clock(past.since)}"
+        before = f"was {_number(past.before)}/s" if past.before else "not among the busiest keys"
+        first += f", {before} until {_clock(past.since)}"
     lines = [first + _latency(window, past)]
-    reads = f"reads {_percent(tally.reads / (tally.reads + tally.writes))}"
+    reads = f"reads {_percent(used.reads / used.certain)}"
     if figures is None:
         lines.append(f"{reads}, slot {slot_of(key)}")
         return subject, [*lines, _remedy(scene, key, rate, past, "all", name)]
@@ -135,12 +144,12 @@ def _hot_key(scene: Scene, hot: Finding, past: Past, name: str) -> tuple[str, li
 
 def _hot_slot(scene: Scene, hot: Finding, past: Past) -> tuple[str, list[str]]:
     window = scene.window()
-    slot, total = int(hot.about), sum(window.slots.values())
+    slot, total, seconds = int(hot.about), sum(window.slots.values()), window.seconds
     used = window.slots[slot]
-    busiest = [each for each in scene.counts.tallies if slot_of(each.key) == slot][:_SHOWN_KEYS]
-    named = [f"{scene.redaction.of(each.key)} {_percent(each.count / total)}" for each in busiest]
-    first = f"slot {slot} HOT {_number(used / SECONDS)}/s = {_percent(used / total)}"
-    lines = [f"{first} of {_number(total / SECONDS)}/s (estimate){_latency(window, past)}"]
+    busiest = [each for each in scene.hot_keys.keys if slot_of(each.key) == slot][:_SHOWN_KEYS]
+    named = [f"{scene.redaction.of(each.key)} {_percent(each.share)}" for each in busiest]
+    first = f"slot {slot} HOT {_number(used / seconds)}/s = {_percent(used / total)}"
+    lines = [f"{first} of {_number(total / seconds)}/s (estimate){_latency(window, past)}"]
     return f"slot {slot}", [*lines, f"busiest keys: {', '.join(named)}"] if named else lines
 
 
@@ -150,9 +159,11 @@ def _big_value(scene: Scene, big: Finding, past: Past) -> tuple[str, list[str]]:
     lines = [f"{big.about} BIG {large}{_latency(window, past)}"]
     figures = window.patterns.found.get(big.about)
     if figures is not None:
-        carried = (figures.volume.bytes_in + figures.volume.bytes_out) / SECONDS
+        carried = (figures.volume.bytes_in + figures.volume.bytes_out) / window.seconds
         app = f", app {figures.app}" if figures.app not in ("", UNKNOWN_APP) else ""
-        lines.append(f"{_number(figures.weight / SECONDS)}/s and {_size(carried)}/s of this pattern (estimate){app}")
+        lines.append(
+            f"{_number(figures.weight / window.seconds)}/s and {_size(carried)}/s of this pattern (estimate){app}"
+        )
     return big.about, lines
 
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from proxy.traffic.alerts import Alerts
+from proxy.traffic.hot_keys import HotKeys
 from proxy.traffic.hotspots import Finding, Kind, find, lately
 from proxy.traffic.incident_lines import Past, Scene, describe, past_of
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.rings import Rings
 
-_LATE = 3.0
-"""Seconds that workers may take to tell of a second; after that there was nothing in it."""
 _GROWN, _GROWS = 1.1, 2.0
 """What has grown by this is described anew; what has not for so many seconds is told."""
 _MOST_OPEN = 100
@@ -26,6 +25,24 @@ _MOST_OPEN = 100
 
 _QUIET = {Kind.HOT_KEY: 60.0, Kind.HOT_SLOT: 60.0, Kind.BIG_VALUE: 600.0}
 """Seconds without it, after which it is over. Of commands with large values only some are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFigures:
+    """A hot key's figures when its lines were written, of a snapshot (``HotKeys``) that was taken then."""
+
+    taken: float
+    window: int
+    count: int
+    error: int
+    rate: float
+    share: float
+
+    @classmethod
+    def of(cls, found: HotKeys, key: bytes) -> "IncidentFigures":
+        """The figures of a key in a snapshot."""
+        its = found.named(key)
+        return cls(found.taken, found.window, its.count, its.error, its.rate, its.share)
 
 
 @dataclass(slots=True)
@@ -47,6 +64,8 @@ class Incident:
     """When it was found last."""
     grown: float = 0.0
     """When its lines were written last."""
+    figures: IncidentFigures | None = None
+    """Of hot keys."""
     key: bytes = b""
     peak: float = float("inf")
     past: Past = field(default_factory=Past)
@@ -76,9 +95,8 @@ class Lookout:
         self, rings: Rings, now: float, alerts: Alerts, redaction: Redaction, pattern_of: Callable[[bytes], str]
     ) -> list[Incident]:
         """Return what has just begun, and what is over."""
-        until = max(rings.newest, now - _LATE)
-        seen = lately(rings, until)
-        scene = Scene(rings, until, seen.counts, redaction, self._option)
+        seen = lately(rings, now)
+        scene = Scene(rings, now, seen.hot_keys, redaction, self._option)
         for finding in find(seen, alerts, pattern_of):
             self._take(finding, now, scene)
         changed = []
@@ -114,4 +132,5 @@ class Lookout:
     def _describe(self, incident: Incident, finding: Finding, scene: Scene) -> None:
         incident.key = finding.key
         incident.peak = finding.size
+        incident.figures = IncidentFigures.of(scene.hot_keys, finding.key) if finding.kind is Kind.HOT_KEY else None
         incident.subject, incident.lines = describe(scene, finding, incident.past, incident.name)

@@ -6,17 +6,27 @@ of the digests that reach into it, so it moves by whole ones. Fixed memory, what
 Adding up a window takes a tenth of a second, and whoever looks asks every second for several answers of it. So what is
 over for good is added up once (of a minute's seconds, the whole tens of seconds; of ten minutes, the minutes), and what
 was asked last is kept. Whoever gets a window must not change it.
+
+A window ends where the newest report of a worker ends. If no worker reports for a while, it moves on with the clock.
+
+The busiest keys are read from snapshots: the first who asks for a window in a second of the clock has one taken, and
+all others in that second get the same.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from proxy.traffic.alerts import INCIDENT_WINDOW
 from proxy.traffic.digest import Digest, SlowCommand
+from proxy.traffic.hot_keys import HotKeys
+from proxy.traffic.merge import combined
 
-WINDOWS = (10, 60, 600, 3600)
+WINDOWS = (INCIDENT_WINDOW, 10, 60, 600, 3600)
 """Seconds that can be asked about."""
 
+_LATE = 3.0
+"""Seconds that workers may take to report a second; after that, nothing happened in it."""
 _SUMS_KEPT = 4
 
 K = TypeVar("K")
@@ -55,6 +65,8 @@ class Rings:
         self._first: float | None = None
         self._sums: dict[tuple[int, float, float], Digest] = {}
         self._asked: dict[tuple[int, float], Digest] = {}
+        self._snapshots: dict[int, HotKeys] = {}
+        self._second_of_snapshots = 0
 
     def add(self, digest: Digest) -> None:
         """Take a worker's digest of about a second."""
@@ -65,26 +77,67 @@ class Rings:
         if not all([ring.add(digest) for ring in self._rings][1:]):
             self._sums.clear()
 
+    def hot_keys(self, window: int, now: float) -> HotKeys:
+        """The busiest keys of the last so many seconds, at most 3,600, in the snapshot of this second."""
+        if int(now) != self._second_of_snapshots:
+            self._second_of_snapshots = int(now)
+            self._snapshots.clear()
+        if window not in self._snapshots:
+            self._snapshots[window] = self._take_snapshot(window, now)
+        return self._snapshots[window]
+
+    def _take_snapshot(self, window: int, now: float) -> HotKeys:
+        until = self._end(now)
+        if window > INCIDENT_WINDOW:
+            digest = self.window(window, now)
+            counts, seconds = digest.counts(), digest.seconds
+        else:  # Each second, and all that is read of it is the counts.
+            level, begin = self._reach(window, until)
+            parts = self._parts(level, begin)
+            counts, seconds = combined(part.counts() for part in parts), self._known(begin) if parts else window
+        return HotKeys.of(
+            counts, window=window, seconds=seconds, taken=round(now, 3), until=until, reported=self.newest
+        )
+
     def window(self, seconds: int, now: float) -> Digest:
         """The sum of the last so many seconds, at most 3,600; its `seconds` are those that are known of it."""
-        asked = (seconds, now)
+        asked = (seconds, self._end(now))
         if asked not in self._asked:
-            _keep(self._asked, asked, self._window(seconds, now))
+            _keep(self._asked, asked, self._window(*asked))
         return self._asked[asked]
 
-    def _window(self, seconds: int, now: float) -> Digest:
-        level = next((i for i, ring in enumerate(self._rings) if seconds <= ring.reach), len(self._rings) - 1)
-        ring = self._rings[level]
-        parts = [digest for digest in ring.digests if digest.began + ring.seconds > now - seconds]
-        summed = Digest(now - seconds, seconds)
+    def _window(self, seconds: int, until: float) -> Digest:
+        level, begin = self._reach(seconds, until)
+        parts = self._parts(level, begin)
+        summed = Digest(until - seconds, seconds)
         if parts:
-            told = self._rings[0].digests[-1].began + 1
-            summed.seconds = told - max(parts[0].began, self._first or 0.0)
-            begin, end = self._add_what_is_over(summed, level, parts[0].began, parts[-1].began)
+            summed.seconds = self._known(begin)
+            over, end = self._add_what_is_over(summed, level, parts[0].began, parts[-1].began)
             for digest in parts:
-                if not begin <= digest.began < end:
+                if not over <= digest.began < end:
                     summed.add(digest)
         return summed
+
+    def last(self, seconds: int, now: float) -> list[Digest]:
+        """The last so many seconds, at most 60, second by second, the oldest first."""
+        return self._parts(0, self._reach(seconds, self._end(now))[1])
+
+    def _end(self, now: float) -> float:
+        """When windows end."""
+        return max(self.newest, now - _LATE)
+
+    def _reach(self, seconds: int, until: float) -> tuple[int, float]:
+        """The finest ring that reaches back so far, and when the first of its digests in the window began."""
+        level = next((i for i, ring in enumerate(self._rings) if seconds <= ring.reach), len(self._rings) - 1)
+        step = self._rings[level].seconds
+        return level, (until - seconds) // step * step
+
+    def _parts(self, level: int, begin: float) -> list[Digest]:
+        return [digest for digest in self._rings[level].digests if digest.began >= begin]
+
+    def _known(self, begin: float) -> float:
+        """How many seconds have been reported since then."""
+        return self._rings[0].digests[-1].began + 1 - max(begin, self._first or 0.0)
 
     def _add_what_is_over(self, summed: Digest, level: int, first: float, newest: float) -> tuple[float, float]:
         """Add what will not change between two moments, from the next coarser ring; return from when till when."""

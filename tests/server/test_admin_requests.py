@@ -171,7 +171,7 @@ def test_a_window_that_there_is_not_is_an_error_that_lists_those_that_there_are(
             quoted = "".join(f"%{byte:02x}" for byte in window.encode())
             status, text = running.http(f"{path}?window={quoted}")
             assert status == 400
-            assert json.loads(text) == {"error": f"window: expected 10, 60, 600 or 3600 seconds, got {window!r}"}
+            assert json.loads(text) == {"error": f"window: expected 5, 10, 60, 600 or 3600 seconds, got {window!r}"}
 
 
 def test_a_long_number_is_no_other_remedy(running: Running) -> None:

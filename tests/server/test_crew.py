@@ -17,7 +17,6 @@ from proxy.policy.model import TRANSPARENT
 from proxy.rules.script_memory import script_key
 from proxy.rules.script_text import ScriptCalls
 from proxy.server.control import (
-    BusiestKeys,
     Commit,
     FindScript,
     Prepare,
@@ -89,8 +88,6 @@ class FakeWorker:
             case Switch(paused):
                 self.orders.append(f"switch {paused}")
                 return request.answer(None)
-            case BusiestKeys():
-                return request.answer(cast("Any", "its keys"))
             case RecallScript():
                 self.recalled += 1
                 return request.answer(self.knows)
@@ -177,18 +174,6 @@ def test_who_does_not_follow_is_named(monkeypatch: pytest.MonkeyPatch, capsys: p
 
     asyncio.run(main())
     assert capsys.readouterr().err == "keyrail: worker 1 has not confirmed in 0.05 s: Commit(generation=2)\n"
-
-
-def test_the_busiest_keys_come_from_those_that_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BusiestKeys, "seconds", 0.05)
-
-    async def main() -> None:
-        async with crew_of(3) as (crew, workers):
-            workers[0].hangs_at = BusiestKeys
-            workers[1].ends_at = BusiestKeys
-            assert await crew.busiest_keys(0, 10) == cast("Any", ["its keys"])
-
-    asyncio.run(main())
 
 
 def test_a_script_is_sought_in_all_other_workers() -> None:

@@ -172,6 +172,7 @@ def test_the_busiest_keys_and_no_more() -> None:
     hot = (Tally(b"user:1", 90_000, 0, 90_000, 0), Tally(b"user:2", 6000, 0, 0, 6000))
     told = values(rings(tallies=hot, total=100_000))
     assert told["keyrail_hot_keys"] == {(): 1}
+    assert told["keyrail_hot_keys_timestamp_seconds"] == {(): NOW}
     assert told["keyrail_hot_key_rate"] == {("user:1",): 1500, ("user:2",): 100}
     assert told["keyrail_hot_key_share"] == {("user:1",): 0.9, ("user:2",): 0.06}
     hidden = values(rings(tallies=hot, total=100_000), Redaction(Redact.SHAPE))

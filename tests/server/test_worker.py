@@ -15,14 +15,15 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.verdicts import Seen
 from proxy.policy.model import TRANSPARENT
+from proxy.rules.script_memory import ScriptKey, script_key
 from proxy.server import worker as worker_module
 from proxy.server.control import (
-    BusiestKeys,
     Commit,
     Drain,
     FindScript,
     GroupInfo,
     Prepare,
+    RecallScript,
     Report,
     ShareLimits,
     Start,
@@ -33,6 +34,8 @@ from proxy.server.control import (
 from proxy.server.requests import Channel, RequestFailed, TypedReply
 from proxy.server.worker import Worker
 from tests.resp import PATIENCE_SECONDS
+
+KEY = script_key(b"1")
 
 
 class FakeGateway:
@@ -85,8 +88,8 @@ class FakeGateway:
     def lease(self, leases: object) -> None:
         self.leased.put_nowait(leases)
 
-    def busiest(self, _window: int) -> object:
-        return "its keys"
+    def recall_script(self, _key: ScriptKey) -> object:
+        return "what it calls"
 
     async def prepare(self, _policy: object, generation: int) -> None:
         await self.compiled.wait()
@@ -184,7 +187,7 @@ def test_orders_are_followed_one_after_another_and_hold_up_no_question() -> None
         async with a_worker() as (supervisor, gateway):
             ask = supervisor.channel.request
             orders = ask(Prepare((TRANSPARENT,), 2)), ask(Commit(2)), ask(Switch(True))
-            assert await ask(BusiestKeys(0, 10)) == cast("Any", "its keys")
+            assert await ask(RecallScript(0, KEY)) == cast("Any", "what it calls")
             assert gateway.done == []
             gateway.compiled.set()
             await asyncio.gather(*orders)

@@ -38,7 +38,7 @@ def test_options(subject: str, words: str, expected: tuple[Topic, int]) -> None:
         (["HOTKEYS", "COUNT", "1", "count", "2"], "COUNT is given twice"),
         (["HOTKEYS", "COUNT", "0"], "COUNT: expected a whole number from 1 to 100, got '0'"),
         (["PATTERNS", "COUNT", "²"], "COUNT: expected a whole number from 1 to 100, got '²'"),
-        (["HOTKEYS", "WINDOW", "61"], "WINDOW: expected 10, 60, 600 or 3600, got '61'"),
+        (["HOTKEYS", "WINDOW", "61"], "WINDOW: expected 5, 10, 60, 600 or 3600, got '61'"),
         (["HOTKEYS", "BY", "a\r\n+b"], "BY: expected all, reads, writes or bytes, got 'a  +b'"),
     ],
 )

@@ -12,7 +12,6 @@ from proxy.traffic import answers
 from proxy.traffic.alerts import Hot
 from proxy.traffic.digest import MOST_KEYS, Digest
 from proxy.traffic.looks import Look
-from proxy.traffic.merge import merge
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.rings import WINDOWS, Rings
 
@@ -148,7 +147,7 @@ def test_what_is_told_of_a_key() -> None:
         tallies = (counted(b"user:1", 20 if second < 50 else 4000),)
         rings.add(digest(6000.0 + second, *looks, tallies=tallies, total=20_000))
     now = 6060.0
-    told = answers.hot_keys(rings, merge([answers.counted(rings, 10, now)]), 5, "all", now, OPEN, HOT)
+    told = answers.hot_keys(rings, 10, 5, "all", now, OPEN, HOT)
     json.dumps(told)
     (key,) = told["keys"]
     assert (key["key"], key["count"], key["error"], key["reads"]) == ("user:1", 40_000, 0, 40_000)
@@ -173,10 +172,22 @@ def test_since_when_a_key_is_busy_is_known_at_every_second_and_who_came_with_it(
         looks = (READ, OTHER) if second >= 35 else (READ,)
         rings.add(digest(6000.0 + second, *looks, tallies=(counted(b"user:1", used),), total=20_000))
     now = 6036.0 + seconds
-    (key,) = answers.hot_keys(rings, answers.counted(rings, 10, now), 5, "all", now, OPEN, HOT)["keys"]
+    (key,) = answers.hot_keys(rings, 10, 5, "all", now, OPEN, HOT)["keys"]
     assert key["before"] == 20.0
     assert key["since"][11:19] in ("01:40:30", "01:40:40")
     assert {client["app"]: client["new"] for client in key["clients"]} == {"shop": False, "data": True}
+
+
+@pytest.mark.parametrize(("earlier", "before"), [((), 0.0), ((Tally(b"user:1", 647, 627, 20, 0),), 20.0)])
+def test_before_a_key_was_busy_its_certain_uses_count(earlier: tuple[Tally, ...], before: float) -> None:
+    rings = Rings()
+    for second in range(40):
+        made = digest(6000.0 + second)
+        made.slices = [Slice(20_000, 627, (counted(b"user:1", 4000),) if second > 35 else earlier)]
+        rings.add(made)
+    keys = {key["key"]: key for key in answers.hot_keys(rings, 5, 5, "all", 6040.0, OPEN, HOT)["keys"]}
+    assert keys["user:1"]["before"] == before
+    assert keys["user:1"]["since"][11:19] == "01:40:30"
 
 
 @pytest.mark.parametrize(("until", "told"), [(0.0, None), (math.inf, -1), (1030.5, 29.5), (999.0, 0.0)])
@@ -188,7 +199,7 @@ def test_how_long_a_key_still_lives(until: float, told: float | None) -> None:
         made.see_expiry("user:{int}", b"gone", until)
     rings.add(made)
     rings.add(digest(1000.5, READ))
-    (key,) = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, OPEN, HOT)["keys"]
+    (key,) = answers.hot_keys(rings, 10, 5, "all", 1001.0, OPEN, HOT)["keys"]
     assert key["ttl"] == told
 
 
@@ -198,7 +209,7 @@ def test_rates_are_of_the_seconds_that_are_known() -> None:
         rings.add(digest(1000.0 + second, READ, tallies=(counted(b"user:1", 10),)))
         now = 1001.0 + second
         for window in WINDOWS:
-            told = answers.hot_keys(rings, answers.counted(rings, window, now), 5, "all", now, OPEN, HOT)
+            told = answers.hot_keys(rings, window, 5, "all", now, OPEN, HOT)
             assert (told["rate"], told["keys"][0]["rate"], told["keys"][0]["bytes_out"]) == (10.0, 10.0, 1000)
             assert answers.patterns(rings, window, 5, now, OPEN)["patterns"][0]["rate"] == 10.0
             assert answers.slots(rings, window, 5, now, OPEN)["slots"][0]["rate"] == 10.0
@@ -208,14 +219,14 @@ def test_rates_are_of_the_seconds_that_are_known() -> None:
 def test_rates_and_shares_are_what_is_sure() -> None:
     rings = Rings()
     rings.add(digest(1000.0, READ, tallies=(Tally(b"user:1", 90, 80, 10, 0),), total=100))
-    (key,) = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, OPEN, HOT)["keys"]
+    (key,) = answers.hot_keys(rings, 10, 5, "all", 1001.0, OPEN, HOT)["keys"]
     assert (key["count"], key["error"], key["rate"], key["share"]) == (90, 80, 10.0, 0.1)
 
 
 def test_a_busy_key_among_few_commands_is_not_hot() -> None:
     rings = Rings()
     rings.add(digest(1000.0, READ, tallies=(counted(b"user:1", 15),), total=50))
-    told = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, OPEN, HOT)
+    told = answers.hot_keys(rings, 10, 5, "all", 1001.0, OPEN, HOT)
     assert [key["hot"] for key in told["keys"]] == [False]
 
 
@@ -225,10 +236,9 @@ def test_keys_can_be_ranked_by_what_they_carry() -> None:
     rings.add(
         digest(1000.0, READ, large, WRITE, tallies=(Tally(b"user:1", 30, 0, 10, 20), Tally(b"big:1", 20, 0, 20, 0)))
     )
-    counts = answers.counted(rings, 60, 1001.0)
 
     def order(by: str) -> list[str]:
-        return [key["key"] for key in answers.hot_keys(rings, counts, 5, by, 1001.0, OPEN, HOT)["keys"]]
+        return [key["key"] for key in answers.hot_keys(rings, 60, 5, by, 1001.0, OPEN, HOT)["keys"]]
 
     assert order("all") == order("writes") == ["user:1", "big:1"]
     assert order("reads") == order("bytes") == ["big:1", "user:1"]
@@ -286,10 +296,10 @@ def test_slow_commands_and_the_last_minute() -> None:
 def test_names_are_shown_as_the_policy_wants_them() -> None:
     rings = Rings()
     rings.add(digest(1000.0, READ, tallies=(counted(b"user:1", 15),)))
-    told = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 5, "all", 1001.0, Redaction(Redact.SHAPE), HOT)
+    told = answers.hot_keys(rings, 10, 5, "all", 1001.0, Redaction(Redact.SHAPE), HOT)
     assert told["keys"][0]["key"] == "user:{int}"
     rings.add(digest(1000.0, tallies=(counted(b"a\\\r\n", 50),)))
-    odd = answers.hot_keys(rings, answers.counted(rings, 10, 1001.0), 1, "all", 1001.0, OPEN, HOT)["keys"][0]
+    odd = answers.hot_keys(rings, 10, 1, "all", 1002.0, OPEN, HOT)["keys"][0]
     assert (odd["key"], odd["slot"]) == (r"a\x5c\x0d\x0a", slot_of(b"a\\\r\n"))
     shown = answers.patterns(rings, 10, 5, 1001.0, Redaction(Redact.SHAPE))
     assert shown["patterns"][0]["largest_key"] == "user:{int}"

@@ -11,7 +11,7 @@ from proxy.hotpath.slices import Slice, Tally
 from proxy.traffic.alerts import USUAL, Alerts, Hot
 from proxy.traffic.digest import Digest
 from proxy.traffic.hotspots import Kind
-from proxy.traffic.incidents import Incident, Lookout
+from proxy.traffic.incidents import Incident, IncidentFigures, Lookout
 from proxy.traffic.looks import Look
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.rings import Rings
@@ -68,9 +68,10 @@ def test_the_whole_story_of_a_hot_key() -> None:
     assert (incident.name, incident.kind, incident.subject) == ("INC-9", Kind.HOT_KEY, "product:8841:stock")
     assert (incident.began, incident.ended) == (1_000_050.0, None)
     first, second, third, remedy = incident.lines
-    assert first.startswith(
-        "product:8841:stock HOT 41k/s = 38 % of 108k/s ±0 %, was at most 120/s until 13:47 UTC; Redis p99 "
-    )
+    assert first.startswith("product:8841:stock HOT 41k/s = 38 % of 108k/s ±0 %, was 120/s until 13:47 UTC; Redis p99 ")
+    shown = stream.rings.hot_keys(5, stream.now)
+    assert incident.figures == IncidentFigures(1_000_055.0, 5, 205_000, 0, 41_000.0, 0.37963)
+    assert (shown.keys[0].rate, shown.keys[0].share) == (incident.figures.rate, incident.figures.share)
     assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, TTL 22 s left, slot {slot_of(KEY)}"
     assert third == "90 % app checkout, go-redis 9.7, 1 client, all new since 13:47 UTC"
     assert remedy == "remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9"
@@ -87,8 +88,15 @@ def test_the_second_in_which_it_begins_is_not_the_time_before() -> None:
     stream.seconds(50, {KEY: 120}, 60_000, [OTHER])
     stream.second({KEY: 9_000}, 70_000, [LOOK])
     (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [LOOK])
-    assert ", was at most 120/s until 13:47 UTC" in incident.lines[0]
+    assert ", was 120/s until 13:47 UTC" in incident.lines[0]
     assert "1 client, all new since" in incident.lines[2]
+
+
+def test_a_key_that_had_no_traffic_was_not_busy_before() -> None:
+    stream = Stream()
+    stream.seconds(50, {b"user:1": 900}, 60_000)
+    (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000)
+    assert ", not among the busiest keys until 13:47 UTC" in incident.lines[0]
 
 
 @pytest.mark.parametrize(("used", "total"), [(30, 100), (5_000, 60_000), (0, 0), (900, 1_000)])
@@ -98,10 +106,18 @@ def test_a_share_or_a_rate_alone_wake_nobody(used: int, total: int) -> None:
 
 def test_what_only_may_have_been_used_so_often_wakes_nobody() -> None:
     stream = Stream()
-    digest = Digest(stream.now, 1.0)
-    digest.slices = [Slice(100_000, 0, (Tally(KEY, 90_000, 81_000, 9_000, 0),))]
-    stream.rings.add(digest)
-    assert stream.lookout.look(stream.rings, stream.now + 1, stream.alerts, stream.redaction, shape) == []
+    for _ in range(20):
+        digest = Digest(stream.now, 1.0)
+        digest.slices = [Slice(100_000, 0, (Tally(KEY, 90_000, 81_000, 9_000, 0),))]
+        stream.rings.add(digest)
+        stream.now += 1.0
+        assert stream.lookout.look(stream.rings, stream.now, stream.alerts, stream.redaction, shape) == []
+
+
+def test_the_burst_of_a_start_wakes_nobody() -> None:
+    stream = Stream()
+    assert stream.seconds(1, {KEY: 4_900}, 4_900) == []
+    assert stream.seconds(20, {KEY: 1}, 4_900) == []
 
 
 def test_uniform_traffic_is_no_incident() -> None:

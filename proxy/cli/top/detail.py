@@ -27,7 +27,10 @@ def _story(told: dict[str, Any], row: Row) -> list[Line]:
     sure = row["count"] - row["error"]
     uncertain = f" (at most {share(row['share'] * row['error'] / sure)} more)" if row["error"] else ""
     much = f"{rate(row['rate'])}/s = {share(row['share'])} of {rate(told['rate'])}/s in {told['window']} s{uncertain}"
-    before = [f"was {rate(row['before'])}/s until {clock(row['since'])}"] if row["since"] else []
+    before = []
+    if row["since"]:
+        rate_before = f"was {rate(row['before'])}/s" if row["before"] else "not among the busiest keys"
+        before = [f"{rate_before} until {clock(row['since'])}"]
     what = f"reads {share(reads_share(row))}, hit {share(row['hit_ratio'])}, "
     what += f"{size(row['bytes_in'])}/s in, {size(row['bytes_out'])}/s out"
     where = f"slot {row['slot']}, pattern {row['pattern'] or 'not known yet'}"

@@ -1,7 +1,8 @@
 """What somebody was, or should have been, woken for: ``/incidents?count=100[&route=NAME]``, the newest first.
 
 {"incidents": [{"id": "INC-9", "route": "default", "kind": "hot-key", "subject": "product:8841:stock", "about":
-                "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": [line, …]}]}
+                "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": [line, …],
+                "figures": {"at", "window", "count", "error", "rate", "share"}}]}
 """
 
 from aiohttp import web

@@ -32,7 +32,7 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
     rings, redaction = state.crew.rings[route], state.crew.redaction(route)
     name = state.settings.routes[route].name
     incidents = [each for each in state.incidents.all() if each.route == name]
-    counts, hot = answers.counted(rings, window, now), state.crew.policies[route].alerts.hot_key
+    hot = state.crew.policies[route].alerts.hot_key
     return {
         "at": moment(now),
         "route": name,
@@ -41,7 +41,7 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
         "version": __version__,
         "keyrail": _keyrail(state, route),
         "policy": _policy(state, route),
-        "hotkeys": answers.hot_keys(rings, counts, _KEYS, "all", now, redaction, hot),
+        "hotkeys": answers.hot_keys(rings, window, _KEYS, "all", now, redaction, hot),
         "patterns": answers.patterns(rings, window, _PATTERNS, now, redaction),
         "slots": answers.slots(rings, window, _SLOTS, now, redaction),
         "clients": answers.clients(rings, window, _CLIENTS, now),
@@ -56,9 +56,8 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
 
 def history(state: AdminState, route: int, window: int) -> dict[str, Any]:
     """What was before: of the route as ``/traffic`` says it, and of the busiest keys."""
-    rings = state.crew.rings[route]
-    counts = answers.counted(rings, window, time.time())
-    return answers.traffic(rings) | {"keys": answers.pasts(rings, counts, _KEYS, state.crew.redaction(route))}
+    rings, redaction = state.crew.rings[route], state.crew.redaction(route)
+    return answers.traffic(rings) | {"keys": answers.pasts(rings, window, _KEYS, time.time(), redaction)}
 
 
 def _keyrail(state: AdminState, route: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What goes through: the busiest keys, patterns, slots and clients, slow commands, and the last minute.
 
     /hotkeys?count=10&window=60[&by=reads|writes|bytes]    keys, with who is behind them and since when
-    /patterns  /slots  /clients                            the same windows: 10, 60, 600 and 3600 seconds
+    /patterns  /slots  /clients                            the same windows: 5, 10, 60, 600 and 3600 seconds
     /slow?count=20                                         the slowest of the commands that were looked at in an hour
     /traffic                                               the last minute by seconds, ten minutes by tens of seconds
 
@@ -18,7 +18,6 @@ from aiohttp import web
 from proxy.net.settings import Settings
 from proxy.server.admin.state import STATE, AdminState
 from proxy.traffic import answers
-from proxy.traffic.merge import merge
 from proxy.traffic.rings import WINDOWS
 from proxy.wire.numbers import read_digits, read_whole
 
@@ -28,8 +27,6 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 ORDERS = ("all", "reads", "writes", "bytes")
 
 _USUAL_WINDOW = 60
-_EXACT_WINDOW = 60
-"""Up to so many seconds the workers themselves are asked, who know the very last moment."""
 
 
 class Asked:
@@ -73,48 +70,35 @@ class Asked:
         return names.index(wanted)
 
 
-async def hot_keys(state: AdminState, route: int, window: int, count: int, by: str) -> dict[str, Any] | None:
-    """The busiest keys of one route, over all workers; None where no worker answers."""
-    now = time.time()
-    rings = state.crew.rings[route]
-    if window <= _EXACT_WINDOW:
-        told = await state.crew.busiest_keys(route, window)
-        if not told:
-            return None
-        counts = merge(told, MOST_ROWS)
-    else:
-        counts = answers.counted(rings, window, now)
-    hot = state.crew.policies[route].alerts.hot_key
-    return answers.hot_keys(rings, counts, count, by, now, state.crew.redaction(route), hot)
+def _hot_keys(state: AdminState, asked: Asked) -> dict[str, Any]:
+    crew, route = state.crew, asked.route
+    redaction, hot = crew.redaction(route), crew.policies[route].alerts.hot_key
+    return answers.hot_keys(crew.rings[route], asked.window, asked.count, asked.by, time.time(), redaction, hot)
 
 
-async def _hotkeys(state: AdminState, asked: Asked) -> dict[str, Any] | None:
-    return await hot_keys(state, asked.route, asked.window, asked.count, asked.by)
-
-
-async def _patterns(state: AdminState, asked: Asked) -> dict[str, Any]:
+def _patterns(state: AdminState, asked: Asked) -> dict[str, Any]:
     rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
     return answers.patterns(rings, asked.window, asked.count, time.time(), redaction)
 
 
-async def _slots(state: AdminState, asked: Asked) -> dict[str, Any]:
+def _slots(state: AdminState, asked: Asked) -> dict[str, Any]:
     rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
     return answers.slots(rings, asked.window, asked.count, time.time(), redaction)
 
 
-async def _clients(state: AdminState, asked: Asked) -> dict[str, Any]:
+def _clients(state: AdminState, asked: Asked) -> dict[str, Any]:
     return answers.clients(state.crew.rings[asked.route], asked.window, asked.count, time.time())
 
 
-async def _slow(state: AdminState, asked: Asked) -> dict[str, Any]:
+def _slow(state: AdminState, asked: Asked) -> dict[str, Any]:
     return answers.slow(state.crew.rings[asked.route], asked.count, state.crew.redaction(asked.route))
 
 
-async def _traffic(state: AdminState, asked: Asked) -> dict[str, Any]:
+def _traffic(state: AdminState, asked: Asked) -> dict[str, Any]:
     return answers.traffic(state.crew.rings[asked.route])
 
 
-_Tell: TypeAlias = Callable[[AdminState, Asked], Awaitable[dict[str, Any] | None]]
+_Tell: TypeAlias = Callable[[AdminState, Asked], dict[str, Any]]
 
 
 def _path(tell: _Tell, *names: str, count: int = 10) -> Handler:
@@ -125,16 +109,13 @@ def _path(tell: _Tell, *names: str, count: int = 10) -> Handler:
             asked = Asked(request, *names, count=count)
         except ValueError as error:
             return web.json_response({"error": str(error)}, status=400)
-        found = await tell(request.app[STATE], asked)
-        if found is None:
-            return web.json_response({"error": "no worker answers"}, status=503)
-        return web.json_response(found)
+        return web.json_response(tell(request.app[STATE], asked))
 
     return answer
 
 
 TRAFFIC: dict[str, Handler] = {
-    "/hotkeys": _path(_hotkeys, "count", "window", "by"),
+    "/hotkeys": _path(_hot_keys, "count", "window", "by"),
     "/patterns": _path(_patterns, "count", "window", count=100),
     "/slots": _path(_slots, "count", "window", count=20),
     "/clients": _path(_clients, "count", "window", count=50),

@@ -98,6 +98,9 @@ def test_all_that_is_known_of_a_key() -> None:
         "   7.0%  app web, user default, checkout-7, go-redis 9.7, 10.0.0.7",
         "   2.0%  others",
     ]
+    keys = [{**HOT, "before": 0.0}]
+    lines = drawn(State(chosen=str(HOT["key"]), detail=True), hotkeys={**TOLD["hotkeys"], "keys": keys})
+    assert lines[6] == "not among the busiest keys until 02:47:10Z"
     assert drawn(State(chosen="gone", detail=True))[4] == "gone is no longer in this list"
 
 

@@ -73,7 +73,10 @@ function story(key) {
   const parts = [];
   const [app, part] = busiestApp(key);
   if (app) parts.push(`${share(part)} of it is the app ${app}.`);
-  if (key.since) parts.push(`As busy as this since ${clock(key.since)}; before, ${rate(key.before)}.`);
+  if (key.since) {
+    const before = key.before ? rate(key.before) : "not among the busiest keys";
+    parts.push(`As busy as this since ${clock(key.since)}; before, ${before}.`);
+  }
   if (key.hit_ratio !== null && key.hit_ratio < 0.05 && key.reads > 2 * key.writes)
     parts.push(`Nearly all reads find nothing${key.hot ? ": clients are storming a key that is missing" : ""}.`);
   const fresh = key.clients.filter((client) => client.new).length;

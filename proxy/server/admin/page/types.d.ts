@@ -113,6 +113,17 @@ export interface Incident {
   began: string;
   ended: string | null;
   lines: string[];
+  figures: IncidentFigures | null;
+}
+
+/** A hot key's figures in the lines of its incident. */
+export interface IncidentFigures {
+  at: string;
+  window: number;
+  count: number;
+  error: number;
+  rate: number;
+  share: number;
 }
 
 export interface Remedy {
@@ -160,6 +171,8 @@ export interface Policy {
 export interface HotKeys<Key> {
   window: number;
   age: number;
+  /** When the snapshot was taken. */
+  at: string;
   rate: number;
   keys: Key[];
 }

@@ -1,0 +1,95 @@
+"""The busiest keys of a window: computed here and nowhere else.
+
+``/hotkeys``, the page, ``keyrail top``, ``KEYRAIL HOTKEYS``, metrics and incidents read ``Rings.hot_keys``. They show
+the same figures for the same window and snapshot, and each of them names its snapshot by the time when it was taken.
+"""
+
+from dataclasses import dataclass
+
+from proxy.hotpath.slices import Slice, Tally
+from proxy.traffic.alerts import INCIDENT_WINDOW, Hot
+
+_DIGITS_OF_RATE, _DIGITS_OF_SHARE = 3, 6
+"""Decimal places. Figures are rounded once, so that all who show them show the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotKey:
+    """One key. It was used ``count - error`` times for certain, and at most ``count`` times.
+
+    ``rate`` (uses per second) and ``share`` (of all uses of keys, 0 to 1) are of the certain uses alone.
+    """
+
+    key: bytes
+    count: int
+    error: int
+    reads: int
+    writes: int
+    rate: float
+    share: float
+
+    @property
+    def certain(self) -> int:
+        """Uses that were seen."""
+        return self.count - self.error
+
+
+@dataclass(frozen=True, slots=True)
+class HotKeys:
+    """The busiest keys of the last ``window`` seconds before ``until``, the busiest first, over all workers.
+
+    Of the window, ``seconds`` are known: fewer after a start, a few more in long windows, which move in steps.
+    ``total`` counts all uses of all keys. ``taken``, ``until`` and ``reported``, the end of the newest report, are in
+    seconds since the epoch.
+    """
+
+    window: int
+    seconds: float
+    taken: float
+    until: float
+    reported: float
+    total: int
+    keys: tuple[HotKey, ...]
+
+    @classmethod
+    def of(
+        cls, counts: Slice, *, window: int, seconds: float, taken: float, until: float, reported: float
+    ) -> "HotKeys":
+        """Compute the figures of a window from its counts."""
+        empty = cls(window, seconds, taken, until, reported, counts.total, ())
+        keys = tuple(empty._figures(tally) for tally in counts.tallies)
+        return cls(window, seconds, taken, until, reported, counts.total, keys)
+
+    def _figures(self, tally: Tally) -> HotKey:
+        rate, share = self.rate_of(tally.certain), self.share_of(tally.certain)
+        return HotKey(tally.key, tally.count, tally.error, tally.reads, tally.writes, rate, share)
+
+    @property
+    def rate(self) -> float:
+        """Uses of all keys per second."""
+        return self.rate_of(self.total)
+
+    def rate_of(self, uses: int) -> float:
+        """So many uses, per second."""
+        return round(uses / self.seconds, _DIGITS_OF_RATE)
+
+    def share_of(self, uses: int) -> float:
+        """So many uses, as a part of all."""
+        return round(uses / self.total, _DIGITS_OF_SHARE) if self.total else 0.0
+
+    def named(self, key: bytes) -> HotKey:
+        """The figures of a key that is listed."""
+        return next(each for each in self.keys if each.key == key)
+
+    def reached(self, key: HotKey, hot: Hot) -> bool:
+        """Whether a key is certain to have reached these thresholds."""
+        return hot.reached(key.certain, self.total, self.judged_seconds)
+
+    @property
+    def judged_seconds(self) -> float:
+        """The seconds for which a rate must hold: soon after a start, a moment of much traffic is not hot yet."""
+        return max(self.seconds, min(self.window, INCIDENT_WINDOW))
+
+    def age(self, now: float) -> float:
+        """Seconds since the newest report."""
+        return max(0.0, now - self.reported)
