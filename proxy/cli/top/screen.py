@@ -267,7 +267,8 @@ def _row(columns: Sequence[Column], widths: Sequence[int], row: Row, paper: Pape
         if column.bar:
             text = bar(float(str(found)), width, paper.steps)
         else:
-            text = fit(paper.clean(UNKNOWN if found is None else found), width, right=column.right)
+            shown = paper.clean(UNKNOWN if found is None else found)
+            text = fit(shown, width, right=column.right, whole_ends=column.whole_ends)
         line += [(text, column.tint(row)), (" " * _GAP, Tint.PLAIN)]
     return [(text, Tint.TURNED) for text, _ in line] if marked else line
 
@@ -277,10 +278,11 @@ def _widths(columns: Sequence[Column], width: int) -> list[int]:
     growing = [index for index, column in enumerate(columns) if column.width == 0]
     widths = [column.width for column in columns]
     left = max(width - sum(widths) - _GAP * len(columns), _NARROWEST * len(growing))
+    weight = sum(columns[index].weight for index in growing)
     for index in growing:
-        widths[index] = left // len(growing)
+        widths[index] = left * columns[index].weight // weight
     if growing:
-        widths[growing[-1]] += left % len(growing)
+        widths[growing[-1]] = left - sum(widths[index] for index in growing[:-1])
     return widths
 
 

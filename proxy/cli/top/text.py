@@ -38,13 +38,20 @@ def _cells(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in _WIDE else 1
 
 
-def fit(text: str, width: int, *, right: bool = False) -> str:
-    """The text in exactly so many cells: padded, or cut with a tilde at its end."""
+def fit(text: str, width: int, *, right: bool = False, whole_ends: bool = False) -> str:
+    """The text in exactly so many cells: padded, or cut with a tilde at its end, or in its middle."""
     room = width - cells(text)
     if room < 0:
-        text = cut(text, width - 1) + "~" if width > 0 else ""
+        text = _shortened(text, width, whole_ends) if width > 0 else ""
         room = width - cells(text)
     return " " * room + text if right else text + " " * room
+
+
+def _shortened(text: str, width: int, whole_ends: bool) -> str:
+    if not whole_ends:
+        return cut(text, width - 1) + "~"
+    end = cut(text[::-1], (width - 1) // 2)[::-1]
+    return cut(text, width - 1 - cells(end)) + "~" + end
 
 
 def cut(text: str, width: int) -> str:

@@ -32,14 +32,17 @@ Line = list[tuple[str, Tint]]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: so many cells wide, or with 0 a part of what is left. A terminal narrower than `least` has it not.
+    """One column: so many cells wide, or with 0 a part of what is left, by `weight`. A terminal narrower than `least`
+    does not show it.
 
-    A ``bar`` shows a share.
+    A ``bar`` shows a share. Text that is too long is cut at its end, or with ``whole_ends`` in its middle.
     """
 
     title: str
     cell: Callable[[Row], object]
     width: int = 0
+    weight: int = 1
+    whole_ends: bool = False
     right: bool = False
     bar: bool = False
     least: int = 0
@@ -129,6 +132,13 @@ KEYS = View(
     lambda told, _: list(told["hotkeys"]["keys"]),
     lambda row: str(row["key"]),
     (
+        Column(
+            "KEY",
+            lambda row: row["key"],
+            weight=3,
+            whole_ends=True,
+            tint=lambda row: Tint.BAD if row["hot"] else Tint.STRONG,
+        ),
         _rate("rate", "RATE/s"),
         _SHARE,
         _BAR,
@@ -136,9 +146,8 @@ KEYS = View(
         _HITS,
         Column("BYTES/s", lambda row: size(row["bytes_in"] + row["bytes_out"]), 7, right=True),
         Column("SLOT", lambda row: row["slot"], 5, right=True),
-        Column("KEY", lambda row: row["key"], tint=lambda row: Tint.BAD if row["hot"] else Tint.STRONG),
-        Column("PATTERN", _of("pattern"), least=120),
-        Column("CLIENTS", behind, least=100),
+        Column("PATTERN", _of("pattern"), weight=2, least=150),
+        Column("CLIENTS", behind, weight=2, least=100),
     ),
     (Order("all"), Order("reads"), Order("writes"), Order("bytes")),
     frozenset({"window", "count", "route", "by"}),

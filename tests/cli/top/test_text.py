@@ -36,6 +36,10 @@ def test_text_fills_its_cells() -> None:
     assert fit("鍵鍵鍵", 5) == "鍵鍵~"
     assert fit("鍵鍵鍵", 4) == "鍵~ "
     assert fit("abc", 0) == ""
+    assert fit("catalog:8841:stock", 9, whole_ends=True) == "cata~tock"
+    assert fit("abcdef", 4, whole_ends=True) == "ab~f"
+    assert fit("鍵鍵鍵鍵", 6, whole_ends=True) == "鍵~鍵 "
+    assert [fit("abcdef", width, whole_ends=True) for width in (2, 1, 0)] == ["a~", "~", ""]
     assert cells("e\u0301") == 1, "a letter and its accent"
 
 

@@ -50,7 +50,7 @@ def test_one_screen(watched: tuple[Running, list[str]], capsys: pytest.CaptureFi
         if len(lines) == 7:
             break
     assert re.fullmatch(r"keyrail \S+  route default -> valkey \S+, ready", lines[0])
-    assert lines[4].split()[:7] == ["RATE/s", "SHARE", "READS", "HIT", "BYTES/s", "SLOT", "KEY"]
+    assert lines[4].split()[:7] == ["KEY", "RATE/s", "SHARE", "READS", "HIT", "BYTES/s", "SLOT"]
     assert "user:7" in lines[5].split()
     assert "\x1b" not in "".join(lines)
 
