@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from proxy.net.settings import DEFAULT_ADMIN_PORT
+from proxy.net.settings import DEFAULT_ADMIN_URL
 
 
 class AdminPortError(Exception):
@@ -99,6 +99,6 @@ def _is_url(text: str) -> bool:
 
 def add_options(parser: ArgumentParser) -> None:
     """Add what says where the admin port is, and what it asks for."""
-    default = f"http://127.0.0.1:{DEFAULT_ADMIN_PORT}"
+    default = DEFAULT_ADMIN_URL
     parser.add_argument("--admin", metavar="URL", default=default, help=f"the admin port (default {default})")
     parser.add_argument("--token-file", metavar="FILE", type=Path, help="the admin port's token")

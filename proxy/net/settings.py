@@ -13,6 +13,7 @@ from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.traffic.redaction import Redact, Redaction
 
 DEFAULT_ADMIN_PORT = 9121
+DEFAULT_ADMIN_URL = f"http://127.0.0.1:{DEFAULT_ADMIN_PORT}"
 
 
 class PolicyKind(Enum):

@@ -43,14 +43,18 @@ class IncidentsError(Exception):
 
 
 class Incidents:
-    """All incidents; ``routes`` are the names of the crew's routes."""
+    """All incidents; ``routes`` are the names of the crew's routes.
 
-    def __init__(self, crew: Crew, routes: list[str], file: Path | None) -> None:
+    With ``admin_options``, such as `` --admin URL``, ``keyrail remedy`` reaches this Keyrail.
+    """
+
+    def __init__(self, crew: Crew, routes: list[str], file: Path | None, admin_options: str = "") -> None:
         """Take up where the last process left off. Raises IncidentsError."""
         self.begun: Counter[tuple[str, str]] = Counter()
         """Since the start, by route and kind."""
         self._crew = crew
         self._file = file
+        self._admin_options = admin_options
         self._written = 0
         self._complaint = ""
         self._kept: dict[int, Incident] = {}
@@ -69,7 +73,8 @@ class Incidents:
         known = [each for each in self._kept.values() if each.route == route and each.ended is None]
         for each in known:
             each.found = now  # Nobody knows whether it went on: from now on it is looked for.
-        return Lookout(route, f" --route {route}" if several else "", numbers.__next__, known)
+        options = f" --route {route}" if several else ""
+        return Lookout(route, options + self._admin_options, numbers.__next__, known)
 
     async def run(self) -> None:
         """Look every second, for as long as this runs."""

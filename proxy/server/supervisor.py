@@ -156,7 +156,8 @@ class Supervisor:
             self._switch = KillSwitch(self._crew, state_file, pause)
             reloader = Reloader(self._settings.routes, self._crew, policies, standing.join)
             self._remedies = Remedies(self._crew, reloader, standing)
-            incidents = Incidents(self._crew, names, self._settings.incidents)
+            options = "" if self._admin is None else self._admin.options
+            incidents = Incidents(self._crew, names, self._settings.incidents, options)
             if self._admin is not None:
                 state = AdminState(
                     settings=self._settings,

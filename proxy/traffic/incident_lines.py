@@ -42,14 +42,14 @@ _SHOWN_KEYS = 3
 class Scene:
     """What is looked at: the last seconds before `now`, and the busiest keys in them.
 
-    `option` names the route where there are several.
+    `options` are those that ``keyrail remedy`` needs to reach the route.
     """
 
     rings: Rings
     now: float
     hot_keys: HotKeys
     redaction: Redaction
-    option: str = ""
+    options: str = ""
 
     @property
     def until(self) -> float:
@@ -214,7 +214,7 @@ def _remedy(scene: Scene, key: bytes, rate: float, past: Past, app: str, name: s
     typed = text == scene.redaction.of(key) and not text.startswith("-") and text not in _WORDS_OF_REMEDY
     which = shlex.quote(text) if typed else f"--incident {name}"
     cap = max(rate / _CAPPED, 2 * (past.before or 0.0))
-    return f"remedy: keyrail remedy {which}{scene.option} --cap {app}={_round(cap)}/s --for 30m --because {name}"
+    return f"remedy: keyrail remedy {which} --cap {app}={_round(cap)}/s --for 30m --because {name}{scene.options}"
 
 
 def _latency(window: Digest, past: Past) -> str:

@@ -78,11 +78,14 @@ class Incident:
 
 
 class Lookout:
-    """Watches over one route. `number` gives out numbers; `known` are incidents that were open when nobody watched."""
+    """Watches over one route. `number` gives out numbers; `known` are incidents that were open when nobody watched.
 
-    def __init__(self, route: str, option: str, number: Callable[[], int], known: Iterable[Incident] = ()) -> None:
+    `options` are those that ``keyrail remedy`` needs to reach the route.
+    """
+
+    def __init__(self, route: str, options: str, number: Callable[[], int], known: Iterable[Incident] = ()) -> None:
         self._route = route
-        self._option = option
+        self._options = options
         self._number = number
         self._open = {(each.kind, each.about): each for each in known}
 
@@ -96,7 +99,7 @@ class Lookout:
     ) -> list[Incident]:
         """Return what has just begun, and what is over."""
         seen = lately(rings, now)
-        scene = Scene(rings, now, seen.hot_keys, redaction, self._option)
+        scene = Scene(rings, now, seen.hot_keys, redaction, self._options)
         for finding in find(seen, alerts, pattern_of):
             self._take(finding, now, scene)
         changed = []

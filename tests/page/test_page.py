@@ -194,6 +194,7 @@ def test_a_key_that_is_not_shown_whole_is_not_offered_a_remedy_that_would_miss_i
             assert tab.js("document.querySelector('#details-command').hidden") == (command is None)
             if command is not None:
                 assert tab.text("#details-remedy").startswith(command)
+                assert tab.text("#details-remedy").endswith(f" --admin {running.admin}")
             tab.press("Escape")
             tab.until("!document.querySelector('#details').open")
 

@@ -90,6 +90,7 @@ def test_from_the_incident_to_the_cap_and_back(
     assert (incident["id"], incident["kind"], incident["subject"]) == ("INC-1", "hot-key", KEY)
     assert incident["lines"][0].startswith(f"{KEY} MISSING ")
     assert incident["lines"][-1].startswith(f"remedy: keyrail remedy {KEY} --cap checkout=")
+    assert incident["lines"][-1].endswith(f" --because INC-1 --admin {running.admin}")
     running.await_line(r"^keyrail: incident INC-1 on route default: product:8841:stock MISSING")
     assert running.metric('keyrail_incidents_total{kind="hot-key",route="default"}') == 1
 

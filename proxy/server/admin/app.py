@@ -1,6 +1,7 @@
 """The admin application: every path, and its life on a socket of its own."""
 
 import logging
+import shlex
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from proxy.net.settings import AdminSettings
+from proxy.net.settings import DEFAULT_ADMIN_URL, AdminSettings
 from proxy.server.admin.access import Access
 from proxy.server.admin.events import serve_events
 from proxy.server.admin.health import healthz, readyz
@@ -61,6 +62,14 @@ class AdminServer:
         """Where it is."""
         host, port = self._sockets[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    @property
+    def options(self) -> str:
+        """What a verb of ``keyrail`` on this machine needs to reach it; empty if it needs nothing."""
+        url = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        where = "" if url == DEFAULT_ADMIN_URL else f" --admin {url}"
+        token = "" if self._token_file is None else f" --token-file {shlex.quote(str(self._token_file))}"
+        return where + token
 
     def handed_on(self) -> tuple[str, Groups]:
         """What a successor gets."""

@@ -117,6 +117,8 @@ function limitOf(key, incident) {
   return { app: app ?? "all", rate: `${Number(half.toPrecision(1))}/s` };
 }
 
+const DEFAULT_ADMIN = ["http://127.0.0.1:9121", "http://localhost:9121"]; // where `keyrail remedy` looks for it
+
 /**
  * The same for a terminal.
  * @param {HotKey} key
@@ -125,7 +127,8 @@ function limitOf(key, incident) {
 function command(key, incident) {
   const { app, rate: limit } = limitOf(key, incident);
   const which = key.whole ? quoted(key.key) : `--incident ${incident?.id}`;
-  return `keyrail remedy ${which} --cap ${app}=${limit} --for 30m --because ${incident?.id ?? "'…'"}`;
+  const admin = DEFAULT_ADMIN.includes(location.origin) ? "" : ` --admin ${location.origin}`;
+  return `keyrail remedy ${which} --cap ${app}=${limit} --for 30m --because ${incident?.id ?? "'…'"}${admin}`;
 }
 
 export class Details {
