@@ -29,6 +29,13 @@ class PolicyKind(Enum):
     """A file of the operator's."""
 
 
+class ReadyWhen(Enum):
+    """Which routes must be ready for Keyrail to be ready."""
+
+    ALL = "all"
+    ANY = "any"
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySource:
     """Where a route's policy is read from, at start and at each reload."""
@@ -99,6 +106,9 @@ class Settings:
 
     connect_timeout: float = 5.0
     """Seconds that connecting to an upstream (name, TCP, TLS, login) may take."""
+
+    ready_when: ReadyWhen = ReadyWhen.ALL
+    """What /readyz says of several routes where it is asked about none."""
 
     upstream_silence: float = 3.0
     """Seconds without an answer from Redis after which its route is not ready; 0 asks it nothing."""

@@ -18,6 +18,7 @@ incidents.py        finds and keeps incidents
 violations.py       where violations are logged
 findings.py         what each rule has found, for /rules
 figures.py          counters of all workers, summed
+readiness.py        why Keyrail or one of its routes is not ready, for /readyz
 briefing.py         what clients and operators can ask about the whole group
 metrics.py          Prometheus metrics
 traffic_metrics.py  Prometheus metrics about traffic

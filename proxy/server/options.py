@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.settings import AdminSettings, PolicyKind, PolicySource, ViolationsSettings
+from proxy.net.settings import AdminSettings, PolicyKind, PolicySource, ReadyWhen, ViolationsSettings
 from proxy.traffic.redaction import Redact
 from proxy.wire.numbers import read_whole
 
@@ -151,6 +151,14 @@ def read_redact(text: str) -> Redact:
         raise ValueError(f"expected shape, hash or none, got {text!r}") from None
 
 
+def read_ready_when(text: str) -> ReadyWhen:
+    """Read all or any."""
+    try:
+        return ReadyWhen(text)
+    except ValueError:
+        raise ValueError(f"expected all or any, got {text!r}") from None
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "listen",
@@ -212,6 +220,13 @@ OPTIONS: tuple[Option, ...] = (
         read_seconds,
         "TIME",
         "how long Keyrail goes on accepting clients after SIGTERM, while /readyz answers 503 (default 0)",
+    ),
+    Option(
+        "ready_when",
+        Scope.GROUP,
+        read_ready_when,
+        "all|any",
+        "whether /readyz asks for all routes, or for one at least (default all); /readyz?route=NAME asks for one",
     ),
     Option(
         "upstream_silence",

@@ -37,6 +37,7 @@ from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
+from proxy.server.readiness import Readiness
 from proxy.server.reload import Reloader, read_policies
 from proxy.server.remedies import Remedies, StandingRemedies
 from proxy.server.service_manager import ServiceManager
@@ -113,19 +114,20 @@ class Supervisor:
         finally:
             await self._shut()
 
-    def reasons(self) -> list[str]:
-        """Say why Keyrail is not ready, one line each; nothing if it is."""
+    def readiness(self) -> Readiness:
+        """Say why Keyrail is not ready, if it is not."""
         if self._stop.is_set():
-            return ["stopping"]
+            return Readiness(["stopping"])
         if self._crew is None:
-            return ["starting"]
+            return Readiness(["starting"])
         reasons = []
         missing = self._settings.workers - self._crew.living
         if missing:
             reasons.append(f"{missing} of {self._settings.workers} workers are not serving")
         reasons += [f"worker {number} has not reported for {age:.0f} s" for number, age in self._crew.silent()]
-        reasons += [f"route {f.name}: {f.reason or 'not ready'}" for f in self._crew.figures() if not f.ready]
-        return reasons
+        figures = self._crew.figures()
+        unready = {each.name: f"route {each.name}: {each.reason or 'not ready'}" for each in figures if not each.ready}
+        return Readiness(reasons, unready, frozenset(each.name for each in figures if each.ready))
 
     async def _start(self) -> Reloader:
         policies = _check(self._settings)
@@ -163,7 +165,7 @@ class Supervisor:
                     settings=self._settings,
                     crew=self._crew,
                     registry=registry_of(GroupCollector(self._crew, reloader, self._switch, incidents)),
-                    reasons=self.reasons,
+                    readiness=self.readiness,
                     reloader=reloader,
                     switch=self._switch,
                     incidents=incidents,

@@ -120,6 +120,24 @@ def test_routes_have_their_own_listeners_and_policies(upstream: str, tmp_path: P
         assert not socket_file.exists()
 
 
+@pytest.mark.parametrize(("when", "status"), [("all", 503), ("any", 200)])
+def test_one_dead_redis_need_not_take_the_others_traffic(upstream: str, tmp_path: Path, when: str, status: int) -> None:
+    (tmp_path / "keyrail.yaml").write_text(
+        f"admin: 127.0.0.1:0\nready_when: {when}\nroutes:\n"
+        f"  - {{name: alive, listen: '127.0.0.1:0', upstream: '{upstream}', policy: none}}\n"
+        f"  - {{name: dead, listen: '127.0.0.1:0', upstream: 'redis://127.0.0.1:{free_port()}', policy: none}}\n"
+    )
+    with serve("--config", str(tmp_path / "keyrail.yaml")) as running:
+        running.ready()
+        assert running.await_http("/readyz?route=alive", 200) == "ready\n"
+        why = running.await_http("/readyz?route=dead", 503)
+        assert re.fullmatch(r"route dead: redis://\S+: [Cc]onnection refused\n", why)
+        assert running.http("/readyz") == (status, "ready\n" if when == "any" else why)
+        for wrong in ("/readyz?route=other", "/readyz?routes=alive"):
+            expected = "expected nothing, or route=NAME with one of alive, dead\n"
+            assert running.http(wrong) == (400, expected)
+
+
 def test_a_stale_unix_socket_is_replaced(upstream: str, socket_folder: Path) -> None:
     file = socket_folder / "keyrail.sock"
     arguments = ["--listen", f"unix://{file}", "--upstream", upstream, "--policy", "none"]

@@ -11,12 +11,21 @@ async def healthz(_request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Answer 200 when every worker serves and every route's upstream answers; else 503, and a line for each reason.
+    """Answer 200 when every worker serves and the routes' upstreams answer; else 503, and a line for each reason.
 
+    With ``?route=`` only that route counts; without, ``--ready-when`` says whether all must be ready, or one.
     While the kill switch is on, a last line says so: that is no reason not to send traffic.
     """
     state = request.app[STATE]
-    reasons = state.reasons()
+    readiness = state.readiness()
+    names = [route.name for route in state.settings.routes]
+    route = request.query.get("route")
+    if request.query.keys() - {"route"} or (route is not None and route not in names):
+        return web.Response(status=400, text=f"expected nothing, or route=NAME with one of {', '.join(names)}\n")
+    if route is None:
+        reasons = readiness.reasons_against(state.settings.ready_when)
+    else:
+        reasons = readiness.reasons_of(route)
     lines = reasons or ["ready"]
     if state.switch.on:
         lines = [*lines, state.switch.sentence()]

@@ -65,7 +65,7 @@ def _keyrail(state: AdminState, route: int) -> dict[str, Any]:
     engine = its.engine
     return {
         "ready": its.ready,
-        "reasons": state.reasons(),
+        "reasons": state.readiness().reasons(),
         "workers": state.crew.living,
         "upstream": f"{engine['name']} {engine['version']}" if engine else None,
         "clients": its.gauges.get("clients", 0),

@@ -10,6 +10,7 @@ from proxy.net.settings import Settings
 from proxy.server.crew import Crew
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
+from proxy.server.readiness import Readiness
 from proxy.server.reload import Reloader
 from proxy.server.remedies import Remedies
 from proxy.server.violations import Violations
@@ -17,12 +18,12 @@ from proxy.server.violations import Violations
 
 @dataclass(frozen=True, slots=True)
 class AdminState:
-    """The crew behind the answers; ``reasons`` returns why Keyrail is not ready, one line each."""
+    """The crew behind the answers; ``readiness`` returns why Keyrail is not ready."""
 
     settings: Settings
     crew: Crew
     registry: CollectorRegistry
-    reasons: Callable[[], list[str]]
+    readiness: Callable[[], Readiness]
     reloader: Reloader
     switch: KillSwitch
     incidents: Incidents
