@@ -181,6 +181,12 @@ class ClientConnection(Session, asyncio.Protocol):
         if size > self.gate.query_limit:
             self.close("query_limit")
 
+    def rests(self) -> bool:
+        """Whether the client waits for nothing, and nothing of it is on its way."""
+        waits = self.owed > 0 or self.halted or self.stalled or self.full or self.subscriptions is not None
+        comes = self.pending is not None or self.assembly is not None or self.stream is not None
+        return not waits and not comes and not (self.pinned is not None and self.pinned.relay)
+
     # Closing
 
     def _done(self) -> bool:

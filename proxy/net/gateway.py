@@ -36,6 +36,7 @@ from proxy.net.connections import Connections
 from proxy.net.consultation import Consultation, RequestInfo
 from proxy.net.engine import Engine
 from proxy.net.expiries import Expiries
+from proxy.net.idle_clients import IdleClients
 from proxy.net.inquiries import Inquiries
 from proxy.net.insight import Insight
 from proxy.net.knowledge import Knowledge
@@ -124,6 +125,7 @@ class Gateway:
         count = self._connections.count
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
+        self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._inquiries = Inquiries(self._lending)
         self._expiries = Expiries(self._inquiries.ask, self._lending.has_spare)
         self._insight = Insight(sampler, self._expiries)
@@ -264,6 +266,7 @@ class Gateway:
             "counting verdicts": self._verdicts.another_second,
             "learning anew what has changed": self._relearning.another_second,
             "asking Redis whether it answers": self._liveness.another_second,
+            "closing idle clients": self._idle_clients.another_second,
             "tending Keyrail's own queries": self._inquiries.tend,
             "tending connection pools": lambda: pools.tend(self.loop.time(), lending.logged_in),
             "reporting a second": on_second,

@@ -119,6 +119,9 @@ class Settings:
     private_connections: int = 10_000
     """The most upstream connections that one worker gives to single clients, per route."""
 
+    client_idle_timeout: float = 0.0
+    """Seconds without a command after which a client is closed; 0 is never, Redis's own default."""
+
     client_output_limit: int = 8 * 1024 * 1024
     """Bytes of replies that may wait for one client that does not read, before it is closed."""
 

@@ -257,6 +257,13 @@ OPTIONS: tuple[Option, ...] = (
         "the most upstream connections of single clients, per worker and route (default 10000)",
     ),
     Option(
+        "client_idle_timeout",
+        Scope.GROUP,
+        read_seconds,
+        "TIME",
+        "close a client that has sent no command for so long (default 0: never)",
+    ),
+    Option(
         "client_output_limit",
         Scope.GROUP,
         read_size,

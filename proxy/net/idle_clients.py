@@ -1,0 +1,40 @@
+"""Closes clients that have sent no command for long, as Redis does with ``timeout`` (clientsCronHandleTimeout).
+
+As there, a client stays that blocks, subscribes or monitors, and one to which a reply is owed or whose command is on
+its way. Nothing is noted while a command passes: each turn compares how many commands a client has sent by then.
+"""
+
+from collections.abc import Callable, Collection
+
+from proxy.net.client import ClientConnection
+
+_TURNS = 10
+"""Looks at each client in the time that it may be idle."""
+
+
+class IdleClients:
+    """Watches over the clients of one route in one worker. They may be idle for ``seconds``; 0 is for ever."""
+
+    def __init__(self, clients: Collection[ClientConnection], seconds: float, clock: Callable[[], float]) -> None:
+        self._clients = clients
+        self._seconds = seconds
+        self._clock = clock
+        self._next = 0.0
+        self._seen: dict[ClientConnection, tuple[int, float]] = {}
+
+    def another_second(self) -> None:
+        """Close who has been idle for too long."""
+        now = self._clock()
+        if self._seconds <= 0 or now < self._next:
+            return
+        self._next = now + self._seconds / _TURNS
+        before, self._seen = self._seen, {}
+        for client in list(self._clients):
+            sent = client.forwarded + client.local
+            former, since = before.get(client, (sent, now))
+            if former != sent or not client.rests():
+                since = now
+            if now - since >= self._seconds:
+                client.close("idle")
+            else:
+                self._seen[client] = sent, since
