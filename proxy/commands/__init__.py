@@ -2,12 +2,14 @@
 
 spec.py           one command: arity, flags, keys, and the decisions about it
 table.py          the joined command table; ``STANDARD`` is the table of every start
-generated.json    what live engines and the published documentation say, written by ``generate.py``
+generated.json    what live engines say, written by ``generate.py``
+rows.py           one row for each command: every fact that the engines at hand do not tell
+row.py            the fields of a row, and their types
 recorded.py       the records of ``generated.json``
 generate.py       builds ``generated.json``: `python -m proxy.commands.generate`
 introspect.py     reads an engine's COMMAND reply
-listed.py         commands that no engine at hand reports: hand-written input of ``generate.py``
-overlay.py        what no engine says: connection state, lane, what creates keys and drops lifetimes
+listed.py         commands that no engine at hand reports, as their rows describe them
+overlay.py        connection state, lane, what creates keys and drops lifetimes: by flags and rows
 own.py            KEYRAIL …: commands that Keyrail itself answers
 lookup.py         finds the command of a request (compiled)
 words.py          reads names, subcommands and options as Redis does, up to a NUL (compiled)

@@ -5,48 +5,14 @@ members, an intersection as many as the smallest of them, anything else as many 
 part (LIMIT, COUNT, ranks) gets no more than that, and SORT stores an element for each GET.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from proxy.commands.command import Command
+from proxy.commands.rows import ROWS
 from proxy.commands.sort_patterns import SORTS, columns_of
 from proxy.commands.spans import elements_asked
 
-
-class Derivation(NamedTuple):
-    """How one command derives its result: ``measures`` tell a source's size, ``bound`` what sizes allow at most."""
-
-    measures: tuple[str, ...]
-    bound: Callable[[Iterable[int]], int]
-    takes_over: bool = False
-
-
-def _first(sizes: Iterable[int]) -> int:
-    return next(iter(sizes))
-
-
-_SETS = ("SCARD",)
-_SORTED = ("ZCARD", "SCARD")
-_ANY = ("HLEN", "LLEN", "SCARD", "ZCARD", "XLEN")
-_TAKEN_OVER = Derivation(_ANY, _first, takes_over=True)
-
-DERIVED: dict[str, Derivation] = {
-    "SUNIONSTORE": Derivation(_SETS, sum),
-    "SINTERSTORE": Derivation(_SETS, min),
-    "SDIFFSTORE": Derivation(_SETS, _first),
-    "ZUNIONSTORE": Derivation(_SORTED, sum),
-    "ZINTERSTORE": Derivation(_SORTED, min),
-    "ZDIFFSTORE": Derivation(_SORTED, _first),
-    "ZRANGESTORE": Derivation(("ZCARD",), _first),
-    "GEOSEARCHSTORE": Derivation(("ZCARD",), _first),
-    "GEORADIUS": Derivation(("ZCARD",), _first),
-    "GEORADIUSBYMEMBER": Derivation(("ZCARD",), _first),
-    "SORT": Derivation(("LLEN", "SCARD", "ZCARD"), _first),
-    "COPY": _TAKEN_OVER,
-    "RENAME": _TAKEN_OVER,
-    "RENAMENX": _TAKEN_OVER,
-    "MOVE": _TAKEN_OVER,
-}
+DERIVED = {row.name: row.derives for row in ROWS.values() if row.derives is not None}
 """By the command's name."""
 
 
@@ -66,8 +32,3 @@ def most_derived(command: Command, sizes: Sequence[int]) -> int:
     if asked is not None:
         most = min(most, asked)
     return most * columns_of(command) if command.spec.name in SORTS else most
-
-
-def decided_names() -> frozenset[str]:
-    """Every command that this file names: each must exist in the table."""
-    return frozenset(DERIVED) | frozenset(_ANY)

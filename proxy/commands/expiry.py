@@ -10,8 +10,12 @@ that makes it delete the key, states no lifetime.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from proxy.commands.command import Command
+from proxy.commands.creation import creation_of
+from proxy.commands.row import ExpiryArgument, ExpiryOptions
+from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
 from proxy.commands.words import word_of
 
@@ -30,14 +34,6 @@ class Unstated(Enum):
 
 _LONGEST = 2**63 - 1
 _DIGITS = 20
-_AFTER_NAME = {
-    "SETEX": (2, 1000, False),
-    "PSETEX": (2, 1, False),
-    "EXPIRE": (2, 1000, False),
-    "PEXPIRE": (2, 1, False),
-    "EXPIREAT": (2, 1000, True),
-    "PEXPIREAT": (2, 1, True),
-}
 _OPTIONS = {
     b"EX": (1000, False),
     b"PX": (1, False),
@@ -46,13 +42,15 @@ _OPTIONS = {
 }
 OPTIONS = tuple(_OPTIONS)
 """The options that state a lifetime, in capitals."""
-_KEEPTTL = {b"KEEPTTL": Unstated.KEEPS}
-_PERSIST = {b"PERSIST": Unstated.PERSISTS}
+_UNSTATED = {"KEEPTTL": {b"KEEPTTL": Unstated.KEEPS}, "PERSIST": {b"PERSIST": Unstated.PERSISTS}}
 _OTHER_OPTIONS = {b"NX": 0, b"XX": 0, b"GET": 0, b"IFEQ": 1, b"IFNE": 1, b"IFDEQ": 1, b"IFDNE": 1}
 """The options of SET and MSETEX that say nothing about the lifetime, and how many arguments each takes."""
-_FIRST_OPTION = {"SET": 3, "GETEX": 2}
-RESTORES = frozenset({"RESTORE", "RESTORE-ASKING"})
-"""The second is what the nodes of a cluster send each other; anybody else may too."""
+_STATES = {row.name: row.expiry for row in ROWS.values() if row.expiry is not None}
+
+RESTORES = frozenset(name for name, expiry in _STATES.items() if expiry == "restore")
+
+WITH_TTL = {row.name: row.ttl_with for row in ROWS.values() if row.ttl_with}
+"""Commands whose work another one does that can state a lifetime, and which one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +81,29 @@ class Stated:
 
 def states_expiry(spec: Spec) -> bool:
     """Whether the command can state a lifetime."""
-    return spec.name in {*_AFTER_NAME, *_FIRST_OPTION, *RESTORES, "MSETEX", "PERSIST"}
+    return spec.name in _STATES
 
 
-@dataclass(frozen=True, slots=True)
-class PlainForm:
+def persists(spec: Spec) -> bool:
+    """Whether all that the command does is to take a lifetime away (PERSIST)."""
+    return _STATES.get(spec.name) == "persist"
+
+
+def may_persist(spec: Spec) -> bool:
+    """Whether an option of the command takes a lifetime away (GETEX)."""
+    expiry = _STATES.get(spec.name)
+    return isinstance(expiry, ExpiryOptions) and expiry.unstated == "PERSIST"
+
+
+def may_omit_expiry(spec: Spec) -> bool:
+    """Whether the command creates keys and can state their lifetime, or leave it out."""
+    if creation_of(spec) is None:
+        return False
+    expiry = _STATES.get(spec.name)
+    return expiry == "restore" or isinstance(expiry, ExpiryOptions)
+
+
+class PlainForm(NamedTuple):
     """A request of `argc` arguments that states a lifetime from now on in argument `number_at`, in units of `scale`
     milliseconds; `word` stands before it, in argument `word_at`, unless that is 0."""
 
@@ -100,30 +116,31 @@ class PlainForm:
 
 def plain_forms(spec: Spec) -> tuple[PlainForm, ...]:
     """The usual ways in which the command states a lifetime; it may have others."""
-    if spec.name in _FIRST_OPTION:
-        at = _FIRST_OPTION[spec.name]
+    expiry = _STATES.get(spec.name)
+    if isinstance(expiry, ExpiryOptions) and not expiry.behind_pairs:
+        at = expiry.first
         forms = ((word, scale) for word, (scale, moment) in _OPTIONS.items() if not moment)
         return tuple(PlainForm(at + 2, at + 1, scale, word, at) for word, scale in forms)
-    index, scale, moment = _AFTER_NAME.get(spec.name, (0, 0, True))
+    if not isinstance(expiry, ExpiryArgument) or expiry.moment:
+        return ()
     lengths = range(abs(spec.arity), abs(spec.arity) + (2 if spec.arity < 0 else 1))
-    return () if moment else tuple(PlainForm(argc, index, scale) for argc in lengths)
+    return tuple(PlainForm(argc, expiry.argument, expiry.scale) for argc in lengths)
 
 
 def read_expiry(command: Command) -> Stated | Unstated:
     """What a command that can state a lifetime says of it. Its number of arguments is one that Redis accepts."""
-    name, argv = command.spec.name, command.argv
-    if name in _AFTER_NAME:
-        return Stated(*_AFTER_NAME[name])
-    if name in RESTORES:
-        return _read_restore(argv)
-    if name == "PERSIST":
-        return Unstated.PERSISTS
-    if name == "MSETEX":
+    expiry, argv = _STATES[command.spec.name], command.argv
+    if isinstance(expiry, ExpiryArgument):
+        return Stated(*expiry)
+    if isinstance(expiry, str):
+        return _read_restore(argv) if expiry == "restore" else Unstated.PERSISTS
+    first = expiry.first
+    if expiry.behind_pairs:
         count = argv[1]
-        if not count.isdigit() or len(count) > _DIGITS or 2 + 2 * int(count) > len(argv):
+        if not count.isdigit() or len(count) > _DIGITS or first + 2 * int(count) > len(argv):
             return Unstated.UNREADABLE
-        return _read_options(argv, 2 + 2 * int(count), _KEEPTTL)
-    return _read_options(argv, _FIRST_OPTION[name], _KEEPTTL if name == "SET" else _PERSIST)
+        first += 2 * int(count)
+    return _read_options(argv, first, _UNSTATED[expiry.unstated])
 
 
 def _read_options(argv: Sequence[bytes], first: int, unstated: dict[bytes, Unstated]) -> Stated | Unstated:

@@ -1,31 +1,31 @@
-"""Writes ``generated.json``: what live engines and ``listed`` say about every command.
+"""Writes ``generated.json``: what live engines say about every command.
 
     python -m proxy.commands.generate --server redis://127.0.0.1:7000 --server unix:///tmp/old.sock
 
 Name the engines newest first: where they disagree about a command, the first that knows it is followed,
 except that arity is the loosest of all, and that a flag "blocking" or "write" from any of them holds.
-Containers come before their subcommands. The result is refused while a hand-written fact about a command is missing, or
-names a command that does not exist.
+Containers come before their subcommands. The result is refused while a command lacks a fact in ``rows``, or a row is
+about a command that does not exist.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from redis import Redis
 
-from proxy.commands import derived, growth, key_types, overlay, spans, values, wholes
+from proxy.commands import key_types, overlay
 from proxy.commands.introspect import Description, descriptions, pairs, text
 from proxy.commands.listed import listed
+from proxy.commands.own import own_commands
 from proxy.commands.recorded import Recorded
+from proxy.commands.rows import ROWS
 
 _TARGET = Path(__file__).with_name("generated.json")
 _STICKY_FLAGS = frozenset({"blocking", "write"})
-_HAND_WRITTEN = (derived, growth, key_types, overlay, spans, values, wholes)
 
 
 def read_engine(url: str) -> list[Recorded]:
@@ -61,7 +61,7 @@ def merged(sources: Iterable[Sequence[Recorded]]) -> dict[str, Recorded]:
             commands[name] = recorded if known is None else _joined(known, recorded)
     containers = {name.partition("|")[0] for name in commands if "|" in name}
     return {
-        name: replace(recorded, description=replace(recorded.description, container=name in containers))
+        name: recorded._replace(description=recorded.description._replace(container=name in containers))
         for name, recorded in sorted(commands.items())
     }
 
@@ -72,18 +72,18 @@ def _joined(first: Recorded, other: Recorded) -> Recorded:
     if theirs.arity != arity:
         arity = -min(abs(arity), abs(theirs.arity))
     flags = ours.flags | (theirs.flags & _STICKY_FLAGS if not ours.container else frozenset[str]())
-    description = replace(ours, arity=arity, flags=flags)
+    description = ours._replace(arity=arity, flags=flags)
     return Recorded(description, first.since or other.since, first.engines + other.engines)
 
 
 def undecided(commands: dict[str, Recorded]) -> list[str]:
-    """Where hand-written facts and the commands do not agree, one line each."""
-    problems = [
-        f"{name}: named in {facts.__name__}, known to no engine"
-        for facts in _HAND_WRITTEN
-        for name in sorted(facts.decided_names() - commands.keys())
-    ]
-    for name, recorded in commands.items():
+    """Where rows and the engines' commands do not agree, one line each."""
+    published = {recorded.description.name: recorded for recorded in listed()}
+    known = published | commands
+    own = {description.name for description in own_commands()}
+    problems = [f"{name}: it has a row, and no engine knows it" for name in sorted(ROWS.keys() - known.keys() - own)]
+    problems += [f"{name}: an engine tells what its row publishes" for name in published if name in commands]
+    for name, recorded in known.items():
         problems += [f"{name}: nothing says {what}" for what in _missing(name, recorded.description)]
     return problems
 
@@ -96,7 +96,7 @@ def _missing(name: str, found: Description) -> Iterator[str]:
         yield "whether this write creates keys"
     if has_keys and not key_types.type_is_decided(name, found.categories):
         yield "for which types of keys it is"
-    if "denyoom" in found.flags and name not in values.decided_names():
+    if "denyoom" in found.flags and (name not in ROWS or ROWS[name].stores is None):
         yield "which of its arguments are values to store"
 
 
@@ -114,9 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", action="append", required=True, metavar="URL", help="newest engine first")
     parser.add_argument("--output", type=Path, default=_TARGET, help="the file to write")
     arguments = parser.parse_args(argv)
-    sources = [read_engine(url) for url in arguments.server]
-    sources.append([Recorded(line.description, "", (line.engine,)) for line in listed()])
-    commands = merged(sources)
+    commands = merged(read_engine(url) for url in arguments.server)
     problems = undecided(commands)
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -1,31 +1,30 @@
 """Which commands make a collection grow, which of their keys it is, and who tells its size.
 
-The commands that write members say so by themselves (``values``); what is listed here are the collections that they
-write them to, and the commands that move a member from one key to another.
+The commands that write members say so by themselves (``values``); their rows say which collections they write them to,
+and which commands move a member from one key to another.
 """
 
 from typing import NamedTuple
 
 from proxy.commands.command import Command
+from proxy.commands.rows import ROWS
 from proxy.commands.values import ENTRY_OPTIONS, members_of, whole_number
 from proxy.commands.words import word_of
 
-_MEASURES = {
-    "HLEN": "HSET HMSET HSETNX HSETEX HINCRBY HINCRBYFLOAT HIMPORT|SET",
-    "LLEN": "LPUSH RPUSH LPUSHX RPUSHX LINSERT LMOVE RPOPLPUSH BLMOVE BRPOPLPUSH LMOVEM BLMOVEM",
-    "SCARD": "SADD SMOVE",
-    "ZCARD": "ZADD ZINCRBY GEOADD",
-    "XLEN": "XADD",
-}
-_MEASURE_OF = {name: measure for measure, names in _MEASURES.items() for name in names.split()}
-_TO_THE_SECOND = frozenset({"SMOVE", "LMOVE", "RPOPLPUSH", "BLMOVE", "BRPOPLPUSH", "LMOVEM", "BLMOVEM"})
-"""They take the member from the first of their keys."""
+_GROWS = {row.name: row.grows for row in ROWS.values() if row.grows is not None}
+_ENTRIES = "XLEN"
 
-GROWING = frozenset(_MEASURE_OF)
+GROWING = frozenset(_GROWS)
 """Commands that make a collection grow."""
 
-TOLD = frozenset({"LPUSH", "RPUSH", "LPUSHX", "RPUSHX", "LINSERT"})
+TOLD = frozenset(name for name, grows in _GROWS.items() if grows.told)
 """Those whose reply is the length that the list has now (0 or -1 where nothing was written)."""
+
+MEASURED = {row.name: row.measures for row in ROWS.values() if row.measures is not None}
+"""Commands that tell a collection's size, and what of it they measure."""
+
+PUSHES = {name: grows.pushes for name, grows in _GROWS.items() if grows.pushes is not None}
+"""Those that push, and at which end."""
 
 
 class Growth(NamedTuple):
@@ -38,13 +37,18 @@ class Growth(NamedTuple):
 
 def growth_of(command: Command) -> Growth | None:
     """What the command makes grow; None where it has not the keys for that."""
-    name = command.spec.name
-    place = 1 if name in _TO_THE_SECOND else 0
-    if name not in _MEASURE_OF or len(command.keys) <= place:
+    grows = _GROWS.get(command.spec.name)
+    place = 1 if grows is not None and grows.moves else 0
+    if grows is None or len(command.keys) <= place:
         return None
     # An entry of a stream has fields, but is one.
-    members = 1 if name == "XADD" else max(1, members_of(command))
-    return Growth(command.keys[place].name, _MEASURE_OF[name], members)
+    members = 1 if grows.measure == _ENTRIES else max(1, members_of(command))
+    return Growth(command.keys[place].name, grows.measure, members)
+
+
+def adds_entries(name: str) -> bool:
+    """Whether what a command makes grow is a stream."""
+    return name in _GROWS and _GROWS[name].measure == _ENTRIES
 
 
 def kept_by_trimming(command: Command) -> int | None:
@@ -53,7 +57,7 @@ def kept_by_trimming(command: Command) -> int | None:
     ``MAXLEN ~`` trims by whole nodes of the stream, so it leaves some entries more (a hundred where Redis is not
     configured otherwise). With a LIMIT it may never trim: a node that has more entries than that stays.
     """
-    if command.spec.name != "XADD":
+    if not adds_entries(command.spec.name):
         return None
     argv, kept, i = command.argv, None, 2
     while i < len(argv):
@@ -69,8 +73,3 @@ def kept_by_trimming(command: Command) -> int | None:
             break
         i += width
     return kept if kept is None or kept >= 0 else None
-
-
-def decided_names() -> frozenset[str]:
-    """Every command that this file names: each must exist in the table."""
-    return GROWING | _MEASURES.keys()

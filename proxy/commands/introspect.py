@@ -6,8 +6,7 @@ read is left out: a reply that is odd must not keep the proxy from starting.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.commands.spec import KeySpec
 
@@ -15,8 +14,7 @@ _MOST_ARGUMENTS = 1 << 20
 """Positions beyond this are nonsense: Redis takes no more arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(NamedTuple):
     """What an engine says about one command."""
 
     name: str

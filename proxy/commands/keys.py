@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Sequence
 
 from proxy.commands.overlay import READ_KEYS
+from proxy.commands.rows import ROWS
 from proxy.commands.spec import KeySpec
 from proxy.commands.words import Keyword
 from proxy.wire.request import Request
@@ -35,16 +36,8 @@ _STREAMS = 6
 _BITFIELD = 7
 _UNTOLD = 8
 
-_SYNTAXES = {
-    "SORT": _SORT,
-    "SORT_RO": _SORT,
-    "MIGRATE": _MIGRATE,
-    "GEORADIUS": _GEORADIUS,
-    "GEORADIUSBYMEMBER": _GEORADIUS,
-    "XREAD": _STREAMS,
-    "XREADGROUP": _STREAMS,
-    "BITFIELD": _BITFIELD,
-}
+_WALKED = {"sort": _SORT, "migrate": _MIGRATE, "georadius": _GEORADIUS, "streams": _STREAMS, "bitfield": _BITFIELD}
+_SYNTAXES = {row.name: _WALKED[row.key_syntax] for row in ROWS.values() if row.key_syntax is not None}
 
 # Under two names: a C integer in here, Python's for everybody else.
 _UNKNOWN_KEYS = -2

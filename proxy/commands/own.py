@@ -3,20 +3,14 @@
 from collections.abc import Iterator
 
 from proxy.commands.introspect import Description
+from proxy.commands.rows import ROWS
 
 CONTAINER = "KEYRAIL"
-
-_ARITIES = {"EXPLAIN": -3, "HELP": 2, "HOTKEYS": -2, "INFO": 2, "PATTERNS": -2, "POLICY": 2, "RULES": -2, "SLOTS": -2}
-"""By subcommand, as Redis counts: both words included; negative: at least that many."""
 
 
 def own_commands() -> Iterator[Description]:
     """The container, then its subcommands."""
-    yield _described(CONTAINER, -2, container=True)
-    for name, arity in _ARITIES.items():
-        yield _described(f"{CONTAINER}|{name}", arity, container=False)
-
-
-def _described(name: str, arity: int, *, container: bool) -> Description:
-    flags = frozenset({"noscript", "loading", "stale"})
-    return Description(name, arity, container, flags, categories=frozenset({"slow"}), key_specs=())
+    flags, categories = frozenset({"noscript", "loading", "stale"}), frozenset({"slow"})
+    for row in ROWS.values():
+        if row.own_arity:
+            yield Description(row.name, row.own_arity, row.name == CONTAINER, flags, categories, key_specs=())

@@ -1,16 +1,14 @@
 """The generated data: one record for each command, as ``generate`` writes it and ``table`` reads it."""
 
 import json
-from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.commands.introspect import Description
 from proxy.commands.spec import KeySpec
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """A command of the generated data."""
 
     description: Description

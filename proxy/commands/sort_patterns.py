@@ -5,9 +5,10 @@ looked up. So all that a command tells is how the names of those keys begin.
 """
 
 from proxy.commands.command import Command
+from proxy.commands.rows import ROWS
 from proxy.commands.words import word_of
 
-SORTS = frozenset({"SORT", "SORT_RO"})
+SORTS = frozenset(row.name for row in ROWS.values() if row.key_syntax == "sort")
 _STEPS = {b"LIMIT": 3, b"STORE": 2, b"BY": 2, b"GET": 2}
 
 

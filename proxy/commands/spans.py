@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from proxy.commands.command import Command
+from proxy.commands.row import SpanSyntax
+from proxy.commands.rows import ROWS
 from proxy.commands.values import whole_number
 from proxy.commands.words import word_of
 
@@ -190,55 +192,32 @@ def _sort(argv: _Argv) -> int:
     return ENDLESS if found is None or found < 0 else found
 
 
-_ELEMENTS: dict[str, Callable[[_Argv], int]] = {
-    "LRANGE": _rank,
-    "ZREVRANGE": _rank,
-    "ZRANGE": _zrange,
-    "ZRANGESTORE": lambda argv: _zrange(argv, 3),
-    "ZRANGEBYSCORE": _score,
-    "ZREVRANGEBYSCORE": _score,
-    "ZRANGEBYLEX": _score,
-    "ZREVRANGEBYLEX": _score,
-    "XRANGE": _xrange,
-    "XREVRANGE": _xrange,
-    "XREAD": _xread,
-    "XREADGROUP": _xread,
-    "XINFO|STREAM": _xinfo_stream,
-    "XPENDING": _xpending,
-    "XAUTOCLAIM": _xautoclaim,
-    "GEOSEARCH": _near(2),
-    "GEOSEARCHSTORE": _geosearchstore,
-    "GEORADIUS": _near(6),
-    "GEORADIUS_RO": _near(6),
-    "GEORADIUSBYMEMBER": _near(5),
-    "GEORADIUSBYMEMBER_RO": _near(5),
-    "SRANDMEMBER": _counted,
-    "HRANDFIELD": _counted,
-    "ZRANDMEMBER": _counted,
-    "SPOP": _counted,
-    "LPOP": _counted,
-    "RPOP": _counted,
-    "ZPOPMIN": _counted,
-    "ZPOPMAX": _counted,
-    "LMPOP": _popped,
-    "BLMPOP": _popped,
-    "ZMPOP": _popped,
-    "BZMPOP": _popped,
-    "LPOS": _lpos,
-    "SORT": _sort,
-    "SORT_RO": _sort,
+_READERS: dict[SpanSyntax, Callable[[_Argv], int]] = {
+    "ranks": _rank,
+    "zrange": _zrange,
+    "zrangestore": lambda argv: _zrange(argv, 3),
+    "scores": _score,
+    "xrange": _xrange,
+    "xread": _xread,
+    "xinfo stream": _xinfo_stream,
+    "xpending": _xpending,
+    "xautoclaim": _xautoclaim,
+    "geosearch": _near(2),
+    "geosearchstore": _geosearchstore,
+    "georadius": _near(6),
+    "georadiusbymember": _near(5),
+    "count": _counted,
+    "popped": _popped,
+    "lpos": _lpos,
+    "sort": _sort,
 }
+_ELEMENTS = {row.name: _READERS[row.span] for row in ROWS.values() if row.span is not None}
 
 SPANS = frozenset(_ELEMENTS)
 """Commands that ask for a span of elements."""
 
-BYTE_SPANS = frozenset({"GETRANGE", "SUBSTR"})
+BYTE_SPANS = frozenset(row.name for row in ROWS.values() if row.string_span)
 """Commands that ask for a part of a string."""
 
-SCANS: Mapping[str, int] = {"SCAN": 2, "HSCAN": 3, "SSCAN": 3, "ZSCAN": 3}
+SCANS: Mapping[str, int] = {row.name: row.scan_options for row in ROWS.values() if row.scan_options}
 """The SCAN family, and where the options of each begin."""
-
-
-def decided_names() -> frozenset[str]:
-    """Every command that this file names: each must exist in the table."""
-    return SPANS | BYTE_SPANS | SCANS.keys()

@@ -1,7 +1,8 @@
-"""One command as the proxy sees it: what engines say about it, and what the overlay decides."""
+"""One command as the proxy sees it: what engines say about it, and what flags and rows decide."""
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import cache
 from typing import Any
 
 
@@ -85,15 +86,10 @@ class KeySpec:
         """Whether the command may change or remove the key, not only read it."""
         return "RO" not in self.flags
 
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "KeySpec":
+    @staticmethod
+    def from_record(record: dict[str, Any]) -> "KeySpec":
         """The specification that ``as_record`` wrote."""
-        begin, *begin_at = record["begin"]
-        find, *find_at = record["find"]
-        values: dict[str, Any] = {"flags": frozenset(record["flags"]), "begin": begin, "find": find}
-        values.update(zip(_BEGIN_FIELDS[begin], begin_at, strict=True))
-        values.update(zip(_FIND_FIELDS[find], find_at, strict=True))
-        return cls(**values)
+        return _key_spec(tuple(record["flags"]), tuple(record["begin"]), tuple(record["find"]))
 
     def as_record(self) -> dict[str, Any]:
         """The specification as plain data."""
@@ -102,6 +98,14 @@ class KeySpec:
             "begin": [self.begin, *(getattr(self, field) for field in _BEGIN_FIELDS[self.begin])],
             "find": [self.find, *(getattr(self, field) for field in _FIND_FIELDS[self.find])],
         }
+
+
+@cache  # hundreds of commands share a few dozen
+def _key_spec(flags: tuple[str, ...], begin: tuple[Any, ...], find: tuple[Any, ...]) -> KeySpec:
+    values: dict[str, Any] = {"flags": frozenset(flags), "begin": begin[0], "find": find[0]}
+    values.update(zip(_BEGIN_FIELDS[begin[0]], begin[1:], strict=True))
+    values.update(zip(_FIND_FIELDS[find[0]], find[1:], strict=True))
+    return KeySpec(**values)
 
 
 _BEGIN_FIELDS = {"index": ("start",), "keyword": ("keyword", "start"), "unknown": ()}

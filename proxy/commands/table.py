@@ -1,4 +1,4 @@
-"""The command table: what engines say joined with what the overlay decides.
+"""The command table: what engines say joined with what the rows of commands decide.
 
 Ids index everything on the hot path. They are the position in ``Table.specs``, stay as they are when a table
 is completed from a running engine, and mean nothing outside the process.
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from proxy.commands.introspect import Description, descriptions
 from proxy.commands.keys import UNKNOWN_KEYS, KeyFinder
+from proxy.commands.listed import listed
 from proxy.commands.lookup import Lookup
 from proxy.commands.overlay import creates_of, drops_ttl, lane_of, process_bound, state_of
 from proxy.commands.own import own_commands
@@ -129,7 +130,7 @@ def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[s
 
 def _standard() -> Table:
     specs = [UNKNOWN]
-    for recorded in standard_commands():
+    for recorded in sorted((*standard_commands(), *listed()), key=lambda recorded: recorded.description.name):
         specs.append(_spec(len(specs), recorded.description, recorded.since, recorded.engines))
     for own in own_commands():
         specs.append(replace(_spec(len(specs), own), state=State.OWN))
@@ -137,4 +138,4 @@ def _standard() -> Table:
 
 
 STANDARD = _standard()
-"""The commands of all engines that ``generate`` was run against, those listed by hand, and Keyrail's own."""
+"""The commands of all engines that ``generate`` was run against, those that rows describe, and Keyrail's own."""

@@ -1,24 +1,15 @@
 """Commands that do the same with the same arguments: whoever refuses one means the other too, and where the replies are
 the same as well, one can be sent in place of the other.
 
-COMMAND does not tell this (what its notes call a replacement may take other arguments), so it is written by
-hand.
+COMMAND does not tell this (what its notes call a replacement may take other arguments), so their rows say it.
 """
 
-_GROUPS: tuple[tuple[str, ...], ...] = (
-    ("DEL", "UNLINK"),  # the same reply and events; only the freeing of big collections moves to another thread
-    ("SUBSTR", "GETRANGE"),
-    ("SLAVEOF", "REPLICAOF"),
-)
-_WITH_ARGUMENT = {f"{command} ASYNC" for command in ("FLUSHALL", "FLUSHDB", "SCRIPT FLUSH", "FUNCTION FLUSH")}
+from proxy.commands.rows import ROWS
+
+_GROUPS = tuple((row.display, row.interchangeable.replace("|", " ")) for row in ROWS.values() if row.interchangeable)
+_ALIASES = tuple((row.display, row.alias_of.replace("|", " ")) for row in ROWS.values() if row.alias_of)
+_WITH_ARGUMENT = frozenset(f"{row.display} ASYNC" for row in ROWS.values() if row.async_option)
 """Commands with an argument that changes nothing that a client can see but how long it takes."""
-_ALIASES: tuple[tuple[str, ...], ...] = (
-    *_GROUPS[1:],
-    ("HMSET", "HSET"),  # the same but for the reply
-    ("RESTORE-ASKING", "RESTORE"),
-    ("CLUSTER SLAVES", "CLUSTER REPLICAS"),
-    ("JSON.FORGET", "JSON.DEL"),
-)
 
 
 def interchangeable(command: str, other: str) -> bool:

@@ -1,45 +1,20 @@
 """What a command brings along to be stored: which of its arguments are values, and how many members they make.
 
-No engine says this about its commands, so it is written by hand, by one line each. Names of fields and members count as
-values, since they are stored like them; scores, times and options among them are short and do no harm. A command that
-writes at an offset (SETRANGE, SETBIT, BITFIELD) makes a string as long as where its write ends, however little it
-brings. A payload of RESTORE counts for what it unpacks to.
+No engine says this about its commands, so their rows do. Names of fields and members count as values, since they are
+stored like them; scores, times and options among them are short and do no harm. A command that writes at an offset
+(SETRANGE, SETBIT, BITFIELD) makes a string as long as where its write ends, however little it brings. A payload of
+RESTORE counts for what it unpacks to.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from proxy.commands.command import Command
 from proxy.commands.payload import Kind, Unpacked, unpacked
+from proxy.commands.row import Stores, ValueSyntax
+from proxy.commands.rows import ROWS
 from proxy.commands.words import word_of
-
-_LAYOUTS = """
-    APPEND      2       -       GETSET      2       -       SET         2       -       SETNX       2       -
-    PSETEX      3       -       SETEX       3       -
-    MSET        2../2   -       MSETNX      2../2   -       JSON.MSET   3../3   -
-    HSET        2..     2../2   HMSET       2..     2../2   HSETNX      2..     2       HSETEX      2..     FIELDS
-    HINCRBY     2       2       HINCRBYFLOAT 2      2       HIMPORT|SET 4..     4..
-    LPUSH       2..     2..     RPUSH       2..     2..     LPUSHX      2..     2..     RPUSHX      2..     2..
-    LINSERT     4       4       LSET        3       -       SADD        2..     2..     SMOVE       3       3
-    ZADD        2..     OPTIONS ZINCRBY     3       3       GEOADD      2..     OPTIONS XADD        2..     ENTRY
-    PFADD       -       2..     TOPK.ADD    2..     2..     FT.SUGADD   2       2
-    VADD        2..     3       VSETATTR    3       -
-    ARINSERT    2..     2..     ARSET       3..     3..     ARMSET      2..     2../2   ARRING      3..     3..
-    JSON.SET    3       -       JSON.MERGE  3       -       JSON.STRAPPEND 2..  -
-    JSON.ARRAPPEND 3..  3..     JSON.ARRINSERT 4..  4..
-    BF.LOADCHUNK 3      -       CF.LOADCHUNK 3      -       BF.LOAD     2       -
-"""
-"""Name, values, members: ``2`` is argument 2, ``2..`` all from there on, ``2../2`` every second of them."""
-
-_BRINGS_NOTHING = """
-    BITOP BLMOVE BLMOVEM BRPOPLPUSH COPY DECR DECRBY GEORADIUS GEORADIUSBYMEMBER GEOSEARCHSTORE INCR INCRBY
-    INCRBYFLOAT INCREX LMOVE LMOVEM PFDEBUG PFMERGE RPOPLPUSH SDIFFSTORE SINTERSTORE SORT SUNIONSTORE XGROUP|CREATE
-    XGROUP|CREATECONSUMER XSETID ZDIFFSTORE ZINTERSTORE ZRANGESTORE ZUNIONSTORE FUNCTION|LOAD FUNCTION|RESTORE
-    HIMPORT|PREPARE BF.ADD BF.INSERT BF.MADD BF.RESERVE CF.ADD CF.ADDNX CF.INSERT CF.INSERTNX CF.RESERVE CMS.INCRBY
-    CMS.INITBYDIM CMS.INITBYPROB CMS.MERGE JSON.ARRPOP JSON.ARRTRIM JSON.CLEAR JSON.NUMINCRBY JSON.NUMMULTBY
-    JSON.TOGGLE TDIGEST.ADD TDIGEST.CREATE TDIGEST.MERGE TDIGEST.RESET TOPK.INCRBY TOPK.RESERVE TS.ADD TS.ALTER
-    TS.CREATE TS.CREATERULE TS.DECRBY TS.INCRBY TS.MADD"""
-"""Commands that may take memory, and bring no value: they count, hash, move or derive what is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +26,7 @@ class Value:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """Every ``step``-th argument from ``first`` on; only that one where ``step`` is 0. No argument at all: first 0."""
 
     first: int
@@ -66,44 +40,37 @@ class _Run:
 
 def _run(text: str) -> _Run:
     first, endless, step = text.partition("..")
-    if first == "-":
+    if not first:
         return _Run(0, 0)
     return _Run(int(first), int(step.removeprefix("/") or 1) if endless else 0)
 
 
-def _layouts() -> dict[str, tuple[_Run, str]]:
-    words = _LAYOUTS.split()
-    rows = zip(words[::3], words[1::3], words[2::3], strict=True)
-    return {name: (_run(values), members) for name, values, members in rows}
-
-
-_VALUES = _layouts()
-_OWN_KEYS = {"MSET": 1, "MSETNX": 1, "JSON.MSET": 2}
-"""Commands whose values have a key each, so many arguments before them."""
+_DECIDED = {row.name: row.stores for row in ROWS.values() if row.stores is not None}
+_STORES = {name: stores for name, stores in _DECIDED.items() if stores != Stores()}
+_VALUES = {name: _run(stores.values) for name, stores in _STORES.items() if stores.syntax is None}
+_FAR = frozenset(name for name, stores in _STORES.items() if stores.syntax not in (None, "msetex"))
 
 
 def brings_values(name: str) -> bool:
     """Whether a command (``"SET"``) stores, or may lengthen, what its arguments say."""
-    return name in _VALUES or name in _OFFSETS or name == "MSETEX"
+    return name in _STORES
 
 
 def writes_far(name: str) -> bool:
     """Whether it can store much more than its arguments hold, by writing at an offset or by unpacking."""
-    return name in _OFFSETS
+    return name in _FAR
 
 
 def values_of(command: Command) -> list[Value]:
     """The values that a command brings, in the order of its arguments; none where Redis refuses it for its numbers."""
-    name = command.spec.name
-    if name in _OFFSETS:
-        return _OFFSETS[name](command)
-    if name == "MSETEX":
-        return _values_of_msetex(command)
-    if name not in _VALUES:
+    stores = _STORES.get(command.spec.name)
+    if stores is None:
         return []
-    behind = _OWN_KEYS.get(name, 0)
+    if stores.syntax is not None:
+        return _READERS[stores.syntax](command)
+    behind = stores.key_before
     key = command.key_places[0][0] if command.key_places else 1
-    indexes = _VALUES[name][0].indexes(len(command.argv))
+    indexes = _VALUES[command.spec.name].indexes(len(command.argv))
     return [Value(index - behind if behind else key, index, command.length(index)) for index in indexes]
 
 
@@ -111,29 +78,29 @@ def members_of(command: Command) -> int:
     """How many fields, elements or members a command writes, or an entry of a stream has; 0 where it writes none."""
     if command.spec.name in RESTORES:
         return payload_of(command).members
-    if command.spec.name not in _VALUES:
+    stores = _STORES.get(command.spec.name)
+    if stores is None:
         return 0
-    members = _VALUES[command.spec.name][1]
-    if members in _COUNTS:
-        return _COUNTS[members](command)
-    return len(_run(members).indexes(len(command.argv)))
+    if stores.members in _COUNTS:
+        return _COUNTS[stores.members](command)
+    return len(_MEMBERS[command.spec.name].indexes(len(command.argv)))
 
 
 # Members that a syntax tells
 
-_OPTIONS = {
-    "ZADD": (frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"}), 2),
-    "GEOADD": (frozenset({b"NX", b"XX", b"CH"}), 3),
-}
-"""The options before the members, and how many arguments each member has."""
+_SCORED = frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"})
+_PLACED = frozenset({b"NX", b"XX", b"CH"})
 
 
-def _members_behind_options(command: Command) -> int:
-    argv, (options, width) = command.argv, _OPTIONS[command.spec.name]
-    i = 2
-    while i < len(argv) and word_of(argv[i]) in options:
-        i += 1
-    return (len(argv) - i) // width
+def _behind_options(options: frozenset[bytes], width: int) -> Callable[[Command], int]:
+    # Each member has so many arguments.
+    def count(command: Command) -> int:
+        argv, i = command.argv, 2
+        while i < len(argv) and word_of(argv[i]) in options:
+            i += 1
+        return (len(argv) - i) // width
+
+    return count
 
 
 def _members_behind_fields(command: Command) -> int:
@@ -164,10 +131,12 @@ def _fields_of_entry(command: Command) -> int:
 
 
 _COUNTS: dict[str, Callable[[Command], int]] = {
-    "OPTIONS": _members_behind_options,
-    "FIELDS": _members_behind_fields,
-    "ENTRY": _fields_of_entry,
+    "scored": _behind_options(_SCORED, 2),
+    "placed": _behind_options(_PLACED, 3),
+    "fields": _members_behind_fields,
+    "entry": _fields_of_entry,
 }
+_MEMBERS = {name: _run(stores.members) for name, stores in _STORES.items() if stores.members not in _COUNTS}
 
 
 # Values that a syntax tells
@@ -214,7 +183,7 @@ def _end_of_bits(kind: bytes, offset: bytes) -> int:
     return ((start * width if offset.startswith(b"#") else start) + width + 7) // 8
 
 
-RESTORES = frozenset({"RESTORE", "RESTORE-ASKING"})
+RESTORES = frozenset(name for name, stores in _STORES.items() if stores.syntax == "payload")
 
 
 def payload_of(command: Command) -> Unpacked:
@@ -231,11 +200,12 @@ def _value_of_payload(command: Command) -> list[Value]:
 
 
 _PAYLOAD = 3
-_OFFSETS: dict[str, Callable[[Command], list[Value]]] = {
-    **dict.fromkeys(RESTORES, _value_of_payload),
-    "SETRANGE": _end_of_setrange,
-    "SETBIT": _end_of_setbit,
-    "BITFIELD": _ends_of_bitfield,
+_READERS: dict[ValueSyntax, Callable[[Command], list[Value]]] = {
+    "msetex": _values_of_msetex,
+    "payload": _value_of_payload,
+    "setrange": _end_of_setrange,
+    "setbit": _end_of_setbit,
+    "bitfield": _ends_of_bitfield,
 }
 
 
@@ -246,8 +216,3 @@ def whole_number(word: bytes) -> int | None:
         return None
     number = int(word)
     return number if -(1 << 63) <= number < 1 << 63 else None
-
-
-def decided_names() -> frozenset[str]:
-    """Every command that this file names: each must exist in the table."""
-    return frozenset(_BRINGS_NOTHING.split()) | _VALUES.keys() | _OFFSETS.keys() | {"MSETEX"}

@@ -35,10 +35,10 @@ from proxy.rules.rule import Settings
 from proxy.rules.schema_size import SchemaSizeSettings
 from proxy.rules.schema_ttl import SchemaTtlSettings
 from proxy.rules.schema_type import SchemaTypeSettings
-from proxy.rules.transactions import TransactionsSettings
+from proxy.rules.transactions import BEGINNINGS, TransactionsSettings
 from proxy.schema.entries import NO_SCHEMA, KeyEntry
 
-_BEGINNINGS = ("MULTI", "WATCH")
+_BEGINNINGS = tuple(spec.display for spec in STANDARD.specs if spec.state in BEGINNINGS)
 
 
 def find_contradictions(policy: Policy, problems: Problems) -> None:

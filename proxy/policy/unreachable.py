@@ -11,6 +11,7 @@ What is wrong by itself already is left out here.
 
 from collections.abc import Iterator, Sequence
 
+from proxy.commands.rows import ROWS
 from proxy.commands.table import STANDARD, Spec
 from proxy.policy.apps import App, matches_glob
 from proxy.policy.following import holds_scripts
@@ -26,7 +27,7 @@ from proxy.rules.refuse import RefuseSettings
 from proxy.rules.rule import Binding, Rule, Settings
 from proxy.rules.scripts import ScriptsSettings
 
-_WALKS = frozenset({"KEYS", "SCAN"})
+_WALKS = frozenset(row.name for row in ROWS.values() if row.walks_keys)
 """Commands without keys that exceptions for keys speak of all the same, by their patterns."""
 
 

@@ -8,6 +8,7 @@ does not know is refused, unless its container or itself is listed by name.
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
+from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.listing import Listing
@@ -16,20 +17,7 @@ from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
-ALWAYS_ALLOWED = (
-    "AUTH",
-    "CLIENT SETINFO",
-    "CLIENT SETNAME",
-    "DISCARD",
-    "EXEC",
-    "HELLO",
-    "PING",
-    "QUIT",
-    "RESET",
-    "UNWATCH",
-)
-
-
+ALWAYS_ALLOWED = tuple(sorted(row.display for row in ROWS.values() if row.needed or row.always_allowed))
 _INSTEAD = "ask those who run this Redis"
 
 

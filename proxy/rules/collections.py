@@ -26,7 +26,7 @@ from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.derived import DERIVED, most_derived, sources_of
-from proxy.commands.growth import GROWING, TOLD, Growth, growth_of, kept_by_trimming
+from proxy.commands.growth import GROWING, MEASURED, PUSHES, TOLD, Growth, adds_entries, growth_of, kept_by_trimming
 from proxy.commands.payload import Kind
 from proxy.commands.spec import Spec
 from proxy.commands.values import RESTORES, payload_of
@@ -42,15 +42,6 @@ _PATIENCE = 1.0
 """Seconds that a client may wait for the size of a collection that was too large when last looked at."""
 _A_DAY = 86_400
 _GOLDEN = 0.6180339887498949
-_PUSHES = frozenset({"LPUSH", "LPUSHX", "RPUSH", "RPUSHX"})
-_AT_THE_TAIL = frozenset({"RPUSH", "RPUSHX"})
-_WORDS = {
-    "HLEN": ("hash", "fields"),
-    "LLEN": ("list", "elements"),
-    "SCARD": ("set", "members"),
-    "ZCARD": ("sorted set", "members"),
-    "XLEN": ("stream", "entries"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +103,7 @@ class Collections:
             return True
         if spec.name in DERIVED:
             return self._settings.members is not None or "XLEN" in DERIVED[spec.name].measures
-        return spec.name in GROWING and self._cap(spec.name == "XADD") is not None
+        return spec.name in GROWING and self._cap(adds_entries(spec.name)) is not None
 
     def _cap(self, stream: bool) -> int | None:
         return self._settings.streams if stream else self._settings.members
@@ -124,12 +115,12 @@ class Collections:
         if command.spec.name in RESTORES:
             return self._judge_restored(command, context)
         growth = growth_of(command)
-        cap = self._cap(command.spec.name == "XADD")
+        cap = self._cap(adds_entries(command.spec.name))
         kept = kept_by_trimming(command)
         if growth is None or cap is None or (kept is not None and kept <= cap):
             return PASS
-        if self._trims and command.spec.name in _PUSHES:
-            trim = partial(_trim, growth.key, command.spec.name in _AT_THE_TAIL, cap)
+        if self._trims and command.spec.name in PUSHES:
+            trim = partial(_trim, growth.key, PUSHES[command.spec.name] == "tail", cap)
             return Follow(trim, f"LTRIM to {cap} elements")
         database, now = context.database, context.now
         size = self._seen.sizes.find(database, growth.measure, growth.key, now)
@@ -223,7 +214,7 @@ class Collections:
         cap = min((cap for cap in caps.get(kind, either) if cap is not None), default=None)
         if cap is None or members <= cap:
             if kind is not Kind.STRING:
-                self._grow_whole(command, tuple(_WORDS), members, context)
+                self._grow_whole(command, tuple(MEASURED), members, context)
             return PASS
         noun = "entries" if kind is Kind.STREAM else "members"
         return self._refuse_derived(command, f"the payload has as many as {members} {noun}, {over(members, cap)}")
@@ -247,7 +238,7 @@ class Collections:
         return Pass(skipped=f"the size is not known: {reason}")
 
     def _refuse(self, command: Command, growth: Growth, size: int, cap: int) -> Refuse:
-        kind, members = _WORDS[growth.measure]
+        kind, members = MEASURED[growth.measure]
         named = self._refusals.key(command, command.keys[0].index, kind)
         added = growth.members if growth.measure == "LLEN" else 0
         grows = f" and would get {added} more" if added else ""

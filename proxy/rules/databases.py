@@ -6,11 +6,13 @@ writes it (``3``, not ``03``); Redis takes no other form either. The database wh
 setting.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from proxy.commands.command import Command
+from proxy.commands.row import NamedDatabase
+from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
@@ -19,7 +21,7 @@ from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording, takes
 from proxy.rules.verdict import PASS, Verdict
 
-_COPY_OPTIONS = 3
+_NAMED_BY = {row.name: row.databases for row in ROWS.values() if row.databases is not None}
 _LONGEST_NUMBER = 20
 
 
@@ -43,9 +45,7 @@ class Databases:
         self._refusals = Refusals(name, wording, binding)
         self._allowed = frozenset(b"%d" % number for number in settings.allowed)
         self._shown = ", ".join(map(str, sorted(settings.allowed)))
-        self._named = {
-            spec.id: read for command, read in _NAMED_BY.items() if (spec := binding.table.find(command)) is not None
-        }
+        self._named = {spec.id: _NAMED_BY[spec.name] for spec in binding.table.specs if spec.name in _NAMED_BY}
 
     def touches(self, spec: Spec) -> bool:
         """The commands that can name a database."""
@@ -55,7 +55,8 @@ class Databases:
         """Refuse a database that is not allowed; PASS what Redis will refuse for its number of arguments."""
         if not takes(command.spec, len(command.argv)):
             return PASS
-        others = [number for number in self._named[command.spec.id](command.argv) if number not in self._allowed]
+        named = _named(command.argv, self._named[command.spec.id])
+        others = [number for number in named if number not in self._allowed]
         if not others:
             return PASS
         number = others[0][:_LONGEST_NUMBER].decode("ascii", "replace")
@@ -71,15 +72,7 @@ class Databases:
         lowering.judge()
 
 
-def _of_copy(argv: Sequence[bytes]) -> Sequence[bytes]:
-    options = argv[_COPY_OPTIONS:]
-    return [number for option, number in pairwise(options) if word_of(option) == b"DB"]
-
-
-_NAMED_BY: dict[str, Callable[[Sequence[bytes]], Sequence[bytes]]] = {
-    "SELECT": lambda argv: argv[1:2],
-    "MOVE": lambda argv: argv[2:3],
-    "SWAPDB": lambda argv: argv[1:3],
-    "COPY": _of_copy,
-    "MIGRATE": lambda argv: argv[4:5],
-}
+def _named(argv: Sequence[bytes], by: NamedDatabase) -> Sequence[bytes]:
+    if not by.option:
+        return argv[by.first : by.first + by.arguments]
+    return [number for option, number in pairwise(argv[by.first :]) if word_of(option) == by.option]

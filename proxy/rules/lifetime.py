@@ -33,10 +33,14 @@ from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.expiry import (
     OPTIONS,
     RESTORES,
+    WITH_TTL,
     PlainForm,
     Stated,
     Unstated,
     dumped_type,
+    may_omit_expiry,
+    may_persist,
+    persists,
     plain_forms,
     read_expiry,
     states_expiry,
@@ -63,8 +67,6 @@ _DRAWN = 256
 _ANY_NUMBER = 10**15
 """More than a plan reads as a number; what is no lifetime is judged."""
 _UNKNOWN = 0
-_WITHOUT_OWN_OPTIONS = frozenset({"SETNX", "GETSET", "MSET", "MSETNX"})
-"""Commands whose work another one does that can state a lifetime."""
 
 USUAL_CONDUCT = Conduct()
 USUAL_TYPES = frozenset(TYPES) - {"list", "stream"}
@@ -126,7 +128,7 @@ class Lifetime:
         self.needs = self._needed()
 
     def _needed(self) -> frozenset[str]:
-        needs = frozenset({"SET", "MSETEX", *_WITHOUT_OWN_OPTIONS, *NEEDS}) if self._scope.gives else frozenset[str]()
+        needs = frozenset({*WITH_TTL, *WITH_TTL.values(), *NEEDS}) if self._scope.gives else frozenset[str]()
         if self._scope.slides or Persist.CLAMP in self._on_persist:
             needs |= {"EXPIRE", "EVAL"}
         return needs
@@ -138,17 +140,17 @@ class Lifetime:
         if states_expiry(spec):
             return self._judge_stating if self._concerns_stated(spec) else None
         if creation is not None and scope.gives and scope.means(creation.type):
-            return self._judge_replaced if spec.name in _WITHOUT_OWN_OPTIONS else self._creations.judge
+            return self._judge_replaced if spec.name in WITH_TTL else self._creations.judge
         return self._uses.judge if scope.slides and self._uses.concerns(spec) else None
 
     def _concerns_stated(self, spec: Spec) -> bool:
         scope, creation = self._scope, creation_of(spec)
         takes_away = self._on_persist != {Persist.ALLOW}
-        if spec.name == "PERSIST":
+        if persists(spec):
             return takes_away
-        if spec.name == "GETEX":
+        if may_persist(spec):
             return scope.weighs or scope.slides or takes_away
-        gives = scope.gives and spec.name in {"SET", "MSETEX", *RESTORES}
+        gives = scope.gives and may_omit_expiry(spec)
         return (scope.weighs or gives) and (creation is None or scope.means(creation.type))
 
     def touches(self, spec: Spec) -> bool:
@@ -207,7 +209,7 @@ class Lifetime:
             return Pass(skipped=f"{command.name} has an option that this rule does not know")
         if expiry is Unstated.PERSISTS:
             return self._judge_persist(command, found[0])
-        if command.spec.name == "GETEX":
+        if may_persist(command.spec):
             return self._uses.judge(command, context)
         if not any(bounds.gives for bounds in found):
             return PASS
@@ -240,7 +242,7 @@ class Lifetime:
         longest = bounds.longest
         if persist is Persist.REFUSE or longest is None:
             return self._words.refuse_persist(command)
-        if command.spec.name == "GETEX":
+        if may_persist(command.spec):
             plain = all(word_of(option) == b"PERSIST" for option in command.argv[2:])
             return Rewrite(command.argv[:2], None, command.spec) if plain else PASS
         if self._stamps.obstacle:
@@ -278,11 +280,11 @@ class Lifetime:
         name, argv = command.spec.name, command.argv
         if not self._can_send(name):
             return self._creations.judge(command, context)  # Redis is not to be asked for what this user may not send
-        if name in ("SETNX", "GETSET") and self._can_send("SET"):
+        if WITH_TTL[name] == "SET" and self._can_send("SET"):
             if name == "SETNX":
                 return Rewrite([b"SET", *argv[1:], b"NX", *_expiry(found[0], context)], _reply_of_setnx, self._set)
             return Rewrite([b"SET", *argv[1:], *_expiry(found[0], context), b"GET"], None, self._set)
-        if name in ("MSET", "MSETNX") and self._fits_msetex(command, found):
+        if WITH_TTL[name] == "MSETEX" and self._fits_msetex(command, found):
             added = [b"NX", *_expiry(found[0], context)] if name == "MSETNX" else _expiry(found[0], context)
             edit = _reply_of_mset if name == "MSET" else None
             return Rewrite([b"MSETEX", b"%d" % len(command.keys), *argv[1:], *added], edit, self._msetex)

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from proxy.commands.command import Command
-from proxy.commands.creation import TYPES, UNKNOWN_TYPE, Creation, created_keys, creation_of
+from proxy.commands.creation import TYPES, created_keys, creation_of
+from proxy.commands.row import UNKNOWN_TYPE, Creation
 from proxy.commands.words import word_of
 from proxy.rules.conduct import Conduct, Existing, Unproven
 from proxy.rules.context import Context

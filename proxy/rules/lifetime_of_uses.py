@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from proxy.commands.command import Command
-from proxy.commands.creation import NULLS
+from proxy.commands.row import NULLS
 from proxy.commands.table import Spec, State
 from proxy.rules.context import Context
 from proxy.rules.lifetime_scope import Scope

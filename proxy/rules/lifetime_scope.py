@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from proxy.commands.creation import UNKNOWN_TYPE
+from proxy.commands.row import UNKNOWN_TYPE
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import Schema
 from proxy.schema.globs import key_glob_of

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from proxy.commands.command import Command
 from proxy.commands.overlay import may_change_data
+from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
@@ -17,15 +18,7 @@ from proxy.rules.verdict import Refuse, Verdict
 
 _UNKNOWN = 0
 _INSTEAD = "only read from here"
-_READING = {
-    "EVAL": "use EVAL_RO",
-    "EVALSHA": "use EVALSHA_RO",
-    "FCALL": "use FCALL_RO",
-    "GEORADIUS": "use GEOSEARCH",
-    "GEORADIUSBYMEMBER": "use GEOSEARCH",
-    "GETEX": "use GET",
-    "SORT": "use SORT_RO",
-}
+_READING = {row.name: f"use {row.read_with}" for row in ROWS.values() if row.read_with}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ text, and the rule is only named where the refusal is counted.
 
 from proxy.commands.command import Command
 from proxy.commands.overlay import HANDSHAKE
+from proxy.commands.rows import ROWS
 from proxy.commands.spec import Spec
 from proxy.commands.words import word_of
 from proxy.rules.known_libraries import library_of
@@ -25,7 +26,7 @@ LONGEST = 1200
 """Bytes of an error, without its CRLF."""
 _LONGEST_NAME = 64
 """Characters of a key, or of a subcommand."""
-_CONTAINERS = (b"CLIENT", b"COMMAND")
+_CONTAINERS = frozenset(row.name.encode() for row in ROWS.values() if row.tried_subcommands)
 
 
 class Refusals:

@@ -7,6 +7,7 @@ block. How commands are named is told in ``listing``.
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
+from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.listing import Entry, Listing
@@ -15,12 +16,7 @@ from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
-_INSTEAD = {
-    "FLUSHALL": "delete your own keys with SCAN and UNLINK",
-    "FLUSHDB": "delete your own keys with SCAN and UNLINK",
-    "KEYS": "use SCAN with MATCH and COUNT",
-    "SAVE": "use BGSAVE",
-}
+_INSTEAD = {row.display: row.instead for row in ROWS.values() if row.instead}
 _INSTEAD_OF_OTHERS = "ask those who run this Redis"
 
 

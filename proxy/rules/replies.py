@@ -10,6 +10,7 @@ Every command that is looked at is judged, which costs it the hot path. So GET i
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
+from proxy.commands.rows import ROWS
 from proxy.commands.spans import BYTE_SPANS, SPANS
 from proxy.commands.spec import Spec
 from proxy.commands.wholes import READS
@@ -18,7 +19,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import Look, Verdict
 
-LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, "HMGET", "KEYS", "MGET"}))
+LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, *(row.name for row in ROWS.values() if row.large_reply)}))
 """Commands that can be answered by much."""
 
 

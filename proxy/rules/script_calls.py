@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.commands.command import Command, Key
+from proxy.commands.rows import ROWS
 from proxy.commands.sort_patterns import beginnings_of
 from proxy.commands.spec import KeySpec, Spec
 from proxy.commands.table import Table
@@ -17,7 +18,9 @@ from proxy.rules.script_text import EVERY, Call, Word
 
 _FIRST_KEY = 3
 _NUMBER_OF_KEYS = 2
-_RUNS = frozenset({"EVAL", "EVAL_RO", "EVALSHA", "EVALSHA_RO"})
+
+SCRIPT_USES = {row.name: row.script for row in ROWS.values() if row.script is not None}
+"""What commands are to scripts: see ``row``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,10 @@ def inputs_of(command: Command) -> Inputs:
     """What a command hands to the script that it runs. Nothing where it runs a function: which calls of its library
     are that function's own, the text does not tell."""
     argv = command.argv
-    if command.spec.name == "SCRIPT|LOAD":
+    use = SCRIPT_USES.get(command.spec.name)
+    if use == "load":
         return Inputs(later=True)
-    if command.spec.name not in _RUNS or len(argv) <= _NUMBER_OF_KEYS:
+    if use not in ("text", "sha") or len(argv) <= _NUMBER_OF_KEYS:
         return Inputs()
     count = whole_number(argv[_NUMBER_OF_KEYS])
     if count is None or not 0 <= count <= len(argv) - _FIRST_KEY:

@@ -26,13 +26,21 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from proxy.commands.command import Command
+from proxy.commands.row import ScriptUse
 from proxy.commands.table import Spec, Table
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording, takes
-from proxy.rules.script_calls import CalledCommand, PreparedCall, inputs_of, undeclared_keys, with_named_keys
+from proxy.rules.script_calls import (
+    SCRIPT_USES,
+    CalledCommand,
+    PreparedCall,
+    inputs_of,
+    undeclared_keys,
+    with_named_keys,
+)
 from proxy.rules.script_libraries import read_libraries
 from proxy.rules.script_memory import Owner, ScriptKey, ScriptMemory, function_key, script_key, sha_of
 from proxy.rules.script_text import ScriptCalls
@@ -53,14 +61,9 @@ _MOST_PREPARED = 5_000
 """Calls of scripts that are kept ready, about 1 KB each."""
 _SHA = re.compile(rb"[0-9a-f]{40}")
 
-_TEXTS = {"EVAL": 1, "EVAL_RO": 1, "SCRIPT|LOAD": 2}
-_LIBRARY = "FUNCTION|LOAD"
-_PAYLOAD = "FUNCTION|RESTORE"
-_SHAS = frozenset({"EVALSHA", "EVALSHA_RO"})
-_NAMES = frozenset({"FCALL", "FCALL_RO"})
-_EXISTS = "SCRIPT|EXISTS"
-"""Let through, but not unseen: the session has its reply agree with what EVALSHA would be told."""
-_TOUCHED = frozenset({*_TEXTS, _LIBRARY, _PAYLOAD, *_SHAS, *_NAMES, _EXISTS})
+_BRINGING = ("text", "load", "library")
+_TEXT_AT: dict[ScriptUse, int] = {"text": 1, "load": 2}
+"""The argument that is the text of a script; that of a library is the last."""
 
 
 class Dynamic(StrEnum):
@@ -154,21 +157,22 @@ class Scripts:
 
     def touches(self, spec: Spec) -> bool:
         """Whatever brings or runs a script or a function."""
-        return spec.name in _TOUCHED
+        return spec.name in SCRIPT_USES
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Refuse, answer NOSCRIPT, or PASS."""
-        name = command.spec.name
-        if name == _EXISTS or not takes(command.spec, len(command.argv)):
+        use = SCRIPT_USES[command.spec.name]
+        # What asks which scripts there are passes: the session has its reply agree with what EVALSHA would be told.
+        if use == "exists" or not takes(command.spec, len(command.argv)):
             return PASS
-        if name in _NAMES:
+        if use == "function":
             return self._judge_function(command, context)
         unregistered = self._unregistered(command)
         if unregistered is not None:
             return unregistered
-        if name == _PAYLOAD:
+        if use == "payload":
             return self._judge_dynamic("it brings functions that cannot be read", "load them with FUNCTION LOAD")
-        if name in _TEXTS or name == _LIBRARY:
+        if use in _BRINGING:
             return self._judge_text(command, context)
         known = self.memory.recall(keys_of(command)[0])
         if known is not None:
@@ -186,16 +190,16 @@ class Scripts:
 
     def _unregistered(self, command: Command) -> Refuse | None:
         """The refusal of a script or library that is none of those that may run."""
-        only, name = self._settings.only, command.spec.name
+        only, use = self._settings.only, SCRIPT_USES[command.spec.name]
         if only is None:
             return None
-        if name == _PAYLOAD:
+        if use == "payload":
             return self._refuse("it brings libraries that are not registered", "load them with FUNCTION LOAD")
         text = _text_of(command)
-        sha = command.argv[1].lower() if name in _SHAS else b"" if text is None else sha_of(text)
+        sha = command.argv[1].lower() if use == "sha" else b"" if text is None else sha_of(text)
         if sha in only:
             return None
-        what = "library" if name == _LIBRARY else "script"
+        what = "library" if use == "library" else "script"
         shown = sha.decode() if _SHA.fullmatch(sha) else "of that SHA1"
         return self._refuse(f"the {what} {shown} is not registered", self._register(what))
 
@@ -332,16 +336,16 @@ class Scripts:
 
 def _text_of(command: Command) -> bytes | None:
     """The text of a script or library that comes with a command; None where it is not here."""
-    index = _TEXTS.get(command.spec.name, len(command.argv) - 1)
+    index = _TEXT_AT.get(SCRIPT_USES[command.spec.name], len(command.argv) - 1)
     text = command.argv[index]
     return text if command.length(index) == len(text) else None
 
 
 def keys_of(command: Command) -> tuple[ScriptKey, ...]:
     """What must have been seen for this command to be judged; nothing where its text comes with it."""
-    argv = command.argv
-    if command.spec.name in _SHAS and len(argv) > 1:
+    argv, use = command.argv, SCRIPT_USES.get(command.spec.name)
+    if use == "sha" and len(argv) > 1:
         return (script_key(argv[1]),)
-    if command.spec.name == _EXISTS:
+    if use == "exists":
         return tuple(script_key(sha) for sha in argv[2:])
     return ()

@@ -13,6 +13,9 @@ from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import Verdict
 
+BEGINNINGS = (State.MULTI, State.WATCH)
+"""What begins a transaction."""
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionsSettings:
@@ -33,7 +36,7 @@ class Transactions:
 
     def touches(self, spec: Spec) -> bool:
         """The two that begin one."""
-        return spec.state in (State.MULTI, State.WATCH)
+        return spec.state in BEGINNINGS
 
     def judge(self, command: Command, _context: Context) -> Verdict:
         because = self._refusals.wording.because

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from proxy.commands.command import Command
+from proxy.commands.row import Whole
 from proxy.commands.spec import Spec
-from proxy.commands.wholes import READS, WHOLES, Whole, asked_of_whole, measured_keys
+from proxy.commands.wholes import READS, WHOLES, asked_of_whole, measured_keys
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over

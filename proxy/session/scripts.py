@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
 from proxy.policy.following import hides, unknown_to
+from proxy.rules.script_calls import SCRIPT_USES
 from proxy.rules.script_memory import script_key
 from proxy.rules.verdict import ReplyEdit
 
@@ -37,12 +38,12 @@ def waits(session: "Session", command: Command) -> bool:
 
 def edit_for(session: "Session", command: Command) -> ReplyEdit | None:
     """What is to be done with the reply to a command that goes on."""
-    match command.spec.name:
-        case "FUNCTION|LOAD":
+    match SCRIPT_USES.get(command.spec.name):
+        case "library":
             return _learning(session, command.argv[-1])
-        case "FUNCTION|RESTORE":
+        case "payload":
             return _forgetting(session)
-        case "SCRIPT|EXISTS":
+        case "exists":
             return _hiding(session, command)
     return None
 

@@ -1,5 +1,6 @@
 """``refuse: [FLUSHALL, CONFIG SET]``, with ``allow: [FLUSHALL ASYNC]`` beside it."""
 
+from proxy.commands.rows import ROWS
 from proxy.commands.table import STANDARD
 from proxy.policy.fields import Fields
 from proxy.policy.guardrails.commands import read_listing
@@ -7,7 +8,7 @@ from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.rules.listing import entry_of
 from proxy.rules.refuse import RefuseSettings
 
-NEVER_REFUSED = ("AUTH", "DISCARD", "EXEC", "HELLO", "QUIT", "RESET", "UNWATCH")
+NEVER_REFUSED = frozenset(row.display for row in ROWS.values() if row.needed)
 """Without these a client cannot log in, or cannot leave a state that it is in."""
 
 
