@@ -79,6 +79,7 @@ class Liveness:
         self._turned = self._heard = connections.loop.time()
         self._questions: dict[UpstreamConnection, _Question] = {}
         self._checking = False
+        self._proved = False
 
     @property
     def reason(self) -> str:
@@ -157,7 +158,11 @@ class Liveness:
             if progress != question.progress or not upstream.reading:
                 question.progress, question.moved = progress, now
         dead = self._dead(now)
+        proved, self._proved = self._proved, False
         if not dead:
+            return
+        if proved:
+            self._replace(dead)
             return
         first = min(self._questions[upstream].asked for upstream in dead)
         if self.silent_since is None and now - max(first, self._heard) >= self._silence:
@@ -178,8 +183,8 @@ class Liveness:
         try:
             async with asyncio.timeout(self._silence):
                 fresh = await self._connections.open_apart()
-                if await self._runs_writes(fresh):
-                    self._replace(self._dead(self._connections.loop.time()))
+                # The next turn acts on it: a Redis that was frozen until now answers everything before that.
+                self._proved = await self._runs_writes(fresh)
         except (OSError, UpstreamRefusedError):
             return
         finally:

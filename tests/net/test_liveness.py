@@ -153,10 +153,24 @@ def test_a_connection_is_dead_where_a_new_one_runs_what_writes_wait_for(
         fresh = Upstream(bench.loop, answers)
         bench.fresh.append(fresh)
         await bench.seconds(4, bench.own)
+        assert not bench.shared.closed
+        await bench.seconds(1, bench.own)
         assert bench.shared.closed is replaced
         assert bench.events == ["silent"] * replaced
         assert fresh.closed
         assert not bench.silent()
+
+    run(case)
+
+
+def test_what_answers_as_soon_as_a_new_connection_does_is_not_dead() -> None:
+    async def case(bench: Bench) -> None:
+        bench.fresh.append(Upstream(bench.loop, (PONG, ZERO)))
+        await bench.seconds(4, bench.own)
+        bench.shared.answer()
+        await asyncio.sleep(0)
+        await bench.seconds(2, bench.own, bench.shared)
+        assert (bench.shared.closed, bench.events) == (False, [])
 
     run(case)
 
