@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from proxy.net.address import UpstreamAddress
-from proxy.net.consultation import RequestInfo
 from proxy.net.gateway import Gateway
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.model import TRANSPARENT
@@ -22,8 +21,8 @@ def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
         def report() -> None:
             told.append(len(gateway.digests()))
 
-        ask: RequestInfo = lambda _: loop.create_future()  # noqa: E731 - nobody asks
-        gateway = Gateway(route, Settings((route,)), TRANSPARENT, loop, 1, ask, False, None, report)
+        settings = Settings((route,))
+        gateway = Gateway(route, settings, TRANSPARENT, loop, 1, lambda _: loop.create_future(), False, None, report)
         await gateway.start()
         gateway.close()
 
