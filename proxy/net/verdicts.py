@@ -19,7 +19,7 @@ from typing import Any
 from proxy.commands.command import Command
 from proxy.net.client import ClientConnection
 from proxy.net.who import who_is
-from proxy.policy.compile import Hit
+from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
 from proxy.session.gate import Seeker
 from proxy.traffic.evidence import Evidence, Records, Who, moment

@@ -30,12 +30,14 @@
     schema_docs.py        the key schema as Markdown
     json_schema.py        the JSON Schema of policy files, for editors
     sketch.py             how the JSON Schema is derived from the readers
+    decision.py           what a policy decides about a command, and by which steps
     compile.py            Policy + command table -> CompiledPolicy: the plan, and the judgement behind it
 
 The packaged policies are YAML files like any other.
 """
 
-from proxy.policy.compile import CompiledPolicy, Decision, Hit, compile_policy
+from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.decision import Decision, Hit
 from proxy.policy.errors import PolicyError, Problem, Where
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode, OnError, Policy

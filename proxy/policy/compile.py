@@ -16,18 +16,19 @@ either case.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import Literal, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
+from proxy.policy.decision import Aside, Decision, Following, Hit, Pause, Step, What
 from proxy.policy.following import following
 from proxy.policy.lifetimes import others_of, specific_first
-from proxy.policy.model import Mode, OnError, Policy, PolicyRule
-from proxy.policy.precedence import Voice, is_active, voice
+from proxy.policy.model import Mode, OnError, Policy
+from proxy.policy.precedence import is_active, voice
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering, Programs
@@ -35,7 +36,7 @@ from proxy.rules.memory import Memory
 from proxy.rules.one_slot import OneSlot
 from proxy.rules.order import ORDER
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Rule, takes
+from proxy.rules.rule import Binding, takes
 from proxy.rules.standing import Limiting
 from proxy.rules.verdict import (
     PASS,
@@ -51,74 +52,6 @@ from proxy.rules.verdict import (
     Verdict,
 )
 
-What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "noticed", "skipped", "error"]
-"""`accompanied`: hidden commands may go with the command; `followed`: one did, and it had an effect; `noticed`: its
-reply said something worth counting."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A rule had something to say. `detail` is for people: why it was skipped, or where the rule failed."""
-
-    rule: str
-    mode: Mode
-    what: What
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Aside:
-    """A procedure whose end is only counted."""
-
-    procedure: Procedure
-    rule: str
-    mode: Mode
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Where judging stopped for a procedure: what the command is by now, and the steps from that rule on."""
-
-    command: Command
-    current: Command
-    edit: ReplyEdit | None
-    followings: tuple["Following", ...]
-    steps: tuple["Step", ...]
-
-    @property
-    def rule(self) -> str:
-        """The rule that asks Redis."""
-        return self.steps[0].rule.name
-
-
-@dataclass(frozen=True, slots=True)
-class Following:
-    """An enforced rule's hidden commands, and the rule that they are counted for."""
-
-    follow: Follow
-    rule: str
-    mode: Mode
-
-    def hit(self, what: What, detail: str = "") -> Hit:
-        """What became of them."""
-        return Hit(self.rule, self.mode, what, detail)
-
-
-# Not frozen, as one is made for each judged command and frozen ones take three times as long to make.
-@dataclass(slots=True)
-class Decision:
-    """What is to become of a command, and what each rule that had something to say wanted.
-
-    A `pause` comes with the verdict Procedure, and with no other.
-    """
-
-    verdict: End | Procedure
-    hits: tuple[Hit, ...] = ()
-    pause: Pause | None = None
-    asides: tuple[Aside, ...] = ()
-    followings: tuple[Following, ...] = ()
-
-
 _NOTHING = Decision(PASS)
 
 
@@ -126,23 +59,6 @@ _NOTHING = Decision(PASS)
 def _hit(rule: str, mode: Mode, what: What) -> tuple[Hit]:
     """A hit without a detail: there are few, and they are told of with every judged command."""
     return (Hit(rule, mode, what),)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A rule at its place in the order. `mode` is what it has where its voice does not vary."""
-
-    place: int
-    rule: Rule
-    source: PolicyRule
-    voice: Voice
-    varies: bool
-    mode: Mode
-
-    @property
-    def enforced(self) -> bool:
-        """Whether the rule's verdict is always applied."""
-        return not self.varies and self.mode is Mode.ENFORCE
 
 
 Witness: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]

@@ -14,7 +14,8 @@ from typing import assert_never
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
+from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.decision import Decision
 from proxy.policy.explain import followers, refused_alone, shown_command
 from proxy.policy.model import Expectation, Policy
 from proxy.policy.precedence import is_active

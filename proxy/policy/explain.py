@@ -16,7 +16,8 @@ from typing import assert_never
 
 from proxy.commands.command import Command
 from proxy.commands.spec import State
-from proxy.policy.compile import CompiledPolicy, Decision, Step
+from proxy.policy.compile import CompiledPolicy
+from proxy.policy.decision import Decision, Step
 from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.rules.context import Context

@@ -11,10 +11,11 @@ What a rule would change in a command, nobody can change in a script: it stays a
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
+from proxy.policy.decision import Step
 from proxy.policy.model import Mode
 from proxy.rules.breaker import Breaker
 from proxy.rules.context import Context
@@ -27,8 +28,8 @@ from proxy.rules.script_memory import ScriptKey
 from proxy.rules.scripts import Objection, Scripts, keys_of
 from proxy.rules.verdict import Procedure, Refuse
 
-if TYPE_CHECKING:
-    from proxy.policy.compile import CompiledPolicy, Step
+ScriptRules: TypeAlias = tuple[tuple[Step, Scripts], ...]
+"""The rules about what scripts call."""
 
 
 def holds_scripts(rule: Rule) -> bool:
@@ -37,7 +38,7 @@ def holds_scripts(rule: Rule) -> bool:
     return not isinstance(rule, Scripts | Limits | Breaker)
 
 
-def following(steps: "Sequence[Step]") -> "tuple[tuple[Step, Scripts], ...]":
+def following(steps: Sequence[Step]) -> ScriptRules:
     """The rules about scripts, each of which now knows the rules that are in force beside it."""
     found = tuple((step, step.rule) for step in steps if isinstance(step.rule, Scripts))
     for step, scripts in found:
@@ -48,7 +49,7 @@ def following(steps: "Sequence[Step]") -> "tuple[tuple[Step, Scripts], ...]":
 class _Others:
     """The rules that scripts are held to, as far as they are in this mode at least."""
 
-    def __init__(self, steps: "Sequence[Step]", least: Mode) -> None:
+    def __init__(self, steps: Sequence[Step], least: Mode) -> None:
         self._least = least
         # A refusal comes before what is only counted.
         ordered = sorted(steps, key=lambda step: step.source.audits_scripts)
@@ -85,7 +86,7 @@ class _Others:
                 return objection
         return None
 
-    def _ask(self, step: "Step", command: Command, context: Context) -> Objection | None:
+    def _ask(self, step: Step, command: Command, context: Context) -> Objection | None:
         judge = step.rule.judge_called if isinstance(step.rule, Lifetime) else step.rule.judge
         verdict = judge(command, context)
         if isinstance(verdict, Procedure) and verdict.waits:
@@ -96,18 +97,18 @@ class _Others:
         why, _, instead = text.rpartition("; ")
         return Objection(step.rule.name, step.source.audits_scripts, why, instead)
 
-    def _speaks(self, step: "Step", command: Command, context: Context) -> bool:
+    def _speaks(self, step: Step, command: Command, context: Context) -> bool:
         return not step.varies or mode_of(step, command, context).strictness >= self._least.strictness
 
 
 class _ByCommand:
     """Rules, by the commands that they touch."""
 
-    def __init__(self, steps: "Iterable[Step]") -> None:
+    def __init__(self, steps: Iterable[Step]) -> None:
         self._steps = tuple(steps)
         self._touching: dict[int, tuple[Step, ...]] = {}
 
-    def touching(self, spec: Spec) -> "tuple[Step, ...]":
+    def touching(self, spec: Spec) -> tuple[Step, ...]:
         """Those that can say anything about the command."""
         found = self._touching.get(spec.id)
         if found is None:
@@ -115,28 +116,28 @@ class _ByCommand:
         return found
 
 
-def mode_of(step: "Step", command: Command, context: Context) -> Mode:
+def mode_of(step: Step, command: Command, context: Context) -> Mode:
     """The mode that a rule has for this command."""
     return step.voice.mode_for(command, context) if step.varies else step.mode
 
 
-def unknown_to(policy: "CompiledPolicy", command: Command, client: Callable[[], Context]) -> frozenset[ScriptKey]:
+def unknown_to(rules: ScriptRules, command: Command, client: Callable[[], Context]) -> frozenset[ScriptKey]:
     """What a command names that an enforced rule would have to know, and does not."""
     keys = keys_of(command)
     if not keys:
         return frozenset()
     return frozenset(
         key
-        for step, scripts in policy.scripts
+        for step, scripts in rules
         if scripts.wants_texts and mode_of(step, command, client()) is Mode.ENFORCE
         for key in keys
         if scripts.memory.recall(key) is None
     )
 
 
-def hides(policy: "CompiledPolicy", command: Command, context: Context, key: ScriptKey) -> bool:
+def hides(rules: ScriptRules, command: Command, context: Context, key: ScriptKey) -> bool:
     """Whether an EVALSHA of this script would be answered NOSCRIPT, whatever Redis knows."""
     return any(
         scripts.wants_texts and scripts.memory.recall(key) is None and mode_of(step, command, context) is Mode.ENFORCE
-        for step, scripts in policy.scripts
+        for step, scripts in rules
     )

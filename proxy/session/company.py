@@ -22,7 +22,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.commands.words import word_of
 from proxy.hotpath.debts import EDIT, HIDE, NOTE, PEEK, UNWRAP, Creditor
-from proxy.policy.compile import Following, What
+from proxy.policy.decision import Following, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups
 from proxy.session.follow_ups import FollowUp

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from proxy.commands.command import Command
 from proxy.hotpath.debts import HIDE, NOTE, Creditor
 from proxy.hotpath.ledger import Ledger
-from proxy.policy.compile import Following, What
+from proxy.policy.decision import Following, What
 from proxy.rules.verdict import Renewal
 from proxy.session import silence
 from proxy.session.gate import PoolKey

@@ -9,7 +9,8 @@ from proxy.commands.table import Lane, Table
 from proxy.hotpath.intake import Terms
 from proxy.hotpath.ledger import Ledger
 from proxy.policy.apps import Caller
-from proxy.policy.compile import CompiledPolicy, Hit
+from proxy.policy.compile import CompiledPolicy
+from proxy.policy.decision import Hit
 from proxy.rules.script_memory import ScriptKey
 from proxy.session.topic import Topic
 from proxy.wire.request import Limits

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
-from proxy.policy.compile import Following
+from proxy.policy.decision import Following
 from proxy.rules.verdict import ReplyEdit
 from proxy.session.measuring import Measurement
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from proxy.commands.command import Command
 from proxy.policy.apps import Caller
-from proxy.policy.compile import Decision
+from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.meter import Advance
 from proxy.rules.standing import Standing

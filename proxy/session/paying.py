@@ -8,7 +8,7 @@ with exceptions.
 from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
-from proxy.policy.compile import Hit
+from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
 from proxy.rules.limits import Limits
 from proxy.rules.meter import Advance

@@ -18,7 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
-from proxy.policy.compile import Aside, CompiledPolicy, Decision
+from proxy.policy.compile import CompiledPolicy
+from proxy.policy.decision import Aside, Decision
 from proxy.rules.verdict import End, Procedure, Steps
 from proxy.session import switching
 from proxy.session.gate import Gate, PoolKey

@@ -26,7 +26,7 @@ _MOST_ASKED = 100
 def waits(session: "Session", command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked."""
     asked, session.sought = session.sought, frozenset()
-    unknown = unknown_to(session.regime.policy, command, session.context)
+    unknown = unknown_to(session.regime.policy.scripts, command, session.context)
     if unknown <= asked or len(unknown) > _MOST_ASKED:
         return False
     if not session.gate.seek_scripts(session, unknown):
@@ -73,8 +73,8 @@ def _forgetting(session: "Session") -> ReplyEdit:
 
 
 def _hiding(session: "Session", command: Command) -> ReplyEdit | None:
-    policy, context = session.regime.policy, session.context()
-    hidden = [hides(policy, command, context, script_key(sha)) for sha in command.argv[2:]]
+    rules, context = session.regime.policy.scripts, session.context()
+    hidden = [hides(rules, command, context, script_key(sha)) for sha in command.argv[2:]]
     if not any(hidden):
         return None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
-from proxy.policy.compile import Decision
+from proxy.policy.decision import Decision
 from proxy.rules.script_memory import ScriptKey
 from proxy.rules.verdict import Answer, Refuse, Rewrite, Verdict, closes
 from proxy.session import (

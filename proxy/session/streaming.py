@@ -22,7 +22,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.commands.words import LONGEST
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
-from proxy.policy.compile import Following
+from proxy.policy.decision import Following
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import company, follow_ups, pinned, scripts, silence, switching, transaction
 from proxy.session.item import Item

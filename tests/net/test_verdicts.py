@@ -8,7 +8,8 @@ from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.net.client import ClientConnection
 from proxy.net.verdicts import Verdicts
-from proxy.policy.compile import Hit, compile_policy
+from proxy.policy.compile import compile_policy
+from proxy.policy.decision import Hit
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
 from proxy.policy.shipped import packaged

@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 from textwrap import dedent
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import CompiledPolicy, Step, compile_policy
+from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.decision import Step
 from proxy.policy.errors import PolicyError, Where
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage

@@ -6,7 +6,8 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Spec
-from proxy.policy.compile import Decision, Hit, compile_policy
+from proxy.policy.compile import compile_policy
+from proxy.policy.decision import Decision, Hit
 from proxy.policy.model import Mode, OnError
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering

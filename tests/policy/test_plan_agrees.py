@@ -13,7 +13,8 @@ from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, SWAP
-from proxy.policy.compile import CompiledPolicy, Decision, compile_policy
+from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.decision import Decision
 from proxy.policy.errors import Where
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage

@@ -15,7 +15,8 @@ from proxy.hotpath.intake import Terms
 from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.sampler import Sampler
 from proxy.policy.apps import Caller
-from proxy.policy.compile import CompiledPolicy, Hit, compile_policy
+from proxy.policy.compile import CompiledPolicy, compile_policy
+from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.script_memory import ScriptKey

@@ -1,0 +1,94 @@
+"""What a policy decides about one command, and the steps by which it does: each rule at its place, in its mode."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from proxy.commands.command import Command
+from proxy.policy.model import Mode, PolicyRule
+from proxy.policy.precedence import Voice
+from proxy.rules.rule import Rule
+from proxy.rules.verdict import End, Follow, Procedure, ReplyEdit
+
+What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "noticed", "skipped", "error"]
+"""`accompanied`: hidden commands may go with the command; `followed`: one did, and it had an effect; `noticed`: its
+reply said something worth counting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A rule had something to say. `detail` is for people: why it was skipped, or where the rule failed."""
+
+    rule: str
+    mode: Mode
+    what: What
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """An enforced rule's hidden commands, and the rule that they are counted for."""
+
+    follow: Follow
+    rule: str
+    mode: Mode
+
+    def hit(self, what: What, detail: str = "") -> Hit:
+        """What became of them."""
+        return Hit(self.rule, self.mode, what, detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rule at its place in the order. `mode` is what it has where its voice does not vary."""
+
+    place: int
+    rule: Rule
+    source: PolicyRule
+    voice: Voice
+    varies: bool
+    mode: Mode
+
+    @property
+    def enforced(self) -> bool:
+        """Whether the rule's verdict is always applied."""
+        return not self.varies and self.mode is Mode.ENFORCE
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A procedure whose end is only counted."""
+
+    procedure: Procedure
+    rule: str
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Where judging stopped for a procedure: what the command is by now, and the steps from that rule on."""
+
+    command: Command
+    current: Command
+    edit: ReplyEdit | None
+    followings: tuple[Following, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def rule(self) -> str:
+        """The rule that asks Redis."""
+        return self.steps[0].rule.name
+
+
+# Not frozen, as one is made for each judged command and frozen ones take three times as long to make.
+@dataclass(slots=True)
+class Decision:
+    """What is to become of a command, and what each rule that had something to say wanted.
+
+    A `pause` comes with the verdict Procedure, and with no other.
+    """
+
+    verdict: End | Procedure
+    hits: tuple[Hit, ...] = ()
+    pause: Pause | None = None
+    asides: tuple[Aside, ...] = ()
+    followings: tuple[Following, ...] = ()
