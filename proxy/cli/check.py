@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 from proxy.cli.line import LineParser, policy_file
-from proxy.policy.errors import PolicyError
 from proxy.policy.expectations import run_tests
 from proxy.policy.load import load_policy
 from proxy.policy.precedence import spent
-from proxy.policy.shipped import shown_file
+from proxy.policy_yaml.errors import PolicyError
+from proxy.policy_yaml.shipped import shown_file
 
 _FAILED, _INVALID = 1, 2
 

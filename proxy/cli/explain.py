@@ -9,11 +9,11 @@ from proxy.cli.line import LineParser, listener, number, policy_file
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import compile_policy
-from proxy.policy.errors import PolicyError
 from proxy.policy.explain import explain
 from proxy.policy.load import load_policy
 from proxy.policy.model import Policy
-from proxy.policy.shipped import shown_file
+from proxy.policy_yaml.errors import PolicyError
+from proxy.policy_yaml.shipped import shown_file
 from proxy.rules.context import Context
 
 _INVALID = 2

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from proxy.net.address import parse_listen
 from proxy.net.settings import PolicyKind
-from proxy.policy.misspelt import did_you_mean
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.misspelt import did_you_mean
+from proxy.policy_yaml.shipped import packaged
 from proxy.server.options import count, read_policy
 
 

@@ -4,9 +4,9 @@ import argparse
 import sys
 
 from proxy.cli.line import LineParser, policy_file
-from proxy.policy.errors import PolicyError
 from proxy.policy.load import load_policy
 from proxy.policy.schema_docs import schema_docs
+from proxy.policy_yaml.errors import PolicyError
 
 _INVALID = 2
 

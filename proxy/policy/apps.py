@@ -16,7 +16,7 @@ more, then the order of the file. In each value `*` stands for any characters.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proxy.policy.errors import Where
+from proxy.policy_yaml.errors import Where
 from proxy.schema.globs import glob_of
 
 UNKNOWN = "unknown"

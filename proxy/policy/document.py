@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proxy.policy.apps import App
-from proxy.policy.errors import Where
-from proxy.policy.fields import Fields, choice, read_fields, read_line, read_list
 from proxy.policy.model import Expectation, OnError, PolicyException, PolicyRule, RolloutLine, Stage
 from proxy.policy.sections.alerts import read_alerts
 from proxy.policy.sections.apps import read_apps
@@ -28,8 +26,10 @@ from proxy.policy.sections.rollout import read_rollout
 from proxy.policy.sections.rules import read_rules
 from proxy.policy.sections.schema import PlacedEntry, read_schema
 from proxy.policy.sections.tests import read_tests
-from proxy.policy.shipped import expected_policy
-from proxy.policy.yaml_source import Problems, Scalar, Value, read_yaml
+from proxy.policy_yaml.errors import Where
+from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_list
+from proxy.policy_yaml.shipped import expected_policy
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Value, read_yaml
 from proxy.traffic.alerts import USUAL, Alerts
 from proxy.traffic.redaction import Redact
 

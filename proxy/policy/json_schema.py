@@ -1,15 +1,16 @@
 """A JSON Schema of policy files, for editors: what the readers themselves would take.
 
-Every reader is run on sketches (``proxy.policy.sketch``), so the schema cannot say anything that loading does not do.
-Where a reader checks more than a schema can say, its own words (what it expected) become the description.
+Every reader is run on sketches (``proxy.policy_yaml.json_schema_sketch``), so the schema cannot say anything that
+loading does not do. Where a reader checks more than a schema can say, its own words (what it expected) become the
+description.
 """
 
 from typing import Any
 
 from proxy.policy.document import Document, read_sections
-from proxy.policy.fields import Fields
 from proxy.policy.guardrails import GUARDRAILS
-from proxy.policy.sketch import MODES, Expectations, MappingSketch, Node
+from proxy.policy_yaml.fields import Fields
+from proxy.policy_yaml.json_schema_sketch import MODES, Expectations, MappingSketch, Node
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -7,19 +7,19 @@ that has no effect, without being wrong, is a warning.
 from dataclasses import replace
 from pathlib import Path
 
-from proxy.policy.contradictions import find_contradictions
+from proxy.policy.checks.contradictions import find_contradictions
+from proxy.policy.checks.excluded_key_patterns import find_unnamed
+from proxy.policy.checks.lifetime_overlaps import find_lifetime_overlaps
+from proxy.policy.checks.references import check_references
+from proxy.policy.checks.unapplied_schema import find_unapplied
+from proxy.policy.checks.unmeetable_names import find_unmeetable
+from proxy.policy.checks.unreachable_rules import find_unreachable
 from proxy.policy.document import Document, read_document
-from proxy.policy.errors import PolicyError, Where, shown
-from proxy.policy.lifetime_overlaps import find_lifetime_overlaps
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
-from proxy.policy.references import check_references
 from proxy.policy.sections.schema import join_schema
-from proxy.policy.shipped import shown_file
-from proxy.policy.unapplied import find_unapplied
-from proxy.policy.unmeetable import find_unmeetable
-from proxy.policy.unnamed import find_unnamed
-from proxy.policy.unreachable import find_unreachable
-from proxy.policy.yaml_source import Problems, Scalar
+from proxy.policy_yaml.errors import PolicyError, Where, shown
+from proxy.policy_yaml.shipped import shown_file
+from proxy.policy_yaml.yaml_source import Problems, Scalar
 from proxy.rules.scripts import ScriptsSettings
 
 

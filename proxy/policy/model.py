@@ -6,7 +6,7 @@ from datetime import date
 from enum import StrEnum
 
 from proxy.policy.apps import App
-from proxy.policy.errors import Where
+from proxy.policy_yaml.errors import Where
 from proxy.rules.rule import Settings, Wording
 from proxy.schema.entries import NO_SCHEMA, Schema
 from proxy.traffic.alerts import USUAL, Alerts

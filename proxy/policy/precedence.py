@@ -20,8 +20,8 @@ from zlib import crc32
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.spans import scan_pattern
 from proxy.policy.apps import UNKNOWN, App
-from proxy.policy.errors import Where
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, RolloutLine, Stage
+from proxy.policy_yaml.errors import Where
 from proxy.rules.context import Context
 from proxy.schema.globs import key_glob_of
 

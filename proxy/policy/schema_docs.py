@@ -1,8 +1,8 @@
 """A policy's schema as Markdown: which keys there are, whose, and what each holds."""
 
 from proxy.policy.apps import App
-from proxy.policy.fields import write_duration
 from proxy.policy.model import Policy
+from proxy.policy_yaml.fields import write_duration
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import KeyEntry, KeySize
 

@@ -27,8 +27,8 @@ from proxy.net.settings import (
     Settings,
     ViolationsSettings,
 )
-from proxy.policy import yaml_source
-from proxy.policy.misspelt import did_you_mean, meant_by
+from proxy.policy_yaml import yaml_source
+from proxy.policy_yaml.misspelt import did_you_mean, meant_by
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, Option, Scope
 
 CONFIG_FLAG = "--config"
@@ -37,7 +37,7 @@ CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 _ROUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _DEFAULT_ROUTE = "default"
 _MISSPELT_VARIABLE = 0.8
-"""As in ``policy.misspelt``; stricter than there, since the environment is not Keyrail's alone."""
+"""As in ``policy_yaml.misspelt``; stricter than there, since the environment is not Keyrail's alone."""
 
 
 class ConfigError(Exception):

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.policy import Policy
-from proxy.policy.errors import Where
 from proxy.policy.model import Mode, PolicyRule, Stage
 from proxy.policy.sections.rules import REMEDY
+from proxy.policy_yaml.errors import Where
 from proxy.rules.limits import LimitsSettings, Per
 from proxy.rules.meter import Rate
 from proxy.rules.rule import Wording

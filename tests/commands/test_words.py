@@ -13,7 +13,7 @@ import proxy
 from proxy.commands.words import Keyword, word_of
 
 ROOT = Path(proxy.__file__).parent
-READING = ("commands", "hotpath", "net", "policy", "rules", "session", "wire")
+READING = ("commands", "hotpath", "net", "policy", "policy_yaml", "rules", "session", "wire")
 """The packages that see what clients send."""
 ALLOWED = {
     "commands/words.py": "the one place",

@@ -15,7 +15,7 @@ from proxy.commands.values import members_of, values_of
 from proxy.commands.words import LONGEST
 from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.load import load_policy
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 from proxy.rules.rule import takes
 from proxy.rules.verdict import PASS, Answer, Refuse, Rewrite
 from proxy.session.pinned import error_for_name

@@ -6,7 +6,7 @@ from loadtest.insight import OFF, ON, uncounted
 from loadtest.quick import Sample
 from loadtest.report import insight_markdown
 from proxy.policy.load import load_policy
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 
 
 def test_off_is_the_same_policy_that_counts_no_keys(tmp_path: Path) -> None:

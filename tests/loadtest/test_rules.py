@@ -10,7 +10,7 @@ from loadtest.rules import ALL_RULES, NO_RULE, variants
 from loadtest.targets import KEYRAIL_NONE
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 
 
 @pytest.mark.parametrize("name", ["bench", "tour"])

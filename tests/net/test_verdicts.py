@@ -12,7 +12,7 @@ from proxy.policy.compile import compile_policy
 from proxy.policy.decision import Hit
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 from proxy.rules.context import Context
 from proxy.session.gate import PoolKey
 from proxy.traffic.redaction import Redact, Redaction

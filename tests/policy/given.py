@@ -8,10 +8,10 @@ from textwrap import dedent
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Step
-from proxy.policy.errors import PolicyError, Where
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.policy.precedence import voice
+from proxy.policy_yaml.errors import PolicyError, Where
 from proxy.rules.refuse import RefuseSettings
 from proxy.rules.rule import Rule, Wording
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.databases import DatabasesSettings
 from proxy.rules.one_slot import OneSlotSettings

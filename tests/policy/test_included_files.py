@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.policy.errors import PolicyError
 from proxy.policy.load import load_policy
+from proxy.policy_yaml.errors import PolicyError
 
 TEAM = "app: checkout\nrules: {}\n"
 SECRET = "a-secret-that-nobody-may-read: x\n"

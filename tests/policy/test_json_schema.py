@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from proxy.cli import main
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.json_schema import json_schema
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 from tests.policy.test_a_whole_policy import CHECKOUT, PLATFORM
 
 SCHEMA = Draft202012Validator(json_schema())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.collections import CollectionsSettings
 from proxy.rules.fan_out import FanOutSettings
 from proxy.rules.keys_by_scan import KeysByScanSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.creation import TYPES
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.conduct import Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.lifetime import USUAL_TYPES, LifetimeSettings
 from proxy.rules.schema_ttl import SchemaTtlSettings

@@ -7,8 +7,8 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
-from proxy.policy.errors import PolicyError
 from proxy.policy.explain import explain
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.verdict import Rewrite
 from tests.policy.given import compiled, policy, policy_files, problems
 from tests.rules.given import command, context

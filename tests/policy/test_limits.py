@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.limits import LimitsSettings, Per
 from proxy.rules.meter import Rate
 from tests.policy.given import policy

@@ -3,9 +3,9 @@ once, with its line, its path, what was found, and what was expected."""
 
 import pytest
 
-from proxy.policy.errors import PolicyError
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.model import Mode, OnError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.names import NamesSettings
 from proxy.rules.refuse import RefuseSettings

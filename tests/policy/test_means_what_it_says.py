@@ -13,7 +13,7 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, compile_policy
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.verdict import Pass, Refuse, Rewrite
 from tests.policy.given import policy
 from tests.rules.given import command, context

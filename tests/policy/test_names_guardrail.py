@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.names import NamesSettings
 from tests.policy.given import policy
 

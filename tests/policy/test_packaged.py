@@ -14,7 +14,7 @@ from proxy.policy.expectations import run_tests
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 from proxy.rules.breaker import BreakerSettings
 from proxy.rules.limits import LimitsSettings
 from proxy.rules.order import ORDER

@@ -18,7 +18,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.policy.apps import Caller, identify
 from proxy.policy.compile import compile_policy
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.context import Context
 from proxy.rules.memory import Memory
 from proxy.schema.globs import LONGEST

@@ -15,10 +15,10 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, SWAP
 from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Decision
-from proxy.policy.errors import Where
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.errors import Where
+from proxy.policy_yaml.shipped import packaged
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.conduct import Conduct
 from proxy.rules.databases import DatabasesSettings

@@ -9,7 +9,7 @@ from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
 from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.load import load_policy
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 from proxy.rules.breaker import Breaker
 from proxy.rules.memory import Memory
 from proxy.rules.refusals import LONGEST

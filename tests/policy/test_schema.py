@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.verdict import PASS
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import NO_SCHEMA, KeySize

@@ -7,7 +7,7 @@ import pytest
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.load import load_policy
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 from proxy.rules.memory import Memory
 from proxy.rules.verdict import Follow, Refuse
 from tests.policy.given import compiled, policy

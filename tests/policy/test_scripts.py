@@ -10,10 +10,10 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, compile_policy
-from proxy.policy.errors import PolicyError
 from proxy.policy.explain import explain
 from proxy.policy.load import load_policy
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.errors import PolicyError
+from proxy.policy_yaml.shipped import packaged
 from proxy.rules.scripts import NOSCRIPT, Dynamic, ScriptsSettings
 from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse
 from tests.policy.given import compiled, policy, problems

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.policy.unmeetable import _some_key
+from proxy.policy.checks.unmeetable_names import _some_key
 from proxy.rules.names import NamesSettings
 from proxy.rules.verdict import PASS
 from tests.policy.given import problems

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.policy.errors import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from tests.policy.given import policy_files, problems
 
 ALLOWED = "allow: {allow_only: [GET, SET]}"

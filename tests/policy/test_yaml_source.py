@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.policy.yaml_source import Mapping, Problems, Scalar, Sequence, read_yaml
+from proxy.policy_yaml.yaml_source import Mapping, Problems, Scalar, Sequence, read_yaml
 
 
 def read(tmp_path: Path, text: str | bytes) -> tuple[object, list[str]]:

@@ -7,7 +7,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
 from proxy.policy.load import load_policy
-from proxy.policy.shipped import packaged
+from proxy.policy_yaml.shipped import packaged
 from proxy.rules.verdict import Rewrite
 from tests.conftest import Fleet
 from tests.resp import Wire, words

@@ -16,11 +16,11 @@ import proxy
 from proxy.cli.line import number
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.engine import read_version
-from proxy.policy.errors import Where
-from proxy.policy.fields import integer, read_duration, read_percent, read_size, read_span
 from proxy.policy.guardrails.limits import parse_rate
 from proxy.policy.sections.modes import read_stage
-from proxy.policy.yaml_source import Problems, Scalar
+from proxy.policy_yaml.errors import Where
+from proxy.policy_yaml.fields import integer, read_duration, read_percent, read_size, read_span
+from proxy.policy_yaml.yaml_source import Problems, Scalar
 from proxy.server import options
 from proxy.session.topic import read_options
 from proxy.wire.numbers import read_digits, read_whole

@@ -11,7 +11,6 @@ returns the guardrail's settings, or notes problems.
 
 from collections.abc import Callable, Mapping
 
-from proxy.policy.fields import Fields
 from proxy.policy.guardrails.allow_only import read_allow_only
 from proxy.policy.guardrails.breaker import read_breaker
 from proxy.policy.guardrails.collections import read_collections
@@ -34,7 +33,8 @@ from proxy.policy.guardrails.sizes import read_sizes
 from proxy.policy.guardrails.transactions import read_transactions
 from proxy.policy.guardrails.unknown_commands import read_unknown_commands
 from proxy.policy.guardrails.whole_collections import read_whole_collections
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.rule import Settings
 
 GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {

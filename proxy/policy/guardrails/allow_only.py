@@ -3,9 +3,9 @@
 import difflib
 
 from proxy.commands.table import STANDARD
-from proxy.policy.fields import Fields, read_list
 from proxy.policy.guardrails.commands import read_listed
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.policy_yaml.fields import Fields, read_list
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.allow_only import AllowOnlySettings
 
 _CATEGORIES = frozenset().union(*(spec.categories for spec in STANDARD.specs))

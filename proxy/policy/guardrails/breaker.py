@@ -2,8 +2,8 @@
 
 import re
 
-from proxy.policy.fields import Fields, read_fields, scan
-from proxy.policy.yaml_source import Problems, Value
+from proxy.policy_yaml.fields import Fields, read_fields, scan
+from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.breaker import BreakerSettings
 
 _TIME = re.compile(r"([1-9][0-9]{0,4})(ms|s|m)")

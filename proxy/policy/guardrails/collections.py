@@ -1,7 +1,7 @@
 """``collections: {members: 5000, streams: 10000, sample: 10%, remember: 5s, lists: refuse, unknown: pass}``."""
 
-from proxy.policy.fields import Fields, choice, integer, read_duration, read_fields, read_percent
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, choice, integer, read_duration, read_fields, read_percent
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.collections import CollectionsSettings
 
 _MOST = 999_999_999

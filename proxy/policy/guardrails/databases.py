@@ -1,7 +1,7 @@
 """``databases: [0, 3]``."""
 
-from proxy.policy.fields import Fields, integer, read_list
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, integer, read_list
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.databases import DatabasesSettings
 
 _HIGHEST = 2**31 - 1

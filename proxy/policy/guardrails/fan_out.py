@@ -1,7 +1,7 @@
 """``fan_out: {max: 100}``."""
 
-from proxy.policy.fields import Fields, integer, read_fields
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, integer, read_fields
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.fan_out import FanOutSettings
 
 _MOST = 1_000_000

@@ -1,7 +1,7 @@
 """``keys_by_scan: {keys: 10000, bytes: 1MB, time: 2s, count: 500}``."""
 
-from proxy.policy.fields import Fields, integer, read_duration, read_fields, read_size
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, integer, read_duration, read_fields, read_size
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.keys_by_scan import KeysByScanSettings
 
 _MOST_KEYS = 1_000_000

@@ -1,11 +1,11 @@
 """``lifetime: {default: 5m, min: 10s, max: 1d, jitter: 10%}``."""
 
 from proxy.commands.creation import TYPES
-from proxy.policy.bounds import GIVEN_BESIDE_REQUIRED, REQUIRED_ALONE, read_bounds
-from proxy.policy.fields import Fields, choice, read_fields, read_list
-from proxy.policy.globs import read_key_pattern
-from proxy.policy.sketch import note
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.policy_yaml.bounds import GIVEN_BESIDE_REQUIRED, REQUIRED_ALONE, read_bounds
+from proxy.policy_yaml.fields import Fields, choice, read_fields, read_list
+from proxy.policy_yaml.globs import read_key_pattern
+from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.conduct import Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.lifetime import USUAL_TYPES, LifetimeSettings
 

@@ -2,10 +2,10 @@
 
 import re
 
-from proxy.policy.fields import SIZE_UNITS, Fields, choice, integer, read_fields, read_list, scan
-from proxy.policy.globs import read_key_pattern
 from proxy.policy.guardrails.commands import read_command
-from proxy.policy.yaml_source import Problems, Value
+from proxy.policy_yaml.fields import SIZE_UNITS, Fields, choice, integer, read_fields, read_list, scan
+from proxy.policy_yaml.globs import read_key_pattern
+from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.limits import LimitsSettings, Per
 from proxy.rules.meter import Rate
 

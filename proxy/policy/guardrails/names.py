@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from proxy.policy.errors import shown
-from proxy.policy.fields import (
+from proxy.policy_yaml.errors import shown
+from proxy.policy_yaml.fields import (
     Fields,
     Span,
     choice,
@@ -15,8 +15,8 @@ from proxy.policy.fields import (
     read_separator,
     read_span,
 )
-from proxy.policy.sketch import note
-from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
+from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.rules.name_faults import kind_automaton
 from proxy.rules.names import CHARACTERS, DEFAULT_PREFIXES, NamesSettings
 from proxy.schema.patterns import KINDS, PatternError

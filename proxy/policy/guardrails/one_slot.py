@@ -1,7 +1,7 @@
 """``one_slot: true``."""
 
-from proxy.policy.fields import Fields, choice
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, choice
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.one_slot import OneSlotSettings
 
 

@@ -1,7 +1,7 @@
 """``ranges: {max: 100, bytes: 100KB, endless: refuse}``."""
 
-from proxy.policy.fields import Fields, choice, integer, read_fields, read_size
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, choice, integer, read_fields, read_size
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.ranges import RangesSettings
 
 _MOST = 1_000_000

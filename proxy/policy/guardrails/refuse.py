@@ -2,9 +2,9 @@
 
 from proxy.commands.rows import ROWS
 from proxy.commands.table import STANDARD
-from proxy.policy.fields import Fields
 from proxy.policy.guardrails.commands import read_listing
-from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
+from proxy.policy_yaml.fields import Fields
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.rules.listing import entry_of
 from proxy.rules.refuse import RefuseSettings
 

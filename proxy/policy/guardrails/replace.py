@@ -1,9 +1,9 @@
 """``replace: {DEL: UNLINK, FLUSHALL: FLUSHALL ASYNC}``."""
 
 from proxy.commands.twins import interchangeable
-from proxy.policy.fields import Fields, read_mapping
 from proxy.policy.guardrails.commands import read_command, read_listed
-from proxy.policy.yaml_source import Scalar, Value
+from proxy.policy_yaml.fields import Fields, read_mapping
+from proxy.policy_yaml.yaml_source import Scalar, Value
 from proxy.rules.replace import ReplaceSettings
 
 

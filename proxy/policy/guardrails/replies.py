@@ -1,8 +1,8 @@
 """``replies: {elements: 1000, bytes: 1MB, commands: [GET, HGETALL]}``."""
 
-from proxy.policy.fields import Fields, integer, read_fields, read_size
 from proxy.policy.guardrails.commands import read_commands
-from proxy.policy.yaml_source import Problems, Value
+from proxy.policy_yaml.fields import Fields, integer, read_fields, read_size
+from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.replies import LARGE_READS, RepliesSettings
 
 _MOST = 999_999_999

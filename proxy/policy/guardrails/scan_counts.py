@@ -1,7 +1,7 @@
 """``scan_counts: {max: 1000, over: refuse}``."""
 
-from proxy.policy.fields import Fields, choice, integer, read_fields
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, choice, integer, read_fields
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.scan_counts import ScanCountsSettings
 
 _MOST = 1_000_000

@@ -3,11 +3,11 @@
 
 from collections.abc import Callable, Mapping
 
-from proxy.policy.fields import Fields, choice
 from proxy.policy.guardrails.lifetime import read_conduct
 from proxy.policy.guardrails.names import ACCESS
-from proxy.policy.sketch import note
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, choice
+from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.rule import Settings
 from proxy.rules.schema_size import SchemaSizeSettings
 from proxy.rules.schema_ttl import SchemaTtlSettings

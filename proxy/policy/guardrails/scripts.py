@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from proxy.policy.errors import shown
-from proxy.policy.fields import Fields, choice, read_fields, read_list
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.policy_yaml.errors import shown
+from proxy.policy_yaml.fields import Fields, choice, read_fields, read_list
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.script_memory import sha_of
 from proxy.rules.scripts import Dynamic, ScriptsSettings
 

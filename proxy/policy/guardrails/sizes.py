@@ -1,7 +1,7 @@
 """``sizes: {value: 10KB, members: 100, command: 1MB}``."""
 
-from proxy.policy.fields import Fields, integer, read_fields, read_size
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, integer, read_fields, read_size
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.sizes import SizesSettings
 
 _MOST_MEMBERS = 1_000_000

@@ -1,7 +1,7 @@
 """``transactions: refuse`` or ``transactions: one_slot``."""
 
-from proxy.policy.fields import Fields, choice
-from proxy.policy.yaml_source import Value
+from proxy.policy_yaml.fields import Fields, choice
+from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.one_slot import OneSlotSettings
 from proxy.rules.rule import Settings
 from proxy.rules.transactions import TransactionsSettings

@@ -1,9 +1,9 @@
 """``whole_collections: {max: 100, remember: 5s, commands: [HGETALL, SMEMBERS]}``."""
 
 from proxy.commands.wholes import READS, WHOLES
-from proxy.policy.fields import Fields, choice, integer, read_duration, read_fields
 from proxy.policy.guardrails.commands import read_commands
-from proxy.policy.yaml_source import Problems, Value
+from proxy.policy_yaml.fields import Fields, choice, integer, read_duration, read_fields
+from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.whole_collections import WholeCollectionsSettings
 
 _MOST = 999_999_999

@@ -2,8 +2,8 @@
 
 import re
 
-from proxy.policy.fields import Fields, read_fields, read_percent, read_size, scan
-from proxy.policy.yaml_source import Problems, Value
+from proxy.policy_yaml.fields import Fields, read_fields, read_percent, read_size, scan
+from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.traffic.alerts import USUAL, Alerts, Hot
 
 _RATE = re.compile(r"([0-9]{1,9})/s")

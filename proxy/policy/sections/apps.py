@@ -3,11 +3,11 @@
 import re
 
 from proxy.policy.apps import UNKNOWN, App
-from proxy.policy.errors import shown
-from proxy.policy.fields import Fields, read_fields, read_line, read_mapping
-from proxy.policy.globs import read_pattern
 from proxy.policy.sections.rollout import DEFAULT
-from proxy.policy.yaml_source import Problems, Value
+from proxy.policy_yaml.errors import shown
+from proxy.policy_yaml.fields import Fields, read_fields, read_line, read_mapping
+from proxy.policy_yaml.globs import read_pattern
+from proxy.policy_yaml.yaml_source import Problems, Value
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
 _TAKEN = (UNKNOWN, DEFAULT)

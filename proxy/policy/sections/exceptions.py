@@ -2,13 +2,13 @@
 
 from datetime import date
 
-from proxy.policy.errors import shown
-from proxy.policy.fields import Fields, read_fields, read_line
-from proxy.policy.globs import read_key_pattern
 from proxy.policy.model import PolicyException
 from proxy.policy.sections.modes import read_mode
-from proxy.policy.sketch import note
-from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
+from proxy.policy_yaml.errors import shown
+from proxy.policy_yaml.fields import Fields, read_fields, read_line
+from proxy.policy_yaml.globs import read_key_pattern
+from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 
 
 def read_exceptions(value: Value, problems: Problems) -> tuple[PolicyException, ...] | None:

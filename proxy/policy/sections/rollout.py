@@ -1,10 +1,10 @@
 """``rollout: {no-flush: enforce, lifetimes: {default: audit, checkout: enforce 10%}}``."""
 
-from proxy.policy.errors import Where
-from proxy.policy.fields import read_mapping
 from proxy.policy.model import RolloutLine, Stage
 from proxy.policy.sections.modes import read_stage
-from proxy.policy.yaml_source import Mapping, Problems, Value
+from proxy.policy_yaml.errors import Where
+from proxy.policy_yaml.fields import read_mapping
+from proxy.policy_yaml.yaml_source import Mapping, Problems, Value
 
 DEFAULT = "default"
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from proxy.commands.key_types import KEY_TYPES
-from proxy.policy import yaml_source
-from proxy.policy.bounds import read_bounds
-from proxy.policy.errors import Where, shown
-from proxy.policy.fields import (
+from proxy.policy.sections.exceptions import read_word
+from proxy.policy_yaml import yaml_source
+from proxy.policy_yaml.bounds import read_bounds
+from proxy.policy_yaml.errors import Where, shown
+from proxy.policy_yaml.fields import (
     Fields,
     choice,
     integer,
@@ -18,9 +19,8 @@ from proxy.policy.fields import (
     read_mapping,
     read_size,
 )
-from proxy.policy.sections.exceptions import read_word
-from proxy.policy.sketch import note
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.schema.automaton import Flaw, SchemaError, Tie, TooLarge, Unreachable
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import NO_SCHEMA, KeyEntry, KeySize, Schema

@@ -1,9 +1,9 @@
 """``tests: [{send: "KEYS *", refused_by: no-keyspace-walks}, {send: "DEL k", becomes: "UNLINK k"}]``."""
 
-from proxy.policy.fields import Fields, choice, read_fields
 from proxy.policy.model import Expectation
 from proxy.policy.sections.exceptions import read_word
-from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
+from proxy.policy_yaml.fields import Fields, choice, read_fields
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.wire.inline import split_inline
 
 _OUTCOMES = ("refused_by", "asked_by", "answered_by", "followed_by", "becomes", "unchanged")

@@ -2,9 +2,9 @@
 
 import re
 
-from proxy.policy.fields import scan
-from proxy.policy.sketch import note
-from proxy.policy.yaml_source import Problems, Scalar, Value
+from proxy.policy_yaml.fields import scan
+from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.schema.globs import LONGEST
 
 _KEYS = re.compile(rf"[^?\[\]\\\u0000-\u001f\u007f]{{1,{LONGEST}}}")

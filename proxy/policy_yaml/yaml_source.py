@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import yaml
 
-from proxy.policy.errors import Problem, Where, shown
-from proxy.policy.yaml_errors import explained, line_at
+from proxy.policy_yaml.errors import Problem, Where, shown
+from proxy.policy_yaml.yaml_errors import explained, line_at
 
 _LARGEST = 1_000_000
 _DEEPEST = 20

@@ -8,8 +8,8 @@ nodes below it.
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from proxy.policy.errors import Where
-from proxy.policy.yaml_source import Mapping, Problems, Scalar, Sequence, Value
+from proxy.policy_yaml.errors import Where
+from proxy.policy_yaml.yaml_source import Mapping, Problems, Scalar, Sequence, Value
 
 _ANYWHERE = Where("")
 _DEEPEST = 8

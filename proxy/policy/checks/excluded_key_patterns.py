@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.automaton import Automaton
-from proxy.policy.errors import shown
+from proxy.policy.checks.unreachable_rules import globs_of
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.precedence import is_active, voice
 from proxy.policy.sections.schema import PlacedEntry
-from proxy.policy.unreachable import globs_of
-from proxy.policy.yaml_source import Problems
+from proxy.policy_yaml.errors import shown
+from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import NameCheck
 from proxy.rules.name_language import TooIntricateError, Walked, endings

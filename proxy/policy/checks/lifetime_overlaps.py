@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from proxy.commands.creation import TYPES
-from proxy.policy.errors import shown
-from proxy.policy.fields import write_duration
 from proxy.policy.lifetimes import others_of
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.precedence import Voice, audience, is_active, voice
 from proxy.policy.sections.schema import PlacedEntry
-from proxy.policy.yaml_source import Problems
+from proxy.policy_yaml.errors import shown
+from proxy.policy_yaml.fields import write_duration
+from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.lifetime_precedence import OtherLifetimes, compare, leaves_entry, left_keys
 from proxy.rules.schema_ttl import SchemaTtlSettings

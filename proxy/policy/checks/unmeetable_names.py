@@ -15,7 +15,7 @@ from proxy.commands.table import STANDARD
 from proxy.policy.apps import App
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.precedence import voice
-from proxy.policy.yaml_source import Problems
+from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.lowering import NameCheck
 from proxy.rules.name_language import TooIntricateError, endings
 from proxy.rules.names import NamesSettings

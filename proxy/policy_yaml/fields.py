@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
-from proxy.policy import yaml_source
-from proxy.policy.errors import Where, shown
-from proxy.policy.misspelt import did_you_mean, meant_by
-from proxy.policy.sketch import ListSketch, MappingSketch, TextSketch, note
-from proxy.policy.yaml_source import Problems, Scalar, Sequence, Value
+from proxy.policy_yaml import yaml_source
+from proxy.policy_yaml.errors import Where, shown
+from proxy.policy_yaml.json_schema_sketch import ListSketch, MappingSketch, TextSketch, note
+from proxy.policy_yaml.misspelt import did_you_mean, meant_by
+from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.wire.numbers import read_digits
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """``{default: 5m, min: 10s, max: 1d, jitter: 10%}``: how long keys live, of a rule about all keys as of one entry's."""
 
-from proxy.policy.fields import Fields, choice, read_duration, read_percent, write_duration
+from proxy.policy_yaml.fields import Fields, choice, read_duration, read_percent, write_duration
 from proxy.schema.bounds import Bounds
 
 REQUIRED_ALONE = "required without a default"

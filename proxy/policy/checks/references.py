@@ -7,10 +7,10 @@ would be let off, which nobody who merely says a name ever is.
 
 from proxy.policy.apps import App
 from proxy.policy.document import Document
-from proxy.policy.errors import Where, shown
 from proxy.policy.model import Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.precedence import is_active, voice
-from proxy.policy.yaml_source import Problems
+from proxy.policy_yaml.errors import Where, shown
+from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.names import NamesSettings
 
 

@@ -5,10 +5,10 @@ A rule that is off is enough: then the file says so. ``ttl: none`` needs no rule
 
 from collections.abc import Callable, Sequence
 
-from proxy.policy.bounds import GIVEN_BESIDE_REQUIRED, REQUIRED_ALONE
 from proxy.policy.model import Policy
 from proxy.policy.sections.schema import PlacedEntry
-from proxy.policy.yaml_source import Problems
+from proxy.policy_yaml.bounds import GIVEN_BESIDE_REQUIRED, REQUIRED_ALONE
+from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.conduct import Unproven
 from proxy.rules.rule import Settings
 from proxy.rules.schema_size import SchemaSizeSettings

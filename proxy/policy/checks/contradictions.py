@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from proxy.commands.table import STANDARD
-from proxy.policy.errors import shown
 from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import audience
-from proxy.policy.yaml_source import Problems
+from proxy.policy_yaml.errors import shown
+from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.keys_by_scan import KeysByScanSettings
 from proxy.rules.lifetime import LifetimeSettings

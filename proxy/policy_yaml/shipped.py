@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from proxy.policy.misspelt import did_you_mean
+from proxy.policy_yaml.misspelt import did_you_mean
 
-_HERE = Path(__file__).resolve().parent
-_FOLDERS = (_HERE / "packaged", _HERE.parents[1] / "policies")
-"""Beside this module once installed, else in the source tree."""
+_PROXY = Path(__file__).resolve().parents[1]
+_FOLDERS = (_PROXY / "policy/packaged", _PROXY.parent / "policies")
+"""Within the package once installed, else in the source tree."""
 _SHOWN = "packaged/"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from proxy.policy.shipped import shown_file
+from proxy.policy_yaml.shipped import shown_file
 
 _LONGEST_SHOWN = 60
 

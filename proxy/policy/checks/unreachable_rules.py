@@ -17,7 +17,7 @@ from proxy.policy.apps import App, matches_glob
 from proxy.policy.following import holds_scripts
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
 from proxy.policy.precedence import Voice, audience, voice
-from proxy.policy.yaml_source import Problems
+from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.allow_only import AllowOnlySettings
 from proxy.rules.lifetime import LifetimeSettings
 from proxy.rules.limits import LimitsSettings
