@@ -7,7 +7,7 @@ Imports go in one direction only, from top to bottom of this map:
     net/          client and upstream connections, pools, TLS, the embedded engine
     session/      one client: its state, and where each of its commands goes
     policy/       YAML -> model -> compiled policy
-    rules/        guardrails: one module each, verdicts, and the order in which they judge
+    rules/        guardrails: one folder each, verdicts, and the order in which they judge
     traffic/      keys, patterns, slots, clients and violations: windows, merged over workers
     policy_yaml/  reads the YAML that policies have in common: lines, problems, durations, sizes, patterns
     schema/       key patterns, and the automaton that finds the schema entry of a key

@@ -2,7 +2,8 @@
 """What may still be spent under a limit.
 
 The hot path only spends: a command that a purse affords is paid for and goes on, any other is judged. Whoever judges
-(``rules.meter``) knows the time, and grants more. A run asks its purses once what they afford, and pays when it ends.
+(``rules.limits.token_buckets``) knows the time, and grants more. A run asks its purses once what they afford, and pays
+when it ends.
 """
 
 # Under two names: a C integer in here, Python's for everybody else.

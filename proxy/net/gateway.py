@@ -51,8 +51,8 @@ from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
-from proxy.rules.meter import Demand, Lease, Meter
-from proxy.rules.script_memory import ScriptMemory
+from proxy.rules.limits.token_buckets import Demand, Lease, Meter
+from proxy.rules.scripts.memory import ScriptMemory
 from proxy.traffic.digest import Digest
 from proxy.traffic.exposure import Exposure
 from proxy.traffic.merge import KEYS_OF_SECOND

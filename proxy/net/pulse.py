@@ -14,7 +14,7 @@ from proxy.commands.table import Lane
 from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
-from proxy.rules.breaker import Circuit, State
+from proxy.rules.breaker.rule import Circuit, State
 from proxy.rules.memory import Memory
 
 _SECONDS = 0.1

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from proxy.rules.script_memory import ScriptKey, ScriptMemory
-from proxy.rules.script_text import ScriptCalls
+from proxy.rules.scripts.memory import ScriptKey, ScriptMemory
+from proxy.rules.scripts.text import ScriptCalls
 from proxy.session.gate import Seeker
 
 FindCalls = Callable[[ScriptKey], "asyncio.Future[ScriptCalls | None]"]

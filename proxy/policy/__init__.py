@@ -1,7 +1,6 @@
 """Policies: YAML files read, checked and compiled.
 
     sections/             the sections of a file
-    guardrails/           the YAML of each guardrail
     apps.py               the applications of a policy, and how a client is recognised as one
     model.py              a loaded policy
     document.py           reads one file

@@ -31,13 +31,13 @@ from proxy.policy.model import Mode, OnError, Policy
 from proxy.policy.precedence import is_active, voice
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
+from proxy.rules.limits.membership import Limiting
 from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.memory import Memory
-from proxy.rules.one_slot import OneSlot
+from proxy.rules.one_slot.rule import OneSlot
 from proxy.rules.order import ORDER
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, takes
-from proxy.rules.standing import Limiting
 from proxy.rules.verdict import (
     PASS,
     Answer,

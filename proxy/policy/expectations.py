@@ -19,9 +19,9 @@ from proxy.policy.decision import Decision
 from proxy.policy.explain import followers, refused_alone, shown_command
 from proxy.policy.model import Expectation, Policy
 from proxy.policy.precedence import is_active
-from proxy.rules.breaker import BreakerSettings
+from proxy.rules.breaker.rule import BreakerSettings
 from proxy.rules.context import Context
-from proxy.rules.limits import LimitsSettings
+from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.rule import takes
 from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite
 

@@ -17,15 +17,15 @@ from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.policy.decision import Step
 from proxy.policy.model import Mode
-from proxy.rules.breaker import Breaker
+from proxy.rules.breaker.rule import Breaker
 from proxy.rules.context import Context
-from proxy.rules.lifetime import Lifetime
-from proxy.rules.limits import Limits
-from proxy.rules.one_slot import OneSlot
+from proxy.rules.lifetime.rule import Lifetime
+from proxy.rules.limits.rule import Limits
+from proxy.rules.one_slot.rule import OneSlot
 from proxy.rules.rule import CommandRule, Rule
-from proxy.rules.script_calls import CalledCommand
-from proxy.rules.script_memory import ScriptKey
-from proxy.rules.scripts import Objection, Scripts, keys_of
+from proxy.rules.scripts.calls import CalledCommand
+from proxy.rules.scripts.memory import ScriptKey
+from proxy.rules.scripts.rule import Objection, Scripts, keys_of
 from proxy.rules.verdict import Procedure, Refuse
 
 ScriptRules: TypeAlias = tuple[tuple[Step, Scripts], ...]

@@ -8,9 +8,9 @@ description.
 from typing import Any
 
 from proxy.policy.document import Document, read_sections
-from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy_yaml.fields import Fields
 from proxy.policy_yaml.json_schema_sketch import MODES, Expectations, MappingSketch, Node
+from proxy.rules.guardrails import GUARDRAILS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

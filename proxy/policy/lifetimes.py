@@ -1,6 +1,6 @@
 """Which rules about lifetimes leave keys to which, for the clients of one app.
 
-The more specific rule takes its keys (``proxy.rules.lifetime_precedence``) from a rule that is in no stricter mode, so
+The more specific rule takes its keys (``proxy.rules.lifetime.precedence``) from a rule that is in no stricter mode, so
 one that is only audited never switches off one that is enforced. Nor does an app's own rule take keys from a rule of
 the platform's, which it could loosen like that: both act then, the app's own first.
 """
@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from proxy.policy.model import PolicyRule
 from proxy.policy.precedence import Voice
-from proxy.rules.lifetime import LifetimeSettings
-from proxy.rules.lifetime_precedence import OtherLifetimes, compare
-from proxy.rules.schema_ttl import SchemaTtlSettings
+from proxy.rules.lifetime.precedence import OtherLifetimes, compare
+from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.schema.ttl import SchemaTtlSettings
 
 Voiced: TypeAlias = tuple[PolicyRule, Voice]
 

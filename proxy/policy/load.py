@@ -20,7 +20,7 @@ from proxy.policy.sections.schema import join_schema
 from proxy.policy_yaml.errors import PolicyError, Where, shown
 from proxy.policy_yaml.shipped import shown_file
 from proxy.policy_yaml.yaml_source import Problems, Scalar
-from proxy.rules.scripts import ScriptsSettings
+from proxy.rules.scripts.rule import ScriptsSettings
 
 
 def load_policy(path: Path) -> Policy:

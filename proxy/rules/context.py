@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from proxy.rules.meter import Advance
+from proxy.rules.limits.token_buckets import Advance
 
 NO_SLOT = -1
 """Stands for the slot of keys that have not come yet."""

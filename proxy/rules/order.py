@@ -24,31 +24,31 @@ whatever changes it:
 - ``schema: ttl``, ``lifetime``: last, for they complete a write that every other rule has let through.
 """
 
-from proxy.rules.allow_only import AllowOnlySettings
-from proxy.rules.breaker import BreakerSettings
-from proxy.rules.collections import CollectionsSettings
-from proxy.rules.databases import DatabasesSettings
-from proxy.rules.fan_out import FanOutSettings
-from proxy.rules.keys_by_scan import KeysByScanSettings
-from proxy.rules.lifetime import LifetimeSettings
-from proxy.rules.limits import LimitsSettings
-from proxy.rules.names import NamesSettings
-from proxy.rules.one_slot import OneSlotSettings
-from proxy.rules.ranges import RangesSettings
-from proxy.rules.read_only import ReadOnlySettings
-from proxy.rules.refuse import RefuseSettings
-from proxy.rules.replace import ReplaceSettings
-from proxy.rules.replies import RepliesSettings
+from proxy.rules.allow_only.rule import AllowOnlySettings
+from proxy.rules.breaker.rule import BreakerSettings
+from proxy.rules.collections.rule import CollectionsSettings
+from proxy.rules.databases.rule import DatabasesSettings
+from proxy.rules.fan_out.rule import FanOutSettings
+from proxy.rules.keys_by_scan.rule import KeysByScanSettings
+from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.limits.rule import LimitsSettings
+from proxy.rules.names.rule import NamesSettings
+from proxy.rules.one_slot.rule import OneSlotSettings
+from proxy.rules.ranges.rule import RangesSettings
+from proxy.rules.read_only.rule import ReadOnlySettings
+from proxy.rules.refuse.rule import RefuseSettings
+from proxy.rules.replace.rule import ReplaceSettings
+from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import Settings
-from proxy.rules.scan_counts import ScanCountsSettings
-from proxy.rules.schema_size import SchemaSizeSettings
-from proxy.rules.schema_ttl import SchemaTtlSettings
-from proxy.rules.schema_type import SchemaTypeSettings
-from proxy.rules.scripts import ScriptsSettings
-from proxy.rules.sizes import SizesSettings
-from proxy.rules.transactions import TransactionsSettings
-from proxy.rules.unknown_commands import UnknownCommandsSettings
-from proxy.rules.whole_collections import WholeCollectionsSettings
+from proxy.rules.scan_counts.rule import ScanCountsSettings
+from proxy.rules.schema.size import SchemaSizeSettings
+from proxy.rules.schema.ttl import SchemaTtlSettings
+from proxy.rules.schema.type import SchemaTypeSettings
+from proxy.rules.scripts.rule import ScriptsSettings
+from proxy.rules.sizes.rule import SizesSettings
+from proxy.rules.transactions.rule import TransactionsSettings
+from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
+from proxy.rules.whole_collections.rule import WholeCollectionsSettings
 
 ORDER: tuple[type[Settings], ...] = (
     RefuseSettings,

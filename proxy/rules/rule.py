@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
-from proxy.rules.lifetime_precedence import NO_OTHERS, OtherLifetimes
+from proxy.rules.lifetime.precedence import NO_OTHERS, OtherLifetimes
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.verdict import Verdict

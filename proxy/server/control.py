@@ -27,8 +27,8 @@ from typing import Any, ClassVar, TypeAlias
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
 from proxy.policy import Policy
-from proxy.rules.script_memory import ScriptKey
-from proxy.rules.script_text import ScriptCalls
+from proxy.rules.scripts.memory import ScriptKey
+from proxy.rules.scripts.text import ScriptCalls
 from proxy.server.leases import Demands, Leases
 from proxy.server.requests import Notification, Request
 from proxy.session.topic import Topic

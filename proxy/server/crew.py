@@ -15,8 +15,8 @@ from typing import Any, assert_never
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
 from proxy.policy import Policy
-from proxy.rules.script_memory import ScriptKey
-from proxy.rules.script_text import ScriptCalls
+from proxy.rules.scripts.memory import ScriptKey
+from proxy.rules.scripts.text import ScriptCalls
 from proxy.server.control import (
     Commit,
     Drain,

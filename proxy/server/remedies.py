@@ -16,8 +16,8 @@ from proxy.policy import Policy
 from proxy.policy.model import Mode, PolicyRule, Stage
 from proxy.policy.sections.rules import REMEDY
 from proxy.policy_yaml.errors import Where
-from proxy.rules.limits import LimitsSettings, Per
-from proxy.rules.meter import Rate
+from proxy.rules.limits.rule import LimitsSettings, Per
+from proxy.rules.limits.token_buckets import Rate
 from proxy.rules.rule import Wording
 from proxy.server.crew import Crew
 from proxy.server.kill_switch import MOST_SECONDS

@@ -23,8 +23,8 @@ import uvloop
 from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.periodic import Periodic
 from proxy.net.tls import TlsError, listener_context
-from proxy.rules.script_memory import ScriptKey
-from proxy.rules.script_text import ScriptCalls
+from proxy.rules.scripts.memory import ScriptKey
+from proxy.rules.scripts.text import ScriptCalls
 from proxy.server.control import (
     Commit,
     Drain,

@@ -11,7 +11,7 @@ from proxy.hotpath.ledger import Ledger
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
-from proxy.rules.script_memory import ScriptKey
+from proxy.rules.scripts.memory import ScriptKey
 from proxy.session.topic import Topic
 from proxy.wire.request import Limits
 

@@ -6,8 +6,8 @@ from proxy.commands.command import Command
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
-from proxy.rules.meter import Advance
-from proxy.rules.standing import Standing
+from proxy.rules.limits.membership import Standing
+from proxy.rules.limits.token_buckets import Advance
 from proxy.rules.verdict import Refuse, closes
 from proxy.session import transaction
 from proxy.session.gate import Gate, PoolKey, Regime

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from proxy.commands.command import Command
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
-from proxy.rules.limits import Limits
-from proxy.rules.meter import Advance
+from proxy.rules.limits.rule import Limits
+from proxy.rules.limits.token_buckets import Advance
 
 if TYPE_CHECKING:
     from proxy.session.session import Session

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
 from proxy.policy.following import hides, unknown_to
-from proxy.rules.script_calls import SCRIPT_USES
-from proxy.rules.script_memory import script_key
+from proxy.rules.scripts.calls import SCRIPT_USES
+from proxy.rules.scripts.memory import script_key
 from proxy.rules.verdict import ReplyEdit
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.decision import Decision
-from proxy.rules.script_memory import ScriptKey
+from proxy.rules.scripts.memory import ScriptKey
 from proxy.rules.verdict import Answer, Refuse, Rewrite, Verdict, closes
 from proxy.session import (
     company,

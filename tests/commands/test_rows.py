@@ -20,10 +20,10 @@ EXCEPTIONS = {
     ("commands/values.py", "GET INCRBY SET"): "options of BITFIELD",
     ("commands/values.py", "INCRBY SET"): "options of BITFIELD",
     ("net/engine.py", "CLIENT EVAL EXPIRE MSETEX"): "they are tried out, with arguments of their own",
-    ("rules/lifetime.py", "EVAL EXPIRE"): "the rule sends them",
-    ("rules/lifetime.py", "GET SET"): "one command that the rule sends: GET is an option of it",
-    ("rules/stamps.py", "EVAL EXEC EXISTS EXPIRE TTL TYPE"): "the rule sends them",
-    ("rules/stamps.py", "EXEC EXISTS TTL TYPE"): "the rule sends them",
+    ("rules/lifetime/rule.py", "EVAL EXPIRE"): "the rule sends them",
+    ("rules/lifetime/rule.py", "GET SET"): "one command that the rule sends: GET is an option of it",
+    ("rules/lifetime/ttl_commands.py", "EVAL EXEC EXISTS EXPIRE TTL TYPE"): "the rule sends them",
+    ("rules/lifetime/ttl_commands.py", "EXEC EXISTS TTL TYPE"): "the rule sends them",
 }
 """The only words side by side outside the rows that commands have as names, by the file, and why."""
 
@@ -31,10 +31,10 @@ SINGLE = {
     ("net/engine.py", "EXEC"): "a probe that Keyrail sends is answered in its own way",
     ("policy/precedence.py", "KEYS"): "it is asked for its pattern",
     ("policy/precedence.py", "SCAN"): "it is asked for its pattern",
-    ("rules/keys_by_scan.py", "KEYS"): "the rule is about this one",
-    ("rules/lifetime.py", "MSET"): "what is sent in its place is answered otherwise",
-    ("rules/lifetime.py", "MSETNX"): "what is sent in its place has an option",
-    ("rules/lifetime.py", "SETNX"): "what is sent in its place has an option, and is answered otherwise",
+    ("rules/keys_by_scan/rule.py", "KEYS"): "the rule is about this one",
+    ("rules/lifetime/rule.py", "MSET"): "what is sent in its place is answered otherwise",
+    ("rules/lifetime/rule.py", "MSETNX"): "what is sent in its place has an option",
+    ("rules/lifetime/rule.py", "SETNX"): "what is sent in its place has an option, and is answered otherwise",
     ("session/company.py", "ASKING"): "the session notes what it says of the connection",
     ("session/company.py", "CLIENT|TRACKING"): "the session notes what it says of the connection",
 }

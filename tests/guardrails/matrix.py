@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from proxy.rules.breaker import BreakerSettings
-from proxy.rules.limits import LimitsSettings
+from proxy.rules.breaker.rule import BreakerSettings
+from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.rule import Settings
 from tests.resp import Wire, pack
 

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.rules.script_calls import Inputs, PreparedCall
-from proxy.rules.script_text import EVERY, Call, ScriptCalls, read_script
+from proxy.rules.scripts.calls import Inputs, PreparedCall
+from proxy.rules.scripts.text import EVERY, Call, ScriptCalls, read_script
 from tests.conftest import Fleet, kind_named
 from tests.guardrails.scripts import ARGUMENTS, KEYS, as_library, random_script
 from tests.resp import Wire

@@ -12,7 +12,7 @@ import pytest
 from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
 from proxy.net.pulse import Pulse
-from proxy.rules.breaker import Circuit
+from proxy.rules.breaker.rule import Circuit
 from proxy.rules.memory import Memory
 from proxy.session.gate import PoolKey
 

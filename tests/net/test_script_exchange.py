@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from proxy.net.script_exchange import ScriptExchange
-from proxy.rules.script_memory import ScriptKey, ScriptMemory, script_key
-from proxy.rules.script_text import ScriptCalls
+from proxy.rules.scripts.memory import ScriptKey, ScriptMemory, script_key
+from proxy.rules.scripts.text import ScriptCalls
 from proxy.session.gate import Seeker
 
 ONE, TWO = script_key(b"1"), script_key(b"2")

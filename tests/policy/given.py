@@ -12,7 +12,7 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.policy.precedence import voice
 from proxy.policy_yaml.errors import PolicyError, Where
-from proxy.rules.refuse import RefuseSettings
+from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.rule import Rule, Wording
 
 

@@ -3,15 +3,15 @@
 import pytest
 
 from proxy.policy_yaml.errors import PolicyError
-from proxy.rules.allow_only import AllowOnlySettings
-from proxy.rules.databases import DatabasesSettings
-from proxy.rules.one_slot import OneSlotSettings
-from proxy.rules.read_only import ReadOnlySettings
-from proxy.rules.refuse import RefuseSettings
-from proxy.rules.replace import ReplaceSettings
+from proxy.rules.allow_only.rule import AllowOnlySettings
+from proxy.rules.databases.rule import DatabasesSettings
+from proxy.rules.one_slot.rule import OneSlotSettings
+from proxy.rules.read_only.rule import ReadOnlySettings
+from proxy.rules.refuse.rule import RefuseSettings
+from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.rule import Settings
-from proxy.rules.transactions import TransactionsSettings
-from proxy.rules.unknown_commands import UnknownCommandsSettings
+from proxy.rules.transactions.rule import TransactionsSettings
+from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
 from tests.policy.given import policy
 
 

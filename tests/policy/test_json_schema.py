@@ -10,9 +10,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from proxy.cli import main
-from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.json_schema import json_schema
 from proxy.policy_yaml.shipped import packaged
+from proxy.rules.guardrails import GUARDRAILS
 from tests.policy.test_a_whole_policy import CHECKOUT, PLATFORM
 
 SCHEMA = Draft202012Validator(json_schema())

@@ -3,15 +3,15 @@
 import pytest
 
 from proxy.policy_yaml.errors import PolicyError
-from proxy.rules.collections import CollectionsSettings
-from proxy.rules.fan_out import FanOutSettings
-from proxy.rules.keys_by_scan import KeysByScanSettings
-from proxy.rules.ranges import RangesSettings
-from proxy.rules.replies import RepliesSettings
+from proxy.rules.collections.rule import CollectionsSettings
+from proxy.rules.fan_out.rule import FanOutSettings
+from proxy.rules.keys_by_scan.rule import KeysByScanSettings
+from proxy.rules.ranges.rule import RangesSettings
+from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import Settings
-from proxy.rules.scan_counts import ScanCountsSettings
-from proxy.rules.sizes import SizesSettings
-from proxy.rules.whole_collections import WholeCollectionsSettings
+from proxy.rules.scan_counts.rule import ScanCountsSettings
+from proxy.rules.sizes.rule import SizesSettings
+from proxy.rules.whole_collections.rule import WholeCollectionsSettings
 from tests.policy.given import policy
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from proxy.policy_yaml.errors import PolicyError
-from proxy.rules.limits import LimitsSettings, Per
-from proxy.rules.meter import Rate
+from proxy.rules.limits.rule import LimitsSettings, Per
+from proxy.rules.limits.token_buckets import Rate
 from tests.policy.given import policy
 
 LIMITS = "rules: {a: {limits: {%s}}}"

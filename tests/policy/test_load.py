@@ -3,13 +3,13 @@ once, with its line, its path, what was found, and what was expected."""
 
 import pytest
 
-from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.model import Mode, OnError
 from proxy.policy_yaml.errors import PolicyError
-from proxy.rules.lifetime import LifetimeSettings
-from proxy.rules.names import NamesSettings
-from proxy.rules.refuse import RefuseSettings
-from proxy.rules.replace import ReplaceSettings
+from proxy.rules.guardrails import GUARDRAILS
+from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.names.rule import NamesSettings
+from proxy.rules.refuse.rule import RefuseSettings
+from proxy.rules.replace.rule import ReplaceSettings
 from proxy.schema.bounds import Bounds
 from tests.policy.given import policy
 

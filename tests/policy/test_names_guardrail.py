@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.policy_yaml.errors import PolicyError
-from proxy.rules.names import NamesSettings
+from proxy.rules.names.rule import NamesSettings
 from tests.policy.given import policy
 
 APPS = "apps: {checkout: {match: {user: c}}, spark: {match: {client_name: spark}}}\n"

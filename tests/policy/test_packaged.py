@@ -11,18 +11,18 @@ import pytest
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
 from proxy.policy.expectations import run_tests
-from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode
 from proxy.policy_yaml.shipped import packaged
-from proxy.rules.breaker import BreakerSettings
-from proxy.rules.limits import LimitsSettings
+from proxy.rules.breaker.rule import BreakerSettings
+from proxy.rules.guardrails import GUARDRAILS
+from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.order import ORDER
-from proxy.rules.refuse import RefuseSettings
-from proxy.rules.schema_size import SchemaSizeSettings
-from proxy.rules.schema_ttl import SchemaTtlSettings
-from proxy.rules.schema_type import SchemaTypeSettings
-from proxy.rules.scripts import ScriptsSettings
+from proxy.rules.refuse.rule import RefuseSettings
+from proxy.rules.schema.size import SchemaSizeSettings
+from proxy.rules.schema.ttl import SchemaTtlSettings
+from proxy.rules.schema.type import SchemaTypeSettings
+from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.verdict import Pass, Refuse, Rewrite
 from tests.policy.given import policy, policy_files
 from tests.rules.given import command, context

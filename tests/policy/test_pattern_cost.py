@@ -164,12 +164,12 @@ def test_patterns_of_keys_are_one_language(text: str, special: str) -> None:
 
 READERS = {"read_key_pattern", "read_pattern", "parse_pattern"}
 KNOWN_READERS = {
-    "policy/guardrails/lifetime.py",
-    "policy/guardrails/limits.py",
+    "rules/lifetime/yaml.py",
+    "rules/limits/yaml.py",
     "policy/sections/apps.py",
     "policy/sections/exceptions.py",
     "policy/sections/schema.py",
-    "rules/name_faults.py",
+    "rules/names/faults.py",
 }
 """Whose patterns the tests above feed."""
 PACKAGE = Path(proxy.__file__).parent

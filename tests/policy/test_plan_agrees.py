@@ -19,28 +19,28 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.shipped import packaged
-from proxy.rules.allow_only import AllowOnlySettings
-from proxy.rules.conduct import Conduct
-from proxy.rules.databases import DatabasesSettings
-from proxy.rules.fan_out import FanOutSettings
-from proxy.rules.lifetime import LifetimeSettings
-from proxy.rules.limits import LimitsSettings
+from proxy.rules.allow_only.rule import AllowOnlySettings
+from proxy.rules.databases.rule import DatabasesSettings
+from proxy.rules.fan_out.rule import FanOutSettings
+from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.lifetime.ttl_options import Conduct
+from proxy.rules.limits.rule import LimitsSettings
+from proxy.rules.limits.token_buckets import Rate
 from proxy.rules.memory import Memory
-from proxy.rules.meter import Rate
-from proxy.rules.names import CHARACTERS, NamesSettings
-from proxy.rules.one_slot import OneSlotSettings
-from proxy.rules.ranges import RangesSettings
-from proxy.rules.read_only import ReadOnlySettings
-from proxy.rules.refuse import RefuseSettings
-from proxy.rules.replace import ReplaceSettings
+from proxy.rules.names.rule import CHARACTERS, NamesSettings
+from proxy.rules.one_slot.rule import OneSlotSettings
+from proxy.rules.ranges.rule import RangesSettings
+from proxy.rules.read_only.rule import ReadOnlySettings
+from proxy.rules.refuse.rule import RefuseSettings
+from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.rule import Settings, Wording
-from proxy.rules.scan_counts import ScanCountsSettings
-from proxy.rules.schema_size import SchemaSizeSettings
-from proxy.rules.schema_ttl import SchemaTtlSettings
-from proxy.rules.schema_type import SchemaTypeSettings
-from proxy.rules.sizes import SizesSettings
-from proxy.rules.transactions import TransactionsSettings
-from proxy.rules.unknown_commands import UnknownCommandsSettings
+from proxy.rules.scan_counts.rule import ScanCountsSettings
+from proxy.rules.schema.size import SchemaSizeSettings
+from proxy.rules.schema.ttl import SchemaTtlSettings
+from proxy.rules.schema.type import SchemaTypeSettings
+from proxy.rules.sizes.rule import SizesSettings
+from proxy.rules.transactions.rule import TransactionsSettings
+from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Rewrite
 from proxy.schema.bounds import Bounds

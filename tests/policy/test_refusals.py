@@ -7,10 +7,10 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
-from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.load import load_policy
 from proxy.policy_yaml.shipped import packaged
-from proxy.rules.breaker import Breaker
+from proxy.rules.breaker.rule import Breaker
+from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.memory import Memory
 from proxy.rules.refusals import LONGEST
 from proxy.rules.verdict import Follow, Look, Procedure, Refuse, Verdict

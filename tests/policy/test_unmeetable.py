@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.policy.checks.unmeetable_names import _some_key
-from proxy.rules.names import NamesSettings
+from proxy.rules.names.rule import NamesSettings
 from proxy.rules.verdict import PASS
 from tests.policy.given import problems
 from tests.rules.given import BINDING, NO_WORDS, command, context

@@ -8,10 +8,10 @@ import pytest
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
 from proxy.commands.wholes import WHOLES
-from proxy.rules.keys_by_scan import KeysByScan, KeysByScanSettings
+from proxy.rules.keys_by_scan.rule import KeysByScan, KeysByScanSettings
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Answer, End, Pass, Procedure, Refuse, Verdict
-from proxy.rules.whole_collections import WholeCollections, WholeCollectionsSettings
+from proxy.rules.whole_collections.rule import WholeCollections, WholeCollectionsSettings
 from tests.rules.given import BINDING, NO_WORDS, command, context, streamed
 
 Redis = Callable[[Sequence[bytes]], bytes]

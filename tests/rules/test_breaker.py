@@ -9,7 +9,7 @@ import pytest
 from proxy.commands.table import STANDARD
 from proxy.hotpath.plan import Plan
 from proxy.policy_yaml.errors import PolicyError
-from proxy.rules.breaker import Breaker, BreakerSettings, Circuit, State
+from proxy.rules.breaker.rule import Breaker, BreakerSettings, Circuit, State
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.rule import Binding, Wording

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.rules.collections import Collections, CollectionsSettings
+from proxy.rules.collections.rule import Collections, CollectionsSettings
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding
 from proxy.rules.verdict import PASS, Look, Pass, Procedure, Refuse

@@ -11,7 +11,7 @@ from proxy.commands.creation import creation_of
 from proxy.commands.derived import DERIVED
 from proxy.commands.growth import GROWING
 from proxy.commands.table import STANDARD
-from proxy.rules.collections import Collections, CollectionsSettings
+from proxy.rules.collections.rule import Collections, CollectionsSettings
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding
 from proxy.rules.verdict import Look, Pass, Procedure, Refuse, Verdict

@@ -5,7 +5,7 @@ import pytest
 
 from proxy.commands.growth import growth_of
 from proxy.commands.table import STANDARD
-from proxy.rules.collections import Collections, CollectionsSettings
+from proxy.rules.collections.rule import Collections, CollectionsSettings
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding
 from proxy.rules.verdict import PASS, End, Follow, Look, Pass, Procedure, Refuse, Verdict

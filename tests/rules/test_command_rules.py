@@ -2,12 +2,12 @@
 which words."""
 
 from proxy.commands.table import STANDARD
-from proxy.rules.allow_only import ALWAYS_ALLOWED, AllowOnlySettings
-from proxy.rules.databases import DatabasesSettings
-from proxy.rules.read_only import ReadOnlySettings
+from proxy.rules.allow_only.rule import ALWAYS_ALLOWED, AllowOnlySettings
+from proxy.rules.databases.rule import DatabasesSettings
+from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.rule import Rule, Settings, Wording
-from proxy.rules.transactions import TransactionsSettings
-from proxy.rules.unknown_commands import UnknownCommandsSettings
+from proxy.rules.transactions.rule import TransactionsSettings
+from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
 from proxy.rules.verdict import Refuse
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec
 

@@ -3,13 +3,13 @@ collections. The limit itself passes, one more does not."""
 
 import pytest
 
-from proxy.rules.fan_out import FanOutSettings
-from proxy.rules.ranges import RangesSettings
-from proxy.rules.replies import Replies, RepliesSettings
+from proxy.rules.fan_out.rule import FanOutSettings
+from proxy.rules.ranges.rule import RangesSettings
+from proxy.rules.replies.rule import Replies, RepliesSettings
 from proxy.rules.rule import Wording
-from proxy.rules.scan_counts import ScanCountsSettings
+from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.verdict import PASS, Look, Refuse, Rewrite
-from proxy.rules.whole_collections import WholeCollections, WholeCollectionsSettings
+from proxy.rules.whole_collections.rule import WholeCollections, WholeCollectionsSettings
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec
 
 TEN = RangesSettings(10, bytes=20).bind("short", NO_WORDS, BINDING)

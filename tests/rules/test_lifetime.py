@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.table import STANDARD
-from proxy.rules.conduct import Conduct, Existing, Outside, Persist, Unproven
-from proxy.rules.lifetime import USUAL_CONDUCT, USUAL_TYPES, Lifetime, LifetimeSettings
-from proxy.rules.lifetime_precedence import OtherLifetimes
+from proxy.rules.lifetime.precedence import OtherLifetimes
+from proxy.rules.lifetime.rule import USUAL_CONDUCT, USUAL_TYPES, Lifetime, LifetimeSettings
+from proxy.rules.lifetime.ttl_options import Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.schema_ttl import SchemaTtlSettings
+from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.rules.verdict import PASS, Follow, Pass, Refuse, Rewrite, Verdict
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import KeyEntry, Schema

@@ -12,8 +12,8 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.entries import EntryProgram
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, SWAP, Plan
 from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering, NameCheck, Stated
-from proxy.rules.name_faults import Banned
 from proxy.rules.name_language import automaton_of
+from proxy.rules.names.faults import Banned
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request

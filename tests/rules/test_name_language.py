@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.table import STANDARD
-from proxy.rules.name_faults import Banned, HashTags, Prefixes, SegmentKinds
 from proxy.rules.name_language import automaton_of, joined
-from proxy.rules.names import DEFAULT_PREFIXES, NamesSettings, Naming
+from proxy.rules.names.faults import Banned, HashTags, Prefixes, SegmentKinds
+from proxy.rules.names.rule import DEFAULT_PREFIXES, NamesSettings, Naming
 from proxy.rules.rule import Binding
 from proxy.rules.verdict import Refuse
 from tests.policy.given import compiled

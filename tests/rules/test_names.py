@@ -4,7 +4,7 @@ which argument, and never repeats the key."""
 import pytest
 
 from proxy.commands.command import KeysUnknownError
-from proxy.rules.names import NamesSettings, Naming
+from proxy.rules.names.rule import NamesSettings, Naming
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Wording
 from proxy.rules.verdict import PASS, Refuse

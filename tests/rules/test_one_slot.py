@@ -5,7 +5,7 @@ import pytest
 from proxy.commands.command import KeysUnknownError
 from proxy.commands.slots import slot_of
 from proxy.rules.context import NO_SLOT, Context
-from proxy.rules.one_slot import OneSlot, OneSlotSettings
+from proxy.rules.one_slot.rule import OneSlot, OneSlotSettings
 from proxy.rules.verdict import Refuse
 from tests.rules.given import BINDING, NO_WORDS, command, spec, streamed
 

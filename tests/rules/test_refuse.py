@@ -5,7 +5,7 @@ included."""
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.rules.refuse import Refusal, RefuseSettings
+from proxy.rules.refuse.rule import Refusal, RefuseSettings
 from proxy.rules.rule import Wording
 from proxy.rules.verdict import PASS, Refuse
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec

@@ -4,7 +4,7 @@ the other name, or while Redis is going to complain about it anyway."""
 import pytest
 
 from proxy.commands.twins import interchangeable, twins
-from proxy.rules.replace import Replacement, ReplaceSettings
+from proxy.rules.replace.rule import Replacement, ReplaceSettings
 from proxy.rules.rule import Binding
 from proxy.rules.verdict import PASS, Pass, Rewrite
 from tests.rules.given import BINDING, command, context, spec, streamed

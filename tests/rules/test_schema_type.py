@@ -5,7 +5,7 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.schema_type import SchemaType, SchemaTypeSettings
+from proxy.rules.schema.type import SchemaType, SchemaTypeSettings
 from proxy.rules.verdict import PASS, Refuse
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern

@@ -3,8 +3,8 @@
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.rules.script_calls import CalledCommand, Inputs, PreparedCall, inputs_of
-from proxy.rules.script_text import read_script
+from proxy.rules.scripts.calls import CalledCommand, Inputs, PreparedCall, inputs_of
+from proxy.rules.scripts.text import read_script
 from tests.rules.given import command, streamed
 
 RUN = Inputs((b"k:1", b"k:2"), (b"a:1", b"2"))

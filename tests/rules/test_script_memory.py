@@ -1,7 +1,7 @@
 """Scripts are remembered by what names them later, and memory has a bound."""
 
-from proxy.rules.script_memory import ScriptMemory, function_key, script_key
-from proxy.rules.script_text import Call, ScriptCalls
+from proxy.rules.scripts.memory import ScriptMemory, function_key, script_key
+from proxy.rules.scripts.text import Call, ScriptCalls
 
 EMPTY = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.rules.script_text import (
+from proxy.rules.scripts.text import (
     EVERY,
     LONGEST,
     MOST_PLACES,

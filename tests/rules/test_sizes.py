@@ -4,7 +4,7 @@ import pytest
 
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Wording
-from proxy.rules.sizes import Sizes, SizesSettings
+from proxy.rules.sizes.rule import Sizes, SizesSettings
 from proxy.rules.verdict import PASS, Refuse
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec, streamed
 

@@ -14,8 +14,8 @@ import pytest
 from proxy.net.address import UpstreamAddress
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.model import TRANSPARENT
-from proxy.rules.script_memory import script_key
-from proxy.rules.script_text import ScriptCalls
+from proxy.rules.scripts.memory import script_key
+from proxy.rules.scripts.text import ScriptCalls
 from proxy.server.control import (
     Commit,
     FindScript,

@@ -11,8 +11,8 @@ import pytest
 
 from proxy.policy import Policy
 from proxy.policy.model import TRANSPARENT, Mode
-from proxy.rules.limits import LimitsSettings, Per
-from proxy.rules.meter import Rate
+from proxy.rules.limits.rule import LimitsSettings, Per
+from proxy.rules.limits.token_buckets import Rate
 from proxy.server.crew import Crew
 from proxy.server.reload import Reloader
 from proxy.server.remedies import MOST_STANDING, Remedies, RemedyError, StandingRemedies

@@ -15,7 +15,7 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.verdicts import Seen
 from proxy.policy.model import TRANSPARENT
-from proxy.rules.script_memory import ScriptKey, script_key
+from proxy.rules.scripts.memory import ScriptKey, script_key
 from proxy.server import worker as worker_module
 from proxy.server.control import (
     Commit,

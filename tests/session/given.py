@@ -19,7 +19,7 @@ from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
-from proxy.rules.script_memory import ScriptKey
+from proxy.rules.scripts.memory import ScriptKey
 from proxy.session.gate import CommandName, Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
 from proxy.session.measuring import Measurement
 from proxy.session.session import Session

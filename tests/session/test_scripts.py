@@ -7,9 +7,9 @@ from hashlib import sha1
 
 import pytest
 
-from proxy.rules.script_memory import script_key
-from proxy.rules.script_text import read_script
-from proxy.rules.scripts import NOSCRIPT
+from proxy.rules.scripts.memory import script_key
+from proxy.rules.scripts.rule import NOSCRIPT
+from proxy.rules.scripts.text import read_script
 from tests.session.given import Client, Route, Upstream, call, route_with
 
 RULES = "defaults: {mode: enforce}\nrules: {%s: {scripts: {commands: follow_rules, dynamic_calls: refuse}}}\n"

@@ -16,11 +16,11 @@ import proxy
 from proxy.cli.line import number
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.engine import read_version
-from proxy.policy.guardrails.limits import parse_rate
 from proxy.policy.sections.modes import read_stage
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.fields import integer, read_duration, read_percent, read_size, read_span
 from proxy.policy_yaml.yaml_source import Problems, Scalar
+from proxy.rules.limits.yaml import parse_rate
 from proxy.server import options
 from proxy.session.topic import read_options
 from proxy.wire.numbers import read_digits, read_whole
@@ -29,7 +29,7 @@ SOURCE = Path(proxy.__file__).parent
 
 _OF_OTHERS = ("isdigit", "isdecimal", "isnumeric")
 OF_BYTES = {
-    *("commands/expiry.py", "commands/values.py", "hotpath/ledger.py", "rules/replies.py", "session/handshake.py"),
+    *("commands/expiry.py", "commands/values.py", "hotpath/ledger.py", "rules/replies/rule.py", "session/handshake.py"),
     *("traffic/shapes.py", "wire/numbers.py"),
 }
 """Modules that call `isdigit` on bytes, where it knows ASCII alone; and the one that reads text."""

@@ -24,18 +24,18 @@ from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import audience
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.yaml_source import Problems
-from proxy.rules.allow_only import AllowOnlySettings
-from proxy.rules.keys_by_scan import KeysByScanSettings
-from proxy.rules.lifetime import LifetimeSettings
+from proxy.rules.allow_only.rule import AllowOnlySettings
+from proxy.rules.keys_by_scan.rule import KeysByScanSettings
+from proxy.rules.lifetime.rule import LifetimeSettings
 from proxy.rules.listing import covered, entry_of
-from proxy.rules.names import DEFAULT_PREFIXES, NamesSettings
-from proxy.rules.refuse import RefuseSettings
-from proxy.rules.replace import ReplaceSettings
+from proxy.rules.names.rule import DEFAULT_PREFIXES, NamesSettings
+from proxy.rules.refuse.rule import RefuseSettings
+from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.rule import Settings
-from proxy.rules.schema_size import SchemaSizeSettings
-from proxy.rules.schema_ttl import SchemaTtlSettings
-from proxy.rules.schema_type import SchemaTypeSettings
-from proxy.rules.transactions import BEGINNINGS, TransactionsSettings
+from proxy.rules.schema.size import SchemaSizeSettings
+from proxy.rules.schema.ttl import SchemaTtlSettings
+from proxy.rules.schema.type import SchemaTypeSettings
+from proxy.rules.transactions.rule import BEGINNINGS, TransactionsSettings
 from proxy.schema.entries import NO_SCHEMA, KeyEntry
 
 _BEGINNINGS = tuple(spec.display for spec in STANDARD.specs if spec.state in BEGINNINGS)

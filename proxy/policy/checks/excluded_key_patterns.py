@@ -20,7 +20,7 @@ from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.lowering import NameCheck
 from proxy.rules.name_language import TooIntricateError, Walked, endings
-from proxy.rules.names import DEFAULT_PREFIXES, NamesSettings
+from proxy.rules.names.rule import DEFAULT_PREFIXES, NamesSettings
 from proxy.rules.rule import Binding, Wording
 
 

@@ -1,6 +1,6 @@
 """Lifetimes whose keys overlap: which of them a key falls under must be plain, and each must act on some key.
 
-Of two that overlap the more specific one takes the keys (``proxy.rules.lifetime_precedence``). Errors are:
+Of two that overlap the more specific one takes the keys (``proxy.rules.lifetime.precedence``). Errors are:
 
 - two globs that overlap although neither lies within the other, and equal ones;
 - a glob all of whose keys are taken by more specific rules, or by entries of the schema that have a ``ttl``;
@@ -20,10 +20,10 @@ from proxy.policy.sections.schema import PlacedEntry
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import write_duration
 from proxy.policy_yaml.yaml_source import Problems
-from proxy.rules.lifetime import LifetimeSettings
-from proxy.rules.lifetime_precedence import OtherLifetimes, compare, leaves_entry, left_keys
-from proxy.rules.schema_ttl import SchemaTtlSettings
-from proxy.rules.schema_type import SchemaTypeSettings
+from proxy.rules.lifetime.precedence import OtherLifetimes, compare, leaves_entry, left_keys
+from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.schema.ttl import SchemaTtlSettings
+from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.schema.automaton import SchemaError, find_regions
 from proxy.schema.entries import KeyEntry
 from proxy.schema.expressions import ANY_BYTE, Chain, OneOf, Repeated, byte_set

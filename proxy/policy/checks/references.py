@@ -11,7 +11,7 @@ from proxy.policy.model import Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.precedence import is_active, voice
 from proxy.policy_yaml.errors import Where, shown
 from proxy.policy_yaml.yaml_source import Problems
-from proxy.rules.names import NamesSettings
+from proxy.rules.names.rule import NamesSettings
 
 
 def check_references(policy: Policy, documents: list[Document], problems: Problems) -> list[str]:

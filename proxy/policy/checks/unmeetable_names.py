@@ -18,7 +18,7 @@ from proxy.policy.precedence import voice
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.lowering import NameCheck
 from proxy.rules.name_language import TooIntricateError, endings
-from proxy.rules.names import NamesSettings
+from proxy.rules.names.rule import NamesSettings
 from proxy.rules.rule import Binding, Wording
 
 _PARTS: dict[str, tuple[str, ...]] = {

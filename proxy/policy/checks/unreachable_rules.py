@@ -18,14 +18,14 @@ from proxy.policy.following import holds_scripts
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
 from proxy.policy.precedence import Voice, audience, voice
 from proxy.policy_yaml.yaml_source import Problems
-from proxy.rules.allow_only import AllowOnlySettings
-from proxy.rules.lifetime import LifetimeSettings
-from proxy.rules.limits import LimitsSettings
+from proxy.rules.allow_only.rule import AllowOnlySettings
+from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.lowering import Lowering
 from proxy.rules.order import ORDER
-from proxy.rules.refuse import RefuseSettings
+from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.rule import Binding, Rule, Settings
-from proxy.rules.scripts import ScriptsSettings
+from proxy.rules.scripts.rule import ScriptsSettings
 
 _WALKS = frozenset(row.name for row in ROWS.values() if row.walks_keys)
 """Commands without keys that exceptions for keys speak of all the same, by their patterns."""

@@ -2,12 +2,12 @@
 
 import re
 
-from proxy.policy.guardrails import GUARDRAILS
 from proxy.policy.model import PolicyRule
 from proxy.policy.sections.modes import read_stage
 from proxy.policy_yaml.errors import Where, shown
 from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_mapping
 from proxy.policy_yaml.yaml_source import Problems, Value
+from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.rule import Settings, Wording
 from proxy.wire.numbers import read_digits
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from aiohttp import web
 
-from proxy.policy.guardrails.limits import parse_rate
-from proxy.rules.meter import Rate
+from proxy.rules.limits.token_buckets import Rate
+from proxy.rules.limits.yaml import parse_rate
 from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.remedies import Remedy, RemedyError

@@ -1,9 +1,0 @@
-"""``one_slot: true``."""
-
-from proxy.policy_yaml.fields import Fields, choice
-from proxy.policy_yaml.yaml_source import Value
-from proxy.rules.one_slot import OneSlotSettings
-
-
-def read_one_slot(value: Value, rule: Fields) -> OneSlotSettings | None:
-    return choice({"true": OneSlotSettings()})(value, rule.problems)

@@ -1,0 +1,5 @@
+"""An allow list: ``allow_only: ["@read", SET]``.
+
+rule.py  the settings, and the rule: judging and lowering
+yaml.py  reads its YAML
+"""

@@ -1,0 +1,179 @@
+"""A circuit breaker: while Redis fails, or is too slow, commands are answered at once instead of piling up on it.
+
+    breaker: {failing_for: 2s, slower_than: 250ms, window: 5s, cool_down: 10s}
+
+What is observed are commands of Keyrail's own, sent in line with those of the clients several times a second: what
+they take is what clients wait for. The circuit opens when Redis has been failing (no connection, no answer, LOADING,
+BUSY) for ``failing_for``, or when the middle one of all observations of a whole ``window`` is above ``slower_than``. It
+stays open for ``cool_down``, and from then on, looked at every second, until an observation is good. Then one command
+in ten goes to Redis; if the window that follows is good the circuit closes, and if not it opens anew.
+
+Commands about the connection or a transaction always go to Redis: a PING answered here would call a dead Redis healthy,
+and a transaction whose commands are refused must still be ended.
+
+    state        observation                          becomes
+    closed       failing for long, or a slow window   open
+    open         a good one, after the cool-down      half open
+    half open    a failure                            open
+    half open    a slow one at the window's end       open
+    half open    a good one at the window's end       closed
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+from statistics import median
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec
+from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
+from proxy.rules.context import Context
+from proxy.rules.limits.membership import Presence, is_free
+from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Verdict
+
+_NEXT_LOOK = 1.0
+"""Seconds until an open circuit is looked at again when Redis is no better after the cool-down."""
+_TRIALS = 10
+"""While half open, one command in so many goes to Redis."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    """All in seconds; no `slower_than` lets Redis be as slow as it likes."""
+
+    failing_for: float = 2.0
+    slower_than: float | None = None
+    window: float = 5.0
+    cool_down: float = 10.0
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Breaker":
+        return Breaker(name, self, wording, binding)
+
+
+class State(Enum):
+    """What becomes of commands."""
+
+    CLOSED = "closed"
+    """They go to Redis."""
+    OPEN = "open"
+    """They are answered here."""
+    HALF_OPEN = "half open"
+    """A few go to Redis."""
+
+
+class Circuit:
+    """What has been observed of a route's Redis in one worker, and what follows from it. Times are in seconds."""
+
+    def __init__(self, settings: BreakerSettings) -> None:
+        self.state = State.CLOSED
+        self.why = ""
+        self.until = 0.0
+        self._settings = settings
+        self._commands = Allowance(UNLIMITED)
+        self.purse = Purse(self._commands, Allowance(UNLIMITED), Allowance(UNLIMITED))
+        self._failing_since: float | None = None
+        self._since = 0.0
+        self._observed: deque[tuple[float, float]] = deque()
+        self._asked = 0
+
+    def observe(self, now: float, took: float | None) -> None:
+        """Take note of what an answer took; None for none, or for one that says that Redis cannot work."""
+        if took is None:
+            self._failing_since = now if self._failing_since is None else self._failing_since
+        else:
+            self._failing_since = None
+            self._note(now, took)
+        match self.state:
+            case State.CLOSED:
+                if self._failing(now) or (self._seen_a_window(now) and self._slow()):
+                    self._open(now)
+            case State.OPEN:
+                if now >= self.until:
+                    self._look_again(now, took)
+            case State.HALF_OPEN:
+                if took is None or (self._seen_a_window(now) and self._slow()):
+                    self._open(now)
+                elif self._seen_a_window(now):
+                    self._begin(State.CLOSED, now)
+                    self._commands.left = UNLIMITED
+
+    def _note(self, now: float, took: float) -> None:
+        if not self._observed:
+            self._since = now
+        self._observed.append((now, took))
+        while self._observed[0][0] < now - self._settings.window:
+            self._observed.popleft()
+
+    def _failing(self, now: float) -> bool:
+        return self._failing_since is not None and now - self._failing_since >= self._settings.failing_for
+
+    def _too_long(self, took: float) -> bool:
+        return self._settings.slower_than is not None and took > self._settings.slower_than
+
+    def _seen_a_window(self, now: float) -> bool:
+        return bool(self._observed) and now - self._since >= self._settings.window
+
+    def _slow(self) -> bool:
+        return self._too_long(median(took for _, took in self._observed))
+
+    def _begin(self, state: State, now: float) -> None:
+        self.state = state
+        self._since = now
+        self._observed.clear()
+
+    def _look_again(self, now: float, took: float | None) -> None:
+        if took is not None and not self._too_long(took):
+            self._begin(State.HALF_OPEN, now)
+            self.until = now + self._settings.window
+        else:
+            self.until = now + min(self._settings.cool_down, _NEXT_LOOK)
+
+    def _open(self, now: float) -> None:
+        slower_than = self._settings.slower_than
+        if slower_than is None or self._failing_since is not None:
+            self.why = "Redis is failing"
+        else:
+            self.why = f"Redis is slower than {slower_than * 1000:.0f} ms"
+        self._begin(State.OPEN, now)
+        self.until = now + self._settings.cool_down
+        self._commands.left = 0
+
+    def lets_through(self) -> bool:
+        """Whether a command may go to Redis; asking counts as a command."""
+        if self.state is State.HALF_OPEN:
+            self._asked += 1
+            return self._asked % _TRIALS == 0
+        return self.state is State.CLOSED
+
+
+class Breaker:
+    """The rule that goes by a circuit."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: BreakerSettings, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._refusals = Refusals(name, wording, binding)
+        self._circuit = binding.memory.of(name, settings, lambda: Circuit(settings))
+
+    def touches(self, spec: Spec) -> bool:
+        """All that is not about the connection or a transaction."""
+        return not is_free(spec)
+
+    def judge(self, _command: Command, context: Context) -> Verdict:
+        """Refuse while the circuit is open."""
+        circuit = self._circuit
+        if circuit.lets_through():
+            return PASS
+        return self._refusals.of(circuit.why, "", retry=circuit.until - context.now)
+
+    def enter(self, _context: Context) -> Presence:
+        """All clients have one purse, which is empty while the circuit is not closed."""
+        return Presence(self._circuit.purse)
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """The plan passes what the purse affords."""
+        lowering.spend()

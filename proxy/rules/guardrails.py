@@ -1,0 +1,59 @@
+"""All guardrails, by their keys in a policy file.
+
+A reader gets the value under its key and the whole rule, from which it takes the keys that only this guardrail has. It
+returns the guardrail's settings, or notes problems.
+"""
+
+from collections.abc import Callable, Mapping
+
+from proxy.policy_yaml.fields import Fields
+from proxy.policy_yaml.yaml_source import Value
+from proxy.rules.allow_only.yaml import read_allow_only
+from proxy.rules.breaker.yaml import read_breaker
+from proxy.rules.collections.yaml import read_collections
+from proxy.rules.databases.yaml import read_databases
+from proxy.rules.fan_out.yaml import read_fan_out
+from proxy.rules.keys_by_scan.yaml import read_keys_by_scan
+from proxy.rules.lifetime.yaml import read_lifetime
+from proxy.rules.limits.yaml import read_limits
+from proxy.rules.names.yaml import read_names
+from proxy.rules.one_slot.yaml import read_one_slot
+from proxy.rules.ranges.yaml import read_ranges
+from proxy.rules.read_only.yaml import read_read_only
+from proxy.rules.refuse.yaml import read_refuse
+from proxy.rules.replace.yaml import read_replace
+from proxy.rules.replies.yaml import read_replies
+from proxy.rules.rule import Settings
+from proxy.rules.scan_counts.yaml import read_scan_counts
+from proxy.rules.schema.yaml import read_schema_rule
+from proxy.rules.scripts.yaml import read_scripts
+from proxy.rules.sizes.yaml import read_sizes
+from proxy.rules.transactions.yaml import read_transactions
+from proxy.rules.unknown_commands.yaml import read_unknown_commands
+from proxy.rules.whole_collections.yaml import read_whole_collections
+
+GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
+    "refuse": read_refuse,
+    "allow_only": read_allow_only,
+    "unknown_commands": read_unknown_commands,
+    "read_only": read_read_only,
+    "databases": read_databases,
+    "transactions": read_transactions,
+    "one_slot": read_one_slot,
+    "scripts": read_scripts,
+    "limits": read_limits,
+    "breaker": read_breaker,
+    "replace": read_replace,
+    "names": read_names,
+    "sizes": read_sizes,
+    "fan_out": read_fan_out,
+    "ranges": read_ranges,
+    "scan_counts": read_scan_counts,
+    "collections": read_collections,
+    "whole_collections": read_whole_collections,
+    "keys_by_scan": read_keys_by_scan,
+    "replies": read_replies,
+    "schema": read_schema_rule,
+    "lifetime": read_lifetime,
+}
+"""By its key in a rule."""

@@ -1,0 +1,12 @@
+"""TTLs, a default for keys without one and bounds: ``lifetime: {default: 5m, max: 1d}``.
+
+rule.py          the settings, and the rule: judging and lowering
+scope.py         which keys a lifetime rule covers
+precedence.py    which lifetime rule a key falls under: the most specific
+creations.py     hidden commands that give a new key its TTL
+uses.py          hidden commands that renew a sliding TTL
+wording.py       error texts
+ttl_options.py   what happens to a key with a TTL out of bounds, or without one
+ttl_commands.py  the hidden TTL commands themselves
+yaml.py          reads its YAML
+"""

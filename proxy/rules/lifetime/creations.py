@@ -1,0 +1,157 @@
+"""Commands that create a key and can't carry its lifetime: a hidden command behind them gives it.
+
+It needs proof that the key is this command's own. An existing key without a lifetime may have been meant to last:
+
+    SUNIONSTORE, RENAME, MSET …   a whole new value, and so a new key: the reply says that it was written
+    LPUSH, RPUSH                  a new list is as long as what was pushed
+    INCR, HSET, SADD, XADD …      EXISTS runs right before, as one with the command
+    EVAL, FCALL                   TTL runs right before: there was none, or it had a lifetime
+
+Of RENAME, COPY and scripts only the key itself can tell what type it is: where not all types are meant, TYPE runs right
+behind them. A script may also take away the lifetime that a key had, and the key then counts as new. An error proves
+nothing, and nothing follows it, but for a script's: what it wrote before it failed stays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from proxy.commands.command import Command
+from proxy.commands.creation import TYPES, created_keys, creation_of
+from proxy.commands.row import UNKNOWN_TYPE, Creation
+from proxy.commands.words import word_of
+from proxy.rules.context import Context
+from proxy.rules.lifetime.scope import Scope
+from proxy.rules.lifetime.ttl_commands import Stamps
+from proxy.rules.lifetime.ttl_options import Conduct, Existing, Unproven
+from proxy.rules.lifetime.wording import LifetimeWording
+from proxy.rules.verdict import PASS, Follow, Pass, Verdict
+
+_MOST_KEYS = 128
+"""Keys of one command that are looked after; what creates more at once is counted as skipped, or refused."""
+_KEPT = Creation("string", null_is_nothing=False)  # with GET, a null says that there was no key
+_ABOUT = ("EXPIRE for a new key", "EXISTS before it, and EXPIRE for a new key,")
+_ABOUT_SCRIPT = "TTL before it, and EXPIRE for a key without one that is new or had one,"
+_NOT_RUN = b"-NOSCRIPT"
+_FOR_EVER = b":-1\r\n"
+
+
+class Creations:
+    """Judges the commands that create keys without being able to state a lifetime."""
+
+    def __init__(self, scope: Scope, conduct: Conduct, stamps: Stamps, words: LifetimeWording) -> None:
+        self._bounds_of = scope.bounds_of
+        self._types = scope.types
+        self._stamps = stamps
+        self._words = words
+        self._stamps_existing = conduct.existing_keys is Existing.STAMP
+        self._refuses = conduct.without_proof is Unproven.REFUSE
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Follow a command that may create keys; PASS where none of them is to have a lifetime."""
+        creation = creation_of(command.spec)
+        assert creation is not None, "asked only about commands that create"
+        return self._judge(command, creation, context)
+
+    def judge_kept(self, command: Command, context: Context) -> Verdict:
+        """The same for SET with KEEPTTL, which leaves a key's lifetime alone like any write into it."""
+        return self._judge(command, _KEPT, context)
+
+    def _judge(self, command: Command, creation: Creation, context: Context) -> Verdict:
+        elsewhere = creation.takes_over and _goes_elsewhere(command.argv, context.database)
+        if creation.takes_over and not elsewhere and len({key.name for key in command.keys}) == 1:
+            return PASS  # RENAME k k leaves k as it is
+        keys = []
+        for name in created_keys(command, creation):
+            bounds = self._bounds_of(name)
+            if bounds is not None and bounds.gives:
+                keys.append((name, bounds))
+        if not keys:
+            return PASS
+        if any(bounds.given is None for _, bounds in keys):
+            return self._unproven(command, "the command can't state a TTL")
+        if elsewhere:
+            return self._unproven(command, "the key appears in another database")
+        if len(keys) > _MOST_KEYS:
+            return self._unproven(command, f"the command writes more than {_MOST_KEYS} keys")
+        stamped = [_Stamped(name, bounds.seconds(context.random()), bounds.sliding) for name, bounds in keys]
+        return self._follow(command, creation, stamped)
+
+    def _follow(self, command: Command, creation: Creation, keys: "Sequence[_Stamped]") -> Verdict:
+        asks_type = creation.type == UNKNOWN_TYPE and not self._types.issuperset(TYPES)
+        looks = not (creation.fresh or creation.counts_from or self._stamps_existing)
+        obstacle = self._stamps.proof_obstacle if looks or asks_type else self._stamps.obstacle
+        if obstacle:
+            return self._unproven(command, obstacle)
+        counted = len(command.argv) - creation.counts_from
+        new_list = b":%d\r\n" % counted if creation.counts_from and not self._stamps_existing else b""
+        conclude = _Conclusion(creation, keys, looks, self._types if asks_type else frozenset(), new_list, self._stamps)
+        look = b"TTL" if creation.by_script else b"EXISTS"
+        return Follow(
+            conclude,
+            _ABOUT_SCRIPT if creation.by_script else _ABOUT[looks],
+            before=[(look, key.name) for key in keys] if looks else (),
+            after=[(b"TYPE", key.name) for key in keys] if asks_type else (),
+            otherwise=self._words.refuse_unproven(command) if self._refuses else None,
+            after_error=creation.by_script,
+        )
+
+    def _unproven(self, command: Command, why: str) -> Verdict:
+        return self._words.refuse_unproven(command) if self._refuses else Pass(skipped=why)
+
+
+def _goes_elsewhere(argv: Sequence[bytes], database: int) -> bool:
+    # The last DB of a COPY counts.
+    named = [number for option, number in pairwise(argv[3:]) if word_of(option) == b"DB"]
+    return bool(named) and named[-1] != b"%d" % database
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamped:
+    """A key, the seconds that it is to live, and whether its uses renew them."""
+
+    name: bytes
+    seconds: int
+    sliding: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Conclusion:
+    """What the replies prove, and the commands that follow from it.
+
+    `looked` says that the lines begin with those of EXISTS, or of TTL. `types`, unless empty, are those that are meant,
+    and TYPE's lines come last. `new_list` is the reply that only a new list gets.
+    """
+
+    creation: Creation
+    keys: Sequence[_Stamped]
+    looked: bool
+    types: frozenset[str]
+    new_list: bytes
+    stamps: Stamps
+
+    def __call__(self, reply: bytes, lines: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+        if reply.startswith(_NOT_RUN):
+            return []
+        written = self.creation.may_have_written(reply)
+        found = []
+        for i, key in enumerate(self.keys):
+            created = written and self._created(reply, lines[i] if self.looked else b"")
+            if created and self._meant(lines, i - len(self.keys)):
+                found.append(self.stamps.give(key.name, key.seconds))
+            elif key.sliding:
+                found.append(self.stamps.renew(key.name, key.seconds))
+        return found
+
+    def _created(self, reply: bytes, existed: bytes) -> bool:
+        if self.looked:
+            # An error proves nothing: only a number does.
+            ended = existed.startswith(b":") and existed != _FOR_EVER
+            return ended if self.creation.by_script else existed == b":0\r\n"
+        return not self.new_list or reply == self.new_list
+
+    def _meant(self, lines: Sequence[bytes], place: int) -> bool:
+        if not self.types:
+            return True
+        kind = lines[place][1:-2].decode("ascii", "replace")
+        return (kind if kind in TYPES else "other") in self.types and kind != "none"

@@ -1,0 +1,369 @@
+"""How long keys live: a TTL for those that are created without one, and bounds for those that are given one.
+
+A TTL travels inside the command that writes wherever it can, so it is atomic and one reply stays one reply:
+
+    SET k v [NX|XX] [GET]    ->  SET k v … EX n           the same reply
+    SETNX k v                ->  SET k v NX EX n          +OK becomes :1, null becomes :0, an error stays
+    GETSET k v               ->  SET k v EX n GET         the same reply
+    MSET, MSETNX             ->  MSETEX … [NX] EX n       where the engine has it; :1 becomes +OK for MSET
+    RESTORE k 0 data         ->  RESTORE k n data         the same reply
+
+Every other command that creates a key is followed by a hidden one that gives the key its TTL, once it is proved that
+this very command has created it: see ``lifetime_of_creations``. A command with an option that is not known here is left
+alone, since that might speak of the TTL: counted as skipped. Options start behind the value: a *value* "EX" is a value.
+
+A TTL that the application states is held within the least and the most, by refusing it or by changing the number. What
+is no lifetime (0, a moment that has passed) deletes the key or is an error, and is Redis's to answer.
+
+A value that is streamed has left for Redis together with the number of arguments unless it is the last one. Then
+nothing can be added any more, and the write is refused: the rule's promise is that nothing without a TTL gets through.
+
+Jitter spreads the TTL evenly over default ± jitter, in whole seconds and at least one, so that keys written
+together do not expire together. A plan takes such TTLs in turn from a list drawn once. What an application states is
+spread too where the policy asks for it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+from proxy.commands.command import Command
+from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
+from proxy.commands.expiry import (
+    OPTIONS,
+    RESTORES,
+    WITH_TTL,
+    PlainForm,
+    Stated,
+    Unstated,
+    dumped_type,
+    may_omit_expiry,
+    may_persist,
+    persists,
+    plain_forms,
+    read_expiry,
+    states_expiry,
+)
+from proxy.commands.table import Spec
+from proxy.commands.words import word_of
+from proxy.rules.context import Context
+from proxy.rules.lifetime.creations import Creations
+from proxy.rules.lifetime.precedence import EVERY_KEY, leaves_entry, left_keys
+from proxy.rules.lifetime.scope import Scope
+from proxy.rules.lifetime.ttl_commands import NEEDS, Stamps
+from proxy.rules.lifetime.ttl_options import Conduct, Outside, Persist, Unproven
+from proxy.rules.lifetime.uses import Uses
+from proxy.rules.lifetime.wording import LifetimeWording
+from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering
+from proxy.rules.lowering import Stated as PlannedNumber
+from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
+from proxy.schema.bounds import Bounds, spread
+
+_FIRST_OPTION_OF_SET = 3
+_DRAWN = 256
+"""How many TTLs a plan draws beforehand; evenly spread, so few are enough to keep keys apart."""
+_ANY_NUMBER = 10**15
+"""More than a plan reads as a number; what is no lifetime is judged."""
+_UNKNOWN = 0
+
+USUAL_CONDUCT = Conduct()
+USUAL_TYPES = frozenset(TYPES) - {"list", "stream"}
+"""Queues and streams live as long as somebody works on them: they are only meant where a policy names them."""
+
+_Judge: TypeAlias = Callable[[Command, Context], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class LifetimeSettings:
+    """One set of bounds for all keys of these `types`, or for those that match one of `keys` (globs).
+
+    Keys that fall under a more specific rule (``lifetime_precedence``) are left to that, and so are those whose entry
+    in the schema says that they live for ever on purpose.
+    """
+
+    bounds: Bounds
+    conduct: Conduct = USUAL_CONDUCT
+    keys: tuple[str, ...] = ()
+    types: frozenset[str] = USUAL_TYPES
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """Its keys as globs, one at least."""
+        return self.keys or EVERY_KEY
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Lifetime":
+        others = binding.lifetimes
+        left = (leaves_entry(entry.lifetime, others) for entry in binding.schema.entries)
+        places = (self.bounds, *(self.bounds if is_left else None for is_left in left))
+        scope = Scope(binding.schema, places, self.types, left_keys(self.globs, others.globs))
+        return Lifetime(name, scope, self.conduct, wording, binding)
+
+
+class Lifetime:
+    """The lifetimes of keys."""
+
+    def __init__(self, name: str, scope: Scope, conduct: Conduct, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._scope = scope
+        self._conduct = conduct
+        self._words = LifetimeWording(name, wording, binding)
+        self._seed = binding.seed
+        self._can_send = binding.can_send
+        self._container_of = binding.table.container_of
+        self._set = binding.table.find("SET")
+        self._msetex = binding.table.find("MSETEX")
+        self._stamps = Stamps(binding)
+        self._uses = Uses(scope, self._stamps)
+        self._on_persist = {conduct.on_persist(bounds) for bounds in scope.places if bounds is not None}
+        self._creations = Creations(scope, conduct, self._stamps, self._words)
+        places, owners = scope.places, scope.schema.automaton
+        all_pass = (UNLIMITED,) * len(places)
+        self._all_pass = EntryCheck(owners, all_pass, all_pass, all_pass)
+        reads = tuple(0 if bounds is not None and bounds.sliding else UNLIMITED for bounds in places)
+        writes = tuple(0 if bounds is not None else UNLIMITED for bounds in places)
+        self._spoken_of = EntryCheck(owners, reads, writes, all_pass)
+        self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
+        self.needs = self._needed()
+
+    def _needed(self) -> frozenset[str]:
+        needs = frozenset({*WITH_TTL, *WITH_TTL.values(), *NEEDS}) if self._scope.gives else frozenset[str]()
+        if self._scope.slides or Persist.CLAMP in self._on_persist:
+            needs |= {"EXPIRE", "EVAL"}
+        return needs
+
+    def _judge_of(self, spec: Spec) -> _Judge | None:
+        scope, creation = self._scope, creation_of(spec)
+        if spec.id == _UNKNOWN or spec.name in ELSEWHERE:
+            return self._skip if scope.gives else None
+        if states_expiry(spec):
+            return self._judge_stating if self._concerns_stated(spec) else None
+        if creation is not None and scope.gives and scope.means(creation.type):
+            return self._judge_replaced if spec.name in WITH_TTL else self._creations.judge
+        return self._uses.judge if scope.slides and self._uses.concerns(spec) else None
+
+    def _concerns_stated(self, spec: Spec) -> bool:
+        scope, creation = self._scope, creation_of(spec)
+        takes_away = self._on_persist != {Persist.ALLOW}
+        if persists(spec):
+            return takes_away
+        if may_persist(spec):
+            return scope.weighs or scope.slides or takes_away
+        gives = scope.gives and may_omit_expiry(spec)
+        return (scope.weighs or gives) and (creation is None or scope.means(creation.type))
+
+    def touches(self, spec: Spec) -> bool:
+        """What creates keys, states or takes away a TTL, and, where TTLs slide, what uses a key."""
+        return spec.id in self._judges
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Rewrite, follow or refuse what would live too long; PASS what would not, and what Redis refuses anyway."""
+        if command.spec.id != _UNKNOWN and not takes(command.spec, len(command.argv)):
+            return PASS
+        verdict = self._judges[command.spec.id](command, context)
+        if isinstance(verdict, Rewrite) and command.streamed is not None and command.streamed < len(command.argv) - 1:
+            return self._words.refuse_streamed(command)
+        return verdict
+
+    def judge_called(self, command: Command, context: Context) -> Verdict:
+        """The same for what a script calls: nothing can be changed there. A TTL that would be is unproven, and the keys
+        that it creates get theirs behind the script."""
+        verdict = self.judge(command, context)
+        if not isinstance(verdict, Rewrite):
+            return verdict
+        expiry = read_expiry(command) if states_expiry(command.spec) else None
+        if self._conduct.without_proof is Unproven.REFUSE:
+            if expiry is Unstated.PERSISTS:
+                return self._words.refuse_persist(command)
+            if isinstance(expiry, Stated):
+                return self._judge_stated_by_script(command, expiry, context)
+        return PASS
+
+    def _judge_stated_by_script(self, command: Command, stated: Stated, context: Context) -> Verdict:
+        found = self._bounds_of(command)
+        stated_for = stated.milliseconds(command.argv, context.now)
+        if stated_for is None or all(bounds.nearest(stated_for) == stated_for for bounds in found):
+            return PASS  # it would only have been spread
+        return self._words.refuse_outside(command, stated, found, stated_for)
+
+    def _skip(self, command: Command, _context: Context) -> Verdict:
+        if command.spec.id == _UNKNOWN and self._container_of(command.argv) is not None:
+            return PASS  # a new subcommand of CLIENT and its like, which have no keys
+        return Pass(skipped=ELSEWHERE.get(command.spec.name, "what the command does to keys is not known here"))
+
+    def _bounds_of(self, command: Command) -> list[Bounds]:
+        found = (self._scope.bounds_of(key.name) for key in command.keys)
+        return [bounds for bounds in found if bounds is not None]
+
+    # Commands that can state a lifetime
+
+    def _judge_stating(self, command: Command, context: Context) -> Verdict:
+        found = self._bounds_of(command)
+        if not found:
+            return PASS
+        expiry = read_expiry(command)
+        if isinstance(expiry, Stated):
+            return self._judge_stated(command, expiry, found, context)
+        if expiry is Unstated.UNREADABLE:
+            return Pass(skipped=f"{command.name} has an option that this rule does not know")
+        if expiry is Unstated.PERSISTS:
+            return self._judge_persist(command, found[0])
+        if may_persist(command.spec):
+            return self._uses.judge(command, context)
+        if not any(bounds.gives for bounds in found):
+            return PASS
+        if expiry is Unstated.KEEPS:
+            return self._creations.judge_kept(command, context)
+        if command.spec.name in RESTORES:
+            return self._judge_restored(command, found[0], context)
+        return self._judge_unstated(command, found, context)
+
+    def _judge_stated(self, command: Command, stated: Stated, found: list[Bounds], context: Context) -> Verdict:
+        stated_for = stated.milliseconds(command.argv, context.now)
+        if stated_for is None:
+            return PASS
+        allowed = stated_for
+        for bounds in found:
+            allowed = bounds.nearest(allowed)
+        if allowed != stated_for and self._conduct.outside is Outside.REFUSE:
+            return self._words.refuse_outside(command, stated, found, stated_for)
+        allowed = _varied(command, stated, found, allowed, context)
+        if allowed == stated_for:
+            return PASS
+        argv = list(command.argv)
+        argv[stated.index] = stated.number(allowed, context.now, up=allowed > stated_for)
+        return Rewrite(argv, None, command.spec)
+
+    def _judge_persist(self, command: Command, bounds: Bounds) -> Verdict:
+        persist = self._conduct.on_persist(bounds)
+        if persist is Persist.ALLOW:
+            return PASS
+        longest = bounds.longest
+        if persist is Persist.REFUSE or longest is None:
+            return self._words.refuse_persist(command)
+        if may_persist(command.spec):
+            plain = all(word_of(option) == b"PERSIST" for option in command.argv[2:])
+            return Rewrite(command.argv[:2], None, command.spec) if plain else PASS
+        if self._stamps.obstacle:
+            return self._words.refuse_persist(command)
+        return Rewrite(self._stamps.change(command.argv[1], longest))
+
+    def _judge_unstated(self, command: Command, found: list[Bounds], context: Context) -> Verdict:
+        if any(bounds.required for bounds in found):
+            return self._words.refuse_unstated(command)
+        if any(bounds != found[0] for bounds in found) or len(found) < len(command.keys):
+            return self._creations.judge(command, context)
+        return Rewrite([*command.argv, *_expiry(found[0], context)], None, command.spec)
+
+    def _judge_restored(self, command: Command, bounds: Bounds, context: Context) -> Verdict:
+        kind = dumped_type(command.argv[3])
+        if kind is None:
+            return Pass(skipped="the type of the value to restore is not known here")
+        if kind not in self._scope.types:
+            return PASS
+        if bounds.required:
+            return self._words.refuse_unstated(command)
+        absolute = any(word_of(argument) == b"ABSTTL" for argument in command.argv[4:])
+        argv = list(command.argv)
+        argv[2] = Stated(2, 1, absolute).number(bounds.seconds(context.random()) * 1000, context.now, up=False)
+        return Rewrite(argv, None, command.spec)
+
+    # Commands in whose place another one states it
+
+    def _judge_replaced(self, command: Command, context: Context) -> Verdict:
+        found = [bounds for bounds in self._bounds_of(command) if bounds.gives]
+        if not found:
+            return PASS
+        if any(bounds.required for bounds in found):
+            return self._words.refuse_unstated(command)
+        name, argv = command.spec.name, command.argv
+        if not self._can_send(name):
+            return self._creations.judge(command, context)  # Redis is not to be asked for what this user may not send
+        if WITH_TTL[name] == "SET" and self._can_send("SET"):
+            if name == "SETNX":
+                return Rewrite([b"SET", *argv[1:], b"NX", *_expiry(found[0], context)], _reply_of_setnx, self._set)
+            return Rewrite([b"SET", *argv[1:], *_expiry(found[0], context), b"GET"], None, self._set)
+        if WITH_TTL[name] == "MSETEX" and self._fits_msetex(command, found):
+            added = [b"NX", *_expiry(found[0], context)] if name == "MSETNX" else _expiry(found[0], context)
+            edit = _reply_of_mset if name == "MSET" else None
+            return Rewrite([b"MSETEX", b"%d" % len(command.keys), *argv[1:], *added], edit, self._msetex)
+        return self._creations.judge(command, context)
+
+    def _fits_msetex(self, command: Command, found: list[Bounds]) -> bool:
+        pairs, odd = divmod(len(command.argv) - 1, 2)
+        return (
+            self._can_send("MSETEX")
+            and self._msetex is not None
+            and command.streamed is None
+            and not odd
+            and len(found) == pairs
+            and all(bounds == found[0] for bounds in found)
+        )
+
+    # The plan
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """A bare SET gets its EX from the plan; a TTL within the bounds passes it, and so does what uses keys that the
+        rule does not speak of. Other commands are rarer, or need more than bytes to be added: judged."""
+        places, forms = self._scope.places, plain_forms(spec)
+        if self._scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
+            lowering.judge()
+        elif len(places) > 1 and forms:
+            made = {bounds: None if bounds is None else self._append(spec, forms, bounds) for bounds in set(places)}
+            lowering.append_by_entry(self._all_pass, [made[bounds] for bounds in places])
+        elif len(places) > 1 and spec.may_have_keys:
+            lowering.check_entries(self._spoken_of)
+        elif places[0] is not None and forms:
+            lowering.append(self._append(spec, forms, places[0]))
+        else:
+            lowering.judge()
+
+    def _append(self, spec: Spec, forms: Sequence[PlainForm], bounds: Bounds) -> Append:
+        stated = [] if bounds.jitter_stated else [_stated(form, bounds) for form in forms]
+        if self._set is None or spec.id != self._set.id or bounds.required or bounds.default is None:
+            return Append(stated=stated)
+        chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if bounds.jitter else [0.5]
+        Random(self._seed).shuffle(chances)
+        suffixes = [_encode_expiry(bounds.seconds(chance)) for chance in chances]
+        words = () if bounds.weighs else OPTIONS
+        return Append(_FIRST_OPTION_OF_SET, 2, suffixes, words, stated)
+
+
+def _stated(form: PlainForm, bounds: Bounds) -> PlannedNumber:
+    least = 1 if bounds.least is None else bounds.least * 1000 // form.scale
+    most = _ANY_NUMBER if bounds.most is None else bounds.most * 1000 // form.scale
+    return PlannedNumber(form.argc, form.number_at, least, most, form.word, form.word_at)
+
+
+def _varied(command: Command, stated: Stated, found: list[Bounds], milliseconds: int, context: Context) -> int:
+    """A stated lifetime, spread as its keys' bounds ask for; a time of day is meant as it is, and what is streamed has
+    left without its number being held back."""
+    jitter = min(bounds.jitter_stated for bounds in found)
+    if not jitter or stated.moment or command.streamed is not None or milliseconds > _ANY_NUMBER:
+        return milliseconds
+    varied = max(1, round(spread(milliseconds / stated.scale, jitter, context.random()))) * stated.scale
+    for bounds in found:
+        varied = bounds.nearest(varied)
+    return varied
+
+
+def _expiry(bounds: Bounds, context: Context) -> tuple[bytes, bytes]:
+    return b"EX", b"%d" % bounds.seconds(context.random())
+
+
+def _encode_expiry(seconds: int) -> bytes:
+    number = b"%d" % seconds
+    return b"$2\r\nEX\r\n$%d\r\n%b\r\n" % (len(number), number)
+
+
+def _reply_of_setnx(frame: bytes) -> bytes:
+    if frame == b"+OK\r\n":
+        return b":1\r\n"
+    if frame in (b"$-1\r\n", b"_\r\n"):
+        return b":0\r\n"
+    return frame
+
+
+def _reply_of_mset(frame: bytes) -> bytes:
+    return b"+OK\r\n" if frame == b":1\r\n" else frame

@@ -1,0 +1,54 @@
+"""Lifetimes that slide: each use of a key renews its default.
+
+A hidden command behind the use lengthens what the key has left. A key without a lifetime gets none by being read, one
+with a longer lifetime keeps it, and a key that is not there stays so.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from proxy.commands.command import Command
+from proxy.commands.row import NULLS
+from proxy.commands.table import Spec, State
+from proxy.rules.context import Context
+from proxy.rules.lifetime.scope import Scope
+from proxy.rules.lifetime.ttl_commands import Stamps
+from proxy.rules.verdict import PASS, Follow, Pass, Verdict
+
+_MOST_KEYS = 128
+"""Keys of one command that are renewed; an MGET of more is no session being used."""
+
+
+class Uses:
+    """Renews the keys that commands use."""
+
+    def __init__(self, scope: Scope, stamps: Stamps) -> None:
+        self._bounds_of = scope.bounds_of
+        self._stamps = stamps
+
+    def concerns(self, spec: Spec) -> bool:
+        """Whether the command uses what is stored in keys: what asks about keys (TTL, TYPE), or ends them, does not."""
+        return spec.state is State.POOL and "keyspace" not in spec.categories and spec.may_have_keys
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Follow the use of keys whose lifetimes slide; PASS where there are none."""
+        renewed = []
+        for name in dict.fromkeys(key.name for key in command.keys):
+            bounds = self._bounds_of(name)
+            if bounds is not None and bounds.sliding and bounds.default is not None:
+                renewed.append((name, bounds.seconds(context.random())))
+        if not renewed:
+            return PASS
+        if self._stamps.obstacle:
+            return Pass(skipped=self._stamps.obstacle)
+        conclude = partial(_renew, self._stamps.renew, renewed[:_MOST_KEYS])
+        return Follow(conclude, "EXPIRE to lengthen what the key has left")
+
+
+def _renew(
+    renew: Callable[[bytes, int], list[bytes]],
+    renewed: Sequence[tuple[bytes, int]],
+    reply: bytes,
+    _lines: Sequence[bytes],
+) -> Sequence[Sequence[bytes]]:
+    return [] if reply in NULLS else [renew(name, seconds) for name, seconds in renewed]

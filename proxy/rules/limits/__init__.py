@@ -1,0 +1,7 @@
+"""Rates, bytes, concurrency and connections: ``limits: {per: app, rate: 5000/s}``.
+
+rule.py           the settings, and the rule: judging and lowering
+token_buckets.py  what each subject of a limit has left
+membership.py     which limits a client is under
+yaml.py           reads its YAML
+"""

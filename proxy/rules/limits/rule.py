@@ -1,0 +1,210 @@
+"""How much each application, user, address or client name may ask for: by time, at once, and on how many connections.
+
+    limits: {per: app, rate: 5000/s, bytes: 10MB/s, concurrency: 50, connections: 200}
+    limits: {keys: "product:*", rate: 2000/s}
+
+A command is paid for when everything that is pure has let it pass. What it costs is one token of the rate, and its own
+size in bytes: what its reply will weigh is not known beforehand. ``concurrency`` is how many replies the subject's
+clients may be owed. Some commands are free, for without them a client could not introduce itself, stay alive, or leave
+a state that it is in: those about the connection or a transaction, those that libraries send while they connect, the
+UNSUBSCRIBE family, and Keyrail's own.
+
+A client beyond the limit of ``connections`` is refused its next command and closed, as Redis does at ``maxclients``.
+Who a client is by user or name is known only once it has said so; until then the commands that say it still pass.
+
+The error never begins with a word that client libraries repeat a command for (LOADING, TRYAGAIN, CLUSTERDOWN, BUSY…).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from proxy.commands.command import Command, KeysUnknownError
+from proxy.commands.table import Spec
+from proxy.rules.context import Context
+from proxy.rules.key_globs import KeyGlob
+from proxy.rules.limits.membership import Presence, is_free
+from proxy.rules.limits.token_buckets import Advance, Meter, Quota, Rate, Shortage
+from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Refuse, Verdict
+from proxy.wire.encode import encoded_size
+
+Key: TypeAlias = bytes
+"""Settings have a field of the name `bytes`."""
+
+_LONGEST_SUBJECT = 256
+"""Characters of a client name that tell subjects apart: they are kept, and clients choose them."""
+_UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
+
+
+class Per(StrEnum):
+    """Whose commands are counted together."""
+
+    ALL = "all"
+    APP = "app"
+    """Clients of no known application count as one."""
+    USER = "user"
+    ADDRESS = "address"
+    """The host, whatever the port; clients of a unix socket count as one."""
+    CLIENT_NAME = "client_name"
+    """Claimed, not proven: a client that changes its name has the allowance of the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSettings:
+    """What may be asked for; None is no limit.
+
+    `keys` is a pattern in which `*` stands for any characters: only commands with such a key count. So it is with
+    `key`, which is one key.
+    """
+
+    per: Per = Per.ALL
+    rate: Rate | None = None
+    bytes: Rate | None = None
+    concurrency: int | None = None
+    connections: int | None = None
+    commands: tuple[str, ...] = ()
+    keys: str | None = None
+    key: Key | None = None
+
+    @property
+    def quota(self) -> Quota:
+        """What each subject may have."""
+        return Quota(self.rate, self.bytes, self.concurrency)
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Limits":
+        return Limits(name, self, wording, binding)
+
+
+class Limits:
+    """One limit of a policy."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: LimitsSettings, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._settings = settings
+        self._refusals = Refusals(name, wording, binding)
+        self._connections = settings.connections
+        self._meter = binding.memory.of(
+            name,
+            settings,
+            lambda: Meter(settings.quota, binding.memory.workers, counts_clients=settings.connections is not None),
+        )
+        self._rehearsal = binding.memory.rehearsal
+        self._metered = settings.quota != Quota()
+        found = (binding.table.find(command) for command in settings.commands)
+        self._listed = frozenset(spec.id for spec in found if spec is not None)
+        self._keys = _counted_keys(settings)
+
+    def touches(self, spec: Spec) -> bool:
+        """The commands that cost something, and all where a client may be one too many."""
+        return self._costs(spec) or self._closes(spec)
+
+    def _costs(self, spec: Spec) -> bool:
+        if not self._metered or (self._listed and spec.id not in self._listed):
+            return False
+        if self._keys is not None and not spec.may_have_keys:
+            return False
+        return bool(self._listed) or not is_free(spec)
+
+    def _closes(self, spec: Spec) -> bool:
+        known_from_the_start = self._settings.per in (Per.ALL, Per.ADDRESS)
+        return self._connections is not None and (known_from_the_start or not is_free(spec))
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Refuse what is too much, PASS and charge for what is not."""
+        if self.name in context.surplus and self._closes(command.spec):
+            return self._too_many_clients()
+        if not self._costs(command.spec) or not self._names_counted_key(command) or self._rehearsal:
+            return PASS
+        advance = context.advances.get(self.name) if context.advances else None
+        size = encoded_size(command.argv) + command.unseen
+        account = self._meter.account(self._subject(context), context.now)
+        shortage = account.take(size, context.now, 0 if advance is None else advance.bytes)
+        return PASS if shortage is None else self.too_much(shortage)
+
+    def advance(self, command: Command, context: Context) -> Advance | None:
+        """What the bytes of a command are paid from that is still arriving; None if, by what is known, they are free.
+
+        What has been paid is handed to ``judge`` in the context's ``advances``.
+        """
+        keys = self._keys
+        counts = keys is None or any(keys.fits(key.name) for key in command.known_keys)
+        if self._rehearsal or not counts or not self._costs(command.spec):
+            return None
+        return self._meter.account(self._subject(context), context.now).advance()
+
+    def _names_counted_key(self, command: Command) -> bool:
+        keys = self._keys
+        if keys is None or any(keys.fits(key.name) for key in command.named):
+            return True
+        try:
+            return any(keys.fits(key.name) for key in command.keys)
+        except KeysUnknownError:
+            return True  # it may be one that counts
+
+    def _subject(self, context: Context) -> str:
+        match self._settings.per:
+            case Per.ALL:
+                return ""
+            case Per.APP:
+                return context.app
+            case Per.USER:
+                return context.user
+            case Per.ADDRESS:
+                return context.address
+            case Per.CLIENT_NAME:
+                return context.client_name[:_LONGEST_SUBJECT]
+
+    def too_much(self, shortage: Shortage) -> Refuse:
+        """The refusal of a command for which something is missing."""
+        if shortage.of == "places":
+            allowed = f"{self._settings.concurrency} commands under way"
+        else:
+            rate = self._settings.rate if shortage.of == "commands" else self._settings.bytes
+            assert rate is not None, "what has no limit is never short"
+            allowed = f"{rate.tokens} {shortage.of}/{_UNIT[rate.seconds]}"
+        about = "" if self._settings.keys is None else f"about {self._settings.keys} "
+        why = f"more than {allowed} {about}{self._whose()}"
+        return self._refusals.of(why, "", retry=shortage.seconds)
+
+    def _too_many_clients(self) -> Refuse:
+        why = f"more than {self._connections} connections {self._whose()}"
+        return Refuse(self._refusals.of(why, "share connections in a pool").error, close=True)
+
+    def _whose(self) -> str:
+        match self._settings.per:
+            case Per.ALL:
+                return "in all"
+            case Per.CLIENT_NAME:
+                return "from this client name"
+            case per:
+                return f"from this {per.value}"
+
+    # A client's place under the limit
+
+    def enter(self, context: Context) -> Presence:
+        """A client is now one of its subject's, unless it is one too many."""
+        account = self._meter.account(self._subject(context), context.now)
+        if self._connections is not None and account.clients + account.elsewhere >= self._connections:
+            return Presence(account.purse, surplus=True)
+        return Presence(account.purse, account)
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """The plan spends what is there; a command with a key that counts, or that costs nothing, is judged."""
+        check = None if self._keys is None or self._connections is not None else self._keys.check()
+        if check is not None:
+            lowering.check_names(check)
+        elif self._keys is None and (self._costs(spec) or not is_free(spec)):
+            lowering.spend()
+        else:
+            lowering.judge()
+
+
+def _counted_keys(settings: LimitsSettings) -> KeyGlob | None:
+    if settings.key is not None:
+        return KeyGlob((settings.key,))
+    return None if settings.keys is None else KeyGlob.of(settings.keys)

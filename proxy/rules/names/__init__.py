@@ -1,0 +1,7 @@
+"""Key names: ``names: {segments: 2..6}``.
+
+rule.py       the settings, and the rule: judging and lowering
+faults.py     what can be wrong with a key name beyond length and characters
+in_schema.py  keys that the schema does not know
+yaml.py       reads its YAML
+"""

@@ -1,0 +1,270 @@
+"""How keys may be named: characters, length, segments and what they hold, banned words, hash tags, prefixes.
+
+Every key of every command is checked, reads and writes apart where the policy says so; which arguments are
+keys is known from the command table, never guessed. An error says which argument is wrong and in what, and shows the
+key as far as the policy's ``redact`` allows: it may be personal data.
+
+Prefixes belong to applications. One that is listed keeps to its own; whoever is not keeps to the default's, or, where
+there is no default, out of all that are listed. SORT looks up keys by patterns: a pattern that may lead to keys of
+others is refused, whatever the list holds.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from proxy.commands.command import Command, Key
+from proxy.commands.sort_patterns import SORTS, beginnings_of
+from proxy.commands.table import Spec
+from proxy.hotpath.automaton import Automaton
+from proxy.rules.context import Context
+from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
+from proxy.rules.name_language import automaton_of
+from proxy.rules.names.faults import Banned, HashTags, Prefixes, SegmentKinds
+from proxy.rules.names.in_schema import Membership
+from proxy.rules.refusals import Refusals, over, under
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.verdict import PASS, Verdict
+from proxy.schema.entries import Owner
+
+_Part: TypeAlias = Prefixes | SegmentKinds | Banned | HashTags
+
+DEFAULT_PREFIXES = "default"
+"""Stands for every application that has no prefixes of its own."""
+
+_VISIBLE = bytes(range(0x21, 0x7F))
+CHARACTERS: dict[str, bytes] = {
+    "any": bytes(range(256)),
+    "printable-ascii": _VISIBLE,
+    "printable-utf8": _VISIBLE + bytes(range(0x80, 0x100)),
+    "unquoted-ascii": _VISIBLE.translate(None, b"\"'`\\"),
+    "unslashed-ascii": _VISIBLE.translate(None, b"\"'`\\/"),
+    "word-ascii": b"".join((bytes(range(0x30, 0x3A)), bytes(range(0x41, 0x5B)), bytes(range(0x61, 0x7B)), b"_-.:/{}")),
+}
+"""Which bytes a name may hold. Only ``any`` has the space: it is what breaks shells and logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamesSettings:
+    """What a key's name must be like. Lengths are in bytes; a most of None is no limit.
+
+    With `in_schema` it must match an entry of the schema, with `owned` one that is not another app's.
+    """
+
+    characters: str = "any"
+    min_length: int = 1
+    max_length: int | None = None
+    separator: str = ":"
+    min_segments: int = 1
+    max_segments: int | None = None
+    empty_segments: bool = True
+    reads: bool = True
+    writes: bool = True
+    in_schema: bool = False
+    owned: bool = False
+    segment_types: tuple[str, ...] = ()
+    """``any``, a kind of the schema's patterns (``int``), several (``int|uuid``), or words (``prod|staging``)."""
+    banned: tuple[str, ...] = ()
+    banned_segments: tuple[str, ...] = ()
+    hash_tags: bool | tuple[int, ...] = True
+    """Whether a name may have a hash tag, or the segments, counted from 1, that it may stand in."""
+    banned_hash_tags: tuple[str, ...] = ()
+    prefixes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """By application; ``default`` for all that are not listed."""
+
+    def prefixes_of(self, app: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The prefixes of which an application's names have one, and if there are none those that they must not."""
+        listed = dict(self.prefixes)
+        own = listed.get(app, listed.get(DEFAULT_PREFIXES, ()))
+        return own, () if own else tuple(prefix for found in listed.values() for prefix in found)
+
+    @property
+    def counts_segments(self) -> bool:
+        """Whether there is anything to say about segments at all."""
+        return self.min_segments > 1 or self.max_segments is not None or not self.empty_segments
+
+    @property
+    def segments(self) -> str:
+        """The allowed numbers of segments in words."""
+        if self.max_segments is None:
+            return f"{self.min_segments} or more"
+        if self.max_segments == self.min_segments:
+            return str(self.min_segments)
+        return f"{self.min_segments} to {self.max_segments}"
+
+    @property
+    def only_in_schema(self) -> bool:
+        """Whether the schema is all that it is about."""
+        return self == NamesSettings(reads=self.reads, writes=self.writes, in_schema=True, owned=self.owned)
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Naming":
+        return Naming(name, self, wording, binding)
+
+
+class Naming:
+    """One standard for the names of keys."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, settings: NamesSettings, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._settings = settings
+        self._refusals = Refusals(name, wording, binding)
+        self._allowed = CHARACTERS[settings.characters]
+        self._separator = settings.separator.encode()
+        self._counts_segments = settings.counts_segments
+        self._max_length = UNLIMITED if settings.max_length is None else settings.max_length
+        self._max_segments = UNLIMITED if settings.max_segments is None else settings.max_segments
+        self._only_in_schema = settings.only_in_schema
+        self._membership: Membership | None = None
+        self._schema_check: EntryCheck | None = None
+        if settings.in_schema:
+            self._membership = Membership(binding.schema, binding.app, settings.owned, binding.proven)
+            self._schema_check = self._membership.check(reads=settings.reads, writes=settings.writes)
+        self._parts, self._language = _parts(
+            settings.separator,
+            settings.segment_types,
+            settings.banned,
+            settings.banned_segments,
+            settings.hash_tags,
+            settings.banned_hash_tags,
+            *settings.prefixes_of(binding.app),
+        )
+        self._prefixes = next((part for part in self._parts if isinstance(part, Prefixes)), None)
+        self._instead = _describe(settings, binding.app)
+        self.check = NameCheck(
+            allowed=bytes(byte in self._allowed for byte in range(256)),
+            min_length=settings.min_length,
+            max_length=self._max_length,
+            separator=self._separator[0] if self._counts_segments else None,
+            min_segments=settings.min_segments,
+            max_segments=self._max_segments,
+            empty_segments=settings.empty_segments,
+            reads=settings.reads,
+            writes=settings.writes,
+            language=self._language,
+        )
+        """What a plan holds names against."""
+
+    def touches(self, spec: Spec) -> bool:
+        """Every command that can have keys."""
+        return spec.may_have_keys
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse for the first key that is not as it should be, else PASS."""
+        settings = self._settings
+        membership = self._membership
+        owners = () if membership is None else membership.schema.owners_of(command.keys)
+        for place, key in enumerate(command.keys):
+            if not (settings.writes if key.write else settings.reads):
+                continue
+            fault = self._fault(key) or ("" if membership is None else membership.fault(key.name, owners[place]))
+            if fault:
+                return self._refuse(command, "key", key.index, fault, None if membership is None else owners[place])
+        for index, beginning in beginnings_of(command) if settings.reads else ():
+            fault = self._fault_of_pattern(beginning)
+            if fault:
+                return self._refuse(command, "pattern", index, fault)
+        return PASS
+
+    def _fault_of_pattern(self, beginning: bytes) -> str:
+        if self._settings.owned:
+            return "may lead to keys that are not the client's own"
+        return "" if self._prefixes is None else self._prefixes.fault_of_pattern(beginning)
+
+    def _fault(self, key: Key) -> str:
+        name = key.name
+        size = len(name)
+        if size < self._settings.min_length:
+            return f"is {_bytes(size)} long, {under(size, self._settings.min_length)}"
+        if size > self._max_length:
+            return f"is {_bytes(size)} long, {over(size, self._max_length)}"
+        stray = name.translate(None, self._allowed)
+        if stray:
+            place = f"{_byte(stray[0])} at offset {name.index(stray[0])}"
+            return f"holds {place}, which is not {self._settings.characters}"
+        fault = self._segment_fault(name) if self._counts_segments else ""
+        return fault or next((fault for part in self._parts if (fault := part.fault(name))), "")
+
+    def _segment_fault(self, name: bytes) -> str:
+        settings = self._settings
+        count = name.count(self._separator) + 1
+        if not settings.min_segments <= count <= self._max_segments:
+            noun = "segment" if count == 1 else "segments"
+            return f"has {count} {noun}, and {settings.segments} separated by '{settings.separator}' are wanted"
+        if not settings.empty_segments and b"" in name.split(self._separator):
+            return f"has an empty segment between its '{settings.separator}'"
+        return ""
+
+    def _refuse(self, command: Command, what: str, index: int, fault: str, owner: Owner = None) -> Verdict:
+        why = f"{self._refusals.key(command, index, what)} {fault}"
+        return self._refusals.of(why, self._instead, command, owner=owner)
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """Checks of the bytes and of the owner, in every mode: what fails is judged, to be refused or counted."""
+        settings = self._settings
+        if spec.name in SORTS and (settings.owned or self._prefixes is not None):
+            lowering.judge()
+            return
+        if self._schema_check is not None:
+            lowering.check_entries(self._schema_check)
+        if self._only_in_schema:
+            return  # which an empty key is not either
+        if self._parts and self._language is None:
+            lowering.judge()
+            return
+        lowering.check_names(self.check)
+
+
+def _byte(byte: int) -> str:
+    """A byte that no error line breaks at."""
+    return "a space" if byte == 0x20 else f"a {chr(byte)}" if byte in _VISIBLE else f"the byte 0x{byte:02x}"
+
+
+def _bytes(size: int) -> str:
+    return "1 byte" if size == 1 else f"{size} bytes"
+
+
+@lru_cache(maxsize=256)  # a policy is bound for each application and user, and mostly to the same standards
+def _parts(
+    separator: str,
+    segment_types: tuple[str, ...],
+    banned: tuple[str, ...],
+    banned_segments: tuple[str, ...],
+    hash_tags: bool | tuple[int, ...],
+    banned_hash_tags: tuple[str, ...],
+    own_prefixes: tuple[str, ...],
+    foreign_prefixes: tuple[str, ...],
+) -> "tuple[tuple[_Part, ...], Automaton | None]":
+    """What judges names beyond their bytes and lengths, and the automaton of it all, if there is one."""
+    parts: list[_Part] = []
+    if own_prefixes or foreign_prefixes:
+        parts.append(Prefixes(own_prefixes, foreign_prefixes))
+    if segment_types:
+        parts.append(SegmentKinds(segment_types, separator))
+    if banned:
+        parts.append(Banned(banned))
+    if banned_segments:
+        parts.append(Banned(banned_segments, separator))
+    if hash_tags is not True or banned_hash_tags:
+        segments = () if isinstance(hash_tags, bool) else hash_tags
+        parts.append(HashTags(hash_tags is True, segments, banned_hash_tags, separator))
+    return tuple(parts), automaton_of(parts) if parts else None
+
+
+def _describe(settings: NamesSettings, app: str) -> str:
+    wanted = []
+    own, _ = settings.prefixes_of(app)
+    if own:
+        wanted.append(f"the prefix {' or '.join(own)}")
+    if settings.counts_segments:
+        wanted.append(f"{settings.segments} segments separated by '{settings.separator}'")
+    if settings.segment_types:
+        wanted.append(f"segments like {settings.separator.join(settings.segment_types)}")
+    if settings.characters != "any":
+        wanted.append(f"{settings.characters} characters")
+    if settings.max_length is not None:
+        wanted.append(f"at most {settings.max_length} bytes")
+    if settings.in_schema:
+        wanted.append("a pattern of the schema")
+    return f"name it with {', '.join(wanted)}" if wanted else "give it another name"

@@ -1,0 +1,5 @@
+"""Length of a range read: ``ranges: {max: 100}``.
+
+rule.py  the settings, and the rule: judging and lowering
+yaml.py  reads its YAML
+"""

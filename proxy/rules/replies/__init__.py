@@ -1,0 +1,5 @@
+"""Large replies, reported and never held back: ``replies: {bytes: 1MB}``.
+
+rule.py  the settings, and the rule: judging and lowering
+yaml.py  reads its YAML
+"""

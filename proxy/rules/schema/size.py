@@ -1,0 +1,94 @@
+"""What the schema says of sizes: the bytes of a value, and the members of one write, each by the key's entry.
+
+As in ``sizes``, it is the arguments that are judged, before anything is sent: how large a collection has grown is not
+known from them.
+"""
+
+from dataclasses import dataclass
+
+from proxy.commands.command import Command
+from proxy.commands.table import Spec
+from proxy.commands.values import brings_values, members_of, values_of, writes_far
+from proxy.rules.context import Context
+from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
+from proxy.rules.refusals import Refusals
+from proxy.rules.rule import Binding, Wording
+from proxy.rules.sizes.rule import SMALLER, oversize, too_many_members
+from proxy.rules.verdict import PASS, Verdict
+from proxy.schema.entries import KeyEntry, KeySize, Owner
+
+_NO_LIMIT = KeySize()
+_BEFORE_MEMBERS = 2
+"""The arguments that stand before the first member at least: the command's name and a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSizeSettings:
+    """The schema's entries say it all."""
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaSize":
+        return SchemaSize(name, wording, binding)
+
+
+class SchemaSize:
+    """The sizes that the schema gives to keys."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, name: str, wording: Wording, binding: Binding) -> None:
+        self.name = name
+        self._refusals = Refusals(name, wording, binding)
+        self._schema = binding.schema
+        self._check, self._check_at_offsets = (self._lowered(at_offsets=each) for each in (False, True))
+
+    def _lowered(self, *, at_offsets: bool) -> EntryCheck:
+        """A value is no larger than its request, but for a write at an offset; members are fewer than arguments."""
+        sizes = [_size_of(owner) for owner in (None, *self._schema.entries)]
+        return EntryCheck(
+            self._schema.automaton,
+            (UNLIMITED,) * len(sizes),
+            tuple(_bound(0 if at_offsets and size != _NO_LIMIT else size.most_bytes) for size in sizes),
+            tuple(UNLIMITED if size.most_members is None else size.most_members + _BEFORE_MEMBERS for size in sizes),
+        )
+
+    def touches(self, spec: Spec) -> bool:
+        """Commands that bring values."""
+        return brings_values(spec.name)
+
+    def judge(self, command: Command, _context: Context) -> Verdict:
+        """Refuse for the first value that is too large for its key, or for too many members; else PASS."""
+        owners = self._schema.owners_of(command.keys)
+        limited = {
+            key.index: owner
+            for key, owner in zip(command.keys, owners, strict=True)
+            if owner is not None and owner.size is not None
+        }
+        if not limited:
+            return PASS
+        for value in values_of(command):
+            owner = limited.get(value.key)
+            most = _size_of(owner).most_bytes
+            if owner is not None and most is not None and value.length > most:
+                return self._refuse(command, owner, oversize(command, value, most, self._refusals), SMALLER)
+        members = members_of(command)
+        for owner in limited.values():
+            most = _size_of(owner).most_members
+            if most is not None and members > most:
+                fault = too_many_members(command, members, most, self._refusals)
+                return self._refuse(command, owner, fault, f"write them in batches of at most {most}")
+        return PASS
+
+    def _refuse(self, command: Command, owner: KeyEntry, fault: str, instead: str) -> Verdict:
+        return self._refusals.of(f"{fault} for {owner.described}", instead, command, owner=owner)
+
+    def lower(self, spec: Spec, lowering: Lowering) -> None:
+        """Requests that are small for the entry that owns their key pass."""
+        lowering.check_entries(self._check_at_offsets if writes_far(spec.name) else self._check)
+
+
+def _size_of(owner: Owner) -> KeySize:
+    return _NO_LIMIT if owner is None or owner.size is None else owner.size
+
+
+def _bound(most: int | None) -> int:
+    return UNLIMITED if most is None else most

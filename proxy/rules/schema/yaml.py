@@ -1,0 +1,40 @@
+"""Rules about what the schema says of keys: ``schema: type``, with ``applies_to`` beside it, ``schema: size``, and
+``schema: ttl``, with what is done about lifetimes beside it."""
+
+from collections.abc import Callable, Mapping
+
+from proxy.policy_yaml.fields import Fields, choice
+from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.yaml_source import Value
+from proxy.rules.lifetime.yaml import read_conduct
+from proxy.rules.names.yaml import ACCESS
+from proxy.rules.rule import Settings
+from proxy.rules.schema.size import SchemaSizeSettings
+from proxy.rules.schema.ttl import SchemaTtlSettings
+from proxy.rules.schema.type import SchemaTypeSettings
+
+
+def read_schema_rule(value: Value, rule: Fields) -> Settings | None:
+    """The word under ``schema``, and what belongs to it."""
+    if note(value, enum=list(_ABOUT)):
+        for each in _ABOUT.values():  # an editor is told of all that may stand beside one of the words
+            each(rule)
+    read = choice(_ABOUT)(value, rule.problems)
+    return None if read is None else read(rule)
+
+
+def _read_type(rule: Fields) -> SchemaTypeSettings:
+    reads, writes = rule.read("applies_to", choice(ACCESS), (False, True))
+    return SchemaTypeSettings(reads, writes)
+
+
+def _read_size(_rule: Fields) -> SchemaSizeSettings:
+    return SchemaSizeSettings()
+
+
+def _read_ttl(rule: Fields) -> SchemaTtlSettings:
+    return SchemaTtlSettings(read_conduct(rule))
+
+
+_ABOUT: Mapping[str, Callable[[Fields], Settings]] = {"type": _read_type, "size": _read_size, "ttl": _read_ttl}
+"""By the word: reads from the rule what belongs to it."""

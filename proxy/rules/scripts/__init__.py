@@ -1,0 +1,12 @@
+"""What scripts and functions may call: ``scripts: {commands: follow_rules}``.
+
+rule.py           the settings, and the rule: judging and lowering
+text.py           the calls in the text of a Lua script
+calls.py          these calls with the keys and arguments of one run
+libraries.py      functions and their libraries, from FUNCTION LIST
+memory.py         scripts and functions that were seen
+lua_tokens.py     Lua tokens
+lua_names.py      what names in Lua code stand for
+lua_callbacks.py  functions of a library that only Redis calls
+yaml.py           reads its YAML
+"""

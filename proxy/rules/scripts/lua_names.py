@@ -1,0 +1,250 @@
+"""What the names in a Lua text stand for, where the text alone tells for sure.
+
+``KEYS`` and ``ARGV`` are what Redis hands to a script as long as the text only reads them: ``KEYS[1]``, ``#KEYS``,
+``unpack(KEYS)``, ``for _, key in ipairs(KEYS)``. Whatever else is done with one of them (it is assigned to, shadowed,
+or handed to somebody) leaves nothing known of its elements.
+
+In a library of functions they are the parameters of a function that nobody but Redis calls: one that is written where
+it is registered, or a ``local function`` whose name is used to register it and for nothing else.
+
+A local variable stands for its value where its name is bound once in the whole text, by ``local key = KEYS[1]``, and
+never assigned to. A use outside of its scope would be that of a global variable, and Redis has none of that name. Two
+names are never known, since Lua 5.1 binds them where the text does not: ``self`` in every method, and ``arg`` in
+functions with ``...`` (``LUA_COMPAT_VARARG`` in ``lparser.c``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from proxy.rules.scripts.lua_callbacks import callbacks
+from proxy.rules.scripts.lua_tokens import Token, Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An element of ``KEYS`` or ``ARGV``, counted from 1; with no table, nobody can tell what it is.
+
+    Index 0 is one of them that cannot be told, and EVERY all of them, one after another.
+    """
+
+    table: Literal["KEYS", "ARGV", ""]
+    index: int
+
+
+EVERY = -1
+UNKNOWN = Parameter("", 0)
+"""A value that the text does not tell."""
+
+Word: TypeAlias = bytes | Parameter
+"""An argument of a call."""
+
+_TABLES: dict[bytes, Literal["KEYS", "ARGV"]] = {b"KEYS": "KEYS", b"ARGV": "ARGV"}
+_WHOLE_NUMBERS = frozenset(b"0123456789")
+_MOST_DIGITS = 15
+_BOUND_BY_LUA = (b"_VERSION", b"self", b"arg")
+"""Names that have a value without a word of the text that binds them."""
+_MOST_LOCALS = 200
+"""Names in one statement, or in the name of one function, that are looked at: Lua takes no more local variables."""
+_CONTINUES = (*b"( { [ . : .. + - * / % ^ == ~= < > <= >=".split(),)
+"""Signs behind which an expression is not over."""
+
+
+class Names:
+    """The names of one text."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._places: dict[bytes, list[int]] = {}
+        self._assigns: dict[int, bool] = {}
+        self._first_of_list: dict[int, int] = {}
+        self._constants: dict[bytes, Word] = {}
+        for i, token in enumerate(tokens.all):
+            if token.kind == "name":
+                self._first_of_list[i] = self._list_start(i)
+                if not self.is_field(i):
+                    self._places.setdefault(token.text, []).append(i)
+        self._tables: dict[int, Literal["KEYS", "ARGV"]] = {}
+        for table, name in _TABLES.items():
+            self._learn_table(self._places.get(table, ()), name)
+        for function in callbacks(tokens, self._places, self._binds):
+            for parameter, name in zip(function.parameters, _TABLES.values(), strict=False):
+                if parameter not in _BOUND_BY_LUA:
+                    self._learn_table([i for i in self._places.get(parameter, ()) if i in function.body], name)
+
+    def is_field(self, i: int) -> bool:
+        """Whether the name at this token is that of a field, ``x.name``; one behind a comment counts as a variable."""
+        dot = self._tokens[i - 1]
+        return dot.is_sign(b".") and self._tokens.adjoin(i - 1)
+
+    def value(self, start: int, end: int) -> Word:
+        """What the expression of these tokens is: a literal, an element of KEYS or ARGV, or UNKNOWN."""
+        tokens, size = self._tokens, end - start
+        first = tokens[start]
+        if size == 1:
+            return self._constant(first.text) if first.kind == "name" else _literal(first)
+        if size == 2 and first.is_sign(b"-"):
+            number = _literal(tokens[start + 1]) if tokens[start + 1].kind == "number" else UNKNOWN
+            return b"-" + number if isinstance(number, bytes) and number != b"0" else UNKNOWN
+        table = self._tables.get(start)
+        if table is None or not tokens[start + 1].is_sign(b"["):
+            return UNKNOWN
+        if tokens.partner(start + 1) != end - 1:
+            return UNKNOWN
+        index = _literal(tokens[start + 2]) if size == 4 and tokens[start + 2].kind == "number" else UNKNOWN
+        return Parameter(table, int(index) if isinstance(index, bytes) else 0)
+
+    def every(self, start: int, end: int) -> Parameter | None:
+        """All of KEYS or ARGV, where the tokens say ``unpack(KEYS)``."""
+        table = self._tables.get(start + 2)
+        unpacks = end - start == 4 and self._calls(start + 1, b"unpack")
+        return None if table is None or not unpacks else Parameter(table, EVERY)
+
+    def assigned_behind(self, i: int) -> bool:
+        """Whether what ends before token ``i`` is what a value is assigned to: behind it stands ``=``, perhaps after
+        further targets."""
+        tokens, passed = self._tokens, []
+        while i not in self._assigns:
+            passed.append(i)
+            if tokens[i].is_sign(b"="):
+                self._assigns[i] = True
+            elif tokens[i].is_sign(b",") and (tokens[i + 1].kind == "name" or tokens[i + 1].is_sign(b"(")):
+                after = i + 2 if tokens[i + 1].kind == "name" else tokens.partner(i + 1) + 1
+                i = self.behind_suffixes(after)
+                continue
+            else:
+                self._assigns[i] = False
+            break
+        found = self._assigns[i]
+        self._assigns.update(dict.fromkeys(passed, found))
+        return found
+
+    def behind_suffixes(self, i: int) -> int:
+        """Behind all indexes, fields and calls that begin at token ``i``."""
+        tokens = self._tokens
+        while True:
+            if tokens[i].is_sign(b"[", b"(", b"{"):
+                i = tokens.partner(i) + 1
+            elif tokens[i].is_sign(b".", b":") and tokens[i + 1].kind == "name":
+                i += 2
+            elif tokens[i].kind == "string":
+                i += 1
+            else:
+                return i
+
+    # How names are bound
+
+    def _list_start(self, i: int) -> int:
+        """Where the list of names that ends at ``i`` begins: ``a, b, c``."""
+        if self._tokens[i - 1].is_sign(b",") and i >= 2 and (i - 2) in self._first_of_list:
+            return self._first_of_list[i - 2]
+        return i
+
+    def _binds(self, i: int) -> bool:
+        """Whether the name at ``i`` is declared here, or assigned to."""
+        tokens, first = self._tokens, self._first_of_list[i]
+        before = tokens[first - 1]
+        if before.is_name(b"local", b"for", b"function"):
+            return True
+        if before.is_sign(b"(") and self._is_function(first - 2):
+            return True
+        return self.assigned_behind(self.behind_suffixes(i + 1))
+
+    def _is_function(self, i: int) -> bool:
+        """Whether the tokens that end at ``i`` are ``function``, with or without a name."""
+        tokens = self._tokens
+        named = i - 2 * _MOST_LOCALS
+        while i > 0 and tokens[i].kind == "name" and tokens[i - 1].is_sign(b".", b":"):
+            i -= 2
+            if i < named:
+                return True
+        if i < 0 or tokens[i].kind != "name":
+            return False
+        return tokens[i].text == b"function" or tokens[i - 1].is_name(b"function")
+
+    def _calls(self, i: int, *functions: bytes) -> bool:
+        """Whether the bracket at ``i`` is that of a call of one of these functions of Lua's own."""
+        function = self._tokens[i - 1]
+        return (
+            self._tokens[i].is_sign(b"(")
+            and function.kind == "name"
+            and function.text in functions
+            and not self._tokens[i - 2].is_sign(b".", b":")
+            and not any(map(self._binds, self._places[function.text]))
+        )
+
+    # KEYS and ARGV
+
+    def _learn_table(self, places: Sequence[int], table: Literal["KEYS", "ARGV"]) -> None:
+        """At these places stands what Redis has handed over, if all of them only read it."""
+        if all(self._reads(i) for i in places):
+            self._tables.update(dict.fromkeys(places, table))
+
+    def _reads(self, i: int) -> bool:
+        """Whether KEYS or ARGV at this token is only read."""
+        tokens = self._tokens
+        if tokens[i + 1].is_sign(b"["):
+            return not self.assigned_behind(self.behind_suffixes(i + 1))
+        if tokens[i - 1].is_sign(b"#"):
+            return not tokens[i + 1].is_sign(b".", b":", b"(", b"{")
+        if not tokens[i + 1].is_sign(b")", b",") or i < 2:
+            return False
+        if self._calls(i - 1, b"unpack"):
+            return True
+        return tokens[i - 3].is_name(b"in") and tokens[i + 1].is_sign(b")") and self._calls(i - 1, b"ipairs", b"pairs")
+
+    # Variables
+
+    def _constant(self, name: bytes) -> Word:
+        if name not in self._constants:
+            self._constants[name] = self._find_constant(name)
+        return self._constants[name]
+
+    def _find_constant(self, name: bytes) -> Word:
+        places = self._places.get(name, ())
+        bound = [i for i in places if self._binds(i)]
+        if len(bound) != 1 or name in _TABLES or name in _BOUND_BY_LUA:
+            return UNKNOWN
+        tokens, first = self._tokens, self._first_of_list[bound[0]]
+        if not tokens[first - 1].is_name(b"local"):
+            return UNKNOWN
+        end = first
+        while tokens[end + 1].is_sign(b",") and end - first < 2 * _MOST_LOCALS:
+            end += 2
+        if not tokens[end + 1].is_sign(b"="):
+            return UNKNOWN
+        values = self._simple_values(end + 2)
+        place = (bound[0] - first) // 2
+        return values[place] if len(values) == (end - first) // 2 + 1 else UNKNOWN
+
+    def _simple_values(self, i: int) -> list[Word]:
+        """The values of a list of expressions that begins at ``i``; nothing where one of them is not simple."""
+        tokens = self._tokens
+        values: list[Word] = []
+        while True:
+            end = self._behind_simple(i)
+            # A name is not looked up in turn: nobody needs that, and a chain of them could be long.
+            named = tokens[i].kind == "name" and end == i + 1
+            values.append(UNKNOWN if named else self.value(i, end))
+            if not tokens[end].is_sign(b",") or len(values) > _MOST_LOCALS:
+                break
+            i = end + 1
+        follows = tokens[end]
+        goes_on = follows.is_sign(*_CONTINUES) or follows.is_name(b"and", b"or") or follows.kind == "string"
+        return [] if goes_on else values
+
+    def _behind_simple(self, i: int) -> int:
+        tokens = self._tokens
+        if tokens[i].is_sign(b"-"):
+            return i + 2
+        if i in self._tables and tokens[i + 1].is_sign(b"["):
+            return tokens.partner(i + 1) + 1
+        return i + 1
+
+
+def _literal(token: Token) -> Word:
+    if token.kind == "string" and token.plain:
+        return token.text
+    if token.kind == "number" and len(token.text) <= _MOST_DIGITS and _WHOLE_NUMBERS.issuperset(token.text):
+        return b"%d" % int(token.text)
+    return UNKNOWN

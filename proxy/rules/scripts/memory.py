@@ -1,0 +1,114 @@
+"""Scripts and functions that have been seen, by what names them later: a script by the SHA1 of its text, a function by
+its name.
+
+What a text calls depends on the text alone, so a SHA stands for the same calls under every policy and on every Redis.
+A function's name stands for what was loaded last; that is learnt when Redis has accepted the library, and forgotten
+when Redis is given functions that nobody can read. But a text only tells which functions it *may* register, and others
+may load libraries around Keyrail: which library has a function, Redis alone knows. What it has answered is kept apart.
+"""
+
+from collections import OrderedDict
+from hashlib import sha1
+from typing import Literal, NamedTuple, TypeAlias
+
+from proxy.rules.scripts.text import ScriptCalls, read_script
+
+MOST_REMEMBERED = 500_000
+"""How many scripts, functions and words of their calls are remembered together, about 100 bytes each; what was not used
+for longest is forgotten."""
+
+_BYTES_EACH = 100
+_MOST_OWNERS = 10_000
+
+ScriptKey: TypeAlias = tuple[Literal["script", "function"], bytes]
+"""A script by its SHA1 in hexadecimal, a function by its name; in small letters."""
+
+
+class Owner(NamedTuple):
+    """The library that has a function, as Redis has told it at that moment (seconds since the epoch)."""
+
+    calls: ScriptCalls
+    sha: bytes
+    told_at: float
+
+
+class ScriptMemory:
+    """What has been seen on one route."""
+
+    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+        self._left = most
+        self._known: OrderedDict[ScriptKey, ScriptCalls] = OrderedDict()
+        self._owners: OrderedDict[bytes, Owner] = OrderedDict()
+
+    def read(self, text: bytes) -> ScriptCalls:
+        """What a script's text calls; remembered under its SHA."""
+        key = script_key(sha_of(text))
+        calls = self.recall(key)
+        if calls is None:
+            calls = read_script(text)
+            self.learn(key, calls)
+        return calls
+
+    def recall(self, key: ScriptKey) -> ScriptCalls | None:
+        """What a script or function calls; None for one that was never seen."""
+        calls = self._known.get(key)
+        if calls is not None:
+            self._known.move_to_end(key)
+        return calls
+
+    def learn(self, key: ScriptKey, calls: ScriptCalls) -> None:
+        former = self._known.pop(key, None)
+        self._left += _weight(former) - _weight(calls)
+        self._known[key] = calls
+        while self._left < 0 and len(self._known) > 1:
+            self._left += _weight(self._known.popitem(last=False)[1])
+
+    def loaded(self, text: bytes) -> None:
+        """Redis has accepted a library of functions."""
+        self._owners.clear()
+        calls = read_script(text)
+        for name in calls.functions:
+            self.learn(function_key(name), calls)
+
+    def owner(self, function: bytes) -> Owner | None:
+        """Which library has a function, as Redis told it last."""
+        return self._owners.get(function.lower())
+
+    def confirm(self, function: bytes, code: bytes, now: float) -> Owner:
+        """Redis says that a library with this code has the function."""
+        name, sha = function.lower(), sha_of(code)
+        former = self._owners.pop(name, None)
+        calls = former.calls if former is not None and former.sha == sha else read_script(code)
+        self._owners[name] = owner = Owner(calls, sha, now)
+        if len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
+        return owner
+
+    def forget_functions(self) -> None:
+        """Redis has been given functions that cannot be read."""
+        self._owners.clear()
+        for key in [key for key in self._known if key[0] == "function"]:
+            self._left += _weight(self._known.pop(key))
+
+
+def _weight(calls: ScriptCalls | None) -> int:
+    if calls is None:
+        return 0
+    words = (word for call in calls.calls for word in call.words)
+    long = sum(len(word) // _BYTES_EACH for word in words if isinstance(word, bytes))
+    return 1 + len(calls.functions) + sum(len(call.words) for call in calls.calls) + long
+
+
+def sha_of(text: bytes) -> bytes:
+    """The SHA1 by which Redis names a script."""
+    return sha1(text, usedforsecurity=False).hexdigest().encode()
+
+
+def script_key(sha: bytes) -> ScriptKey:
+    """The key of a script by its SHA, which Redis takes in any letter case."""
+    return "script", sha.lower()
+
+
+def function_key(name: bytes) -> ScriptKey:
+    """The key of a function; Redis does not tell letter cases apart in its name."""
+    return "function", name.lower()

@@ -1,0 +1,351 @@
+"""What scripts and functions may call.
+
+A command that a rule refuses must not come in by a script. With ``commands: follow_rules`` the text of EVAL, SCRIPT
+LOAD and FUNCTION LOAD is read (``script_text``), and each call is held to the policy's other rules: as the command that
+it is, and, as far as the text and the keys and arguments of an EVAL tell, with its keys and arguments
+(``script_calls``). A call of which only the first arguments can be read is held against what those leave open.
+
+What cannot be told from the text is *dynamic*, and ``dynamic_calls`` says what becomes of it. A key that is neither
+declared for the script nor a literal is *undeclared*, and ``undeclared_keys`` says whether that is allowed: only where
+both are refused, scripts are no way around the rules.
+
+EVALSHA names a script by the SHA1 of its text. One that nobody here has seen gets Redis's own NOSCRIPT, upon which
+client libraries send the text; where dynamic calls are allowed it goes on, as it can call nothing worse than they.
+FCALL names a function. Which library has it, and with which code, Redis is asked (FUNCTION LIST): a text only says
+which functions it may register. Where it cannot be asked the function is dynamic, as is FUNCTION RESTORE, whose payload
+is not text.
+
+With ``only``, scripts and libraries run that are registered by the SHA1 of their text, and no others.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from proxy.commands.command import Command
+from proxy.commands.row import ScriptUse
+from proxy.commands.table import Spec, Table
+from proxy.commands.words import word_of
+from proxy.rules.context import Context
+from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import Refusals
+from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.scripts.calls import (
+    SCRIPT_USES,
+    CalledCommand,
+    PreparedCall,
+    inputs_of,
+    undeclared_keys,
+    with_named_keys,
+)
+from proxy.rules.scripts.libraries import read_libraries
+from proxy.rules.scripts.memory import Owner, ScriptKey, ScriptMemory, function_key, script_key, sha_of
+from proxy.rules.scripts.text import ScriptCalls
+from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse, Steps, Verdict
+from proxy.wire.encode import encode_error
+
+_DECLARE = "pass the key to the script, and name it there as KEYS[1]"
+_REMEMBERED = "scripts"
+"""Nothing about the settings changes what a text calls, so a rule remembers beyond their changes."""
+
+NOSCRIPT = encode_error("NOSCRIPT No matching script. Please use EVAL.")
+NO_FUNCTION = encode_error("ERR Function not found")
+_PATIENCE = 1.0
+"""Seconds that a client may wait for Redis to tell whose a function is."""
+_TRUSTED_SECONDS = 1.0
+"""How long that answer holds: libraries may be loaded around Keyrail, or by other workers."""
+_MOST_PREPARED = 5_000
+"""Calls of scripts that are kept ready, about 1 KB each."""
+_SHA = re.compile(rb"[0-9a-f]{40}")
+
+_BRINGING = ("text", "load", "library")
+_TEXT_AT: dict[ScriptUse, int] = {"text": 1, "load": 2}
+"""The argument that is the text of a script; that of a library is the last."""
+
+
+class Dynamic(StrEnum):
+    """What becomes of calls that the text does not tell."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+    """They are let through, and counted."""
+    ALLOW = "allow"
+
+
+class Objection(NamedTuple):
+    """A rule refuses what a script calls: why, and what to do instead. If it is `audited`, the script runs."""
+
+    rule: str
+    audited: bool
+    why: str = ""
+    instead: str = ""
+
+
+class OtherRules(Protocol):
+    """The policy's other rules, as scripts are held to them. Of several that refuse something, one that is not audited
+    is named."""
+
+    @property
+    def about_keys(self) -> bool:
+        """Whether any of them is about keys or arguments."""
+
+    def to_command(self, command: Command, complete: bool, context: Context) -> Objection | None:
+        """Who refuses a command as such. It may be the beginning of one, which `complete` says by being False."""
+
+    def to_call(self, called: CalledCommand, context: Context) -> Objection | None:
+        """Who refuses a command for its keys or arguments."""
+
+    def to_keys(self, command: Command, context: Context) -> Objection | None:
+        """Who refuses that one script touches all these keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptsSettings:
+    """With `follow_rules`, scripts call only what a client may send itself; with `declared_keys`, only with keys that
+    are declared for them, or that are literals in their text.
+
+    `only` are the SHA1s, in small hexadecimal letters, of the scripts and libraries that may run, None for all; `files`
+    are those that it names by their files, for whoever watches for changes.
+    """
+
+    follow_rules: bool = True
+    dynamic: Dynamic = Dynamic.WARN
+    declared_keys: bool = False
+    only: frozenset[bytes] | None = None
+    files: tuple[str, ...] = ()
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
+        return Scripts(
+            name,
+            self,
+            Refusals(name, wording, binding),
+            binding.table,
+            binding.memory.of(name, _REMEMBERED, ScriptMemory),
+        )
+
+
+class Scripts:
+    """Holds what scripts call against the other rules, which the policy gives to it; None for no others."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(
+        self, name: str, settings: ScriptsSettings, refusals: Refusals, table: Table, memory: ScriptMemory
+    ) -> None:
+        self.name = name
+        self.memory = memory
+        self.others: OtherRules | None = None
+        self._settings = settings
+        self._refusals = refusals
+        self._table = table
+        self._prepared: dict[int, tuple[ScriptCalls, tuple[PreparedCall, ...]]] = {}
+
+    @property
+    def wants_texts(self) -> bool:
+        """Whether a script must have been seen before it can be run by its SHA."""
+        settings = self._settings
+        follows = settings.follow_rules and settings.dynamic is not Dynamic.ALLOW
+        return settings.dynamic is Dynamic.REFUSE or settings.declared_keys or follows
+
+    @property
+    def _asks_redis(self) -> bool:
+        settings = self._settings
+        return settings.dynamic is not Dynamic.ALLOW or settings.declared_keys or settings.only is not None
+
+    def touches(self, spec: Spec) -> bool:
+        """Whatever brings or runs a script or a function."""
+        return spec.name in SCRIPT_USES
+
+    def judge(self, command: Command, context: Context) -> Verdict:
+        """Refuse, answer NOSCRIPT, or PASS."""
+        use = SCRIPT_USES[command.spec.name]
+        # What asks which scripts there are passes: the session has its reply agree with what EVALSHA would be told.
+        if use == "exists" or not takes(command.spec, len(command.argv)):
+            return PASS
+        if use == "function":
+            return self._judge_function(command, context)
+        unregistered = self._unregistered(command)
+        if unregistered is not None:
+            return unregistered
+        if use == "payload":
+            return self._judge_dynamic("it brings functions that cannot be read", "load them with FUNCTION LOAD")
+        if use in _BRINGING:
+            return self._judge_text(command, context)
+        known = self.memory.recall(keys_of(command)[0])
+        if known is not None:
+            return self._judge_calls(known, command, context)
+        if self.wants_texts:
+            # What is in a transaction must abort it; elsewhere nothing is wrong, and the client sends the text.
+            return Refuse(NOSCRIPT) if context.in_transaction else Answer(NOSCRIPT)
+        return self._judge_dynamic("it runs a script that was not seen here", "use EVAL")
+
+    def _judge_text(self, command: Command, context: Context) -> Verdict:
+        text = _text_of(command)
+        if text is None:
+            return self._judge_dynamic("its text is too long to be read", "use a shorter script")
+        return self._judge_calls(self.memory.read(text), command, context)
+
+    def _unregistered(self, command: Command) -> Refuse | None:
+        """The refusal of a script or library that is none of those that may run."""
+        only, use = self._settings.only, SCRIPT_USES[command.spec.name]
+        if only is None:
+            return None
+        if use == "payload":
+            return self._refuse("it brings libraries that are not registered", "load them with FUNCTION LOAD")
+        text = _text_of(command)
+        sha = command.argv[1].lower() if use == "sha" else b"" if text is None else sha_of(text)
+        if sha in only:
+            return None
+        what = "library" if use == "library" else "script"
+        shown = sha.decode() if _SHA.fullmatch(sha) else "of that SHA1"
+        return self._refuse(f"the {what} {shown} is not registered", self._register(what))
+
+    def _register(self, what: str) -> str:
+        return f"have the SHA1 of the {what}, or its file, added to scripts.only of the rule {self.name}"
+
+    # Functions: which library has one, Redis alone knows
+
+    def _judge_function(self, command: Command, context: Context) -> Verdict:
+        name = word_of(command.argv[1])
+        owner = self.memory.owner(name)
+        if owner is not None and 0 <= context.now - owner.told_at <= _TRUSTED_SECONDS:
+            return self._judge_owner(owner, command, context)
+        if self._asks_redis:
+            return Procedure(
+                partial(self._ask_owner, command, context), _PATIENCE, partial(self._without_asking, command, context)
+            )
+        known = self.memory.recall(function_key(name)) if owner is None else owner.calls
+        return self._judge_unseen() if known is None else self._judge_calls(known, command, context)
+
+    def _ask_owner(self, command: Command, context: Context) -> Steps:
+        name = word_of(command.argv[1])
+        (told,) = yield [(b"FUNCTION", b"LIST")]
+        libraries = read_libraries(told)
+        if libraries is None:
+            return self._judge_unseen("Redis does not tell this user whose the function is")
+        library = next((each for each in libraries if each.has(name)), None)
+        if library is None:
+            return Answer(NO_FUNCTION)
+        (told,) = yield [(b"FUNCTION", b"LIST", b"LIBRARYNAME", library.name, b"WITHCODE")]
+        owner = next((each for each in read_libraries(told) or () if each.has(name) and each.code), None)
+        if owner is None:
+            return self._judge_unseen()
+        return self._judge_owner(self.memory.confirm(name, owner.code, context.now), command, context)
+
+    def _without_asking(self, command: Command, context: Context, reason: str) -> Pass | Refuse:
+        owner = self.memory.owner(word_of(command.argv[1]))
+        if owner is None:
+            return self._judge_unseen(f"nobody can ask Redis whose the function is: {reason}")
+        return self._judge_owner(owner, command, context)
+
+    def _judge_owner(self, owner: Owner, command: Command, context: Context) -> Pass | Refuse:
+        only = self._settings.only
+        if only is not None and owner.sha not in only:
+            why = f"the function's library, {owner.sha.decode()}, is not registered"
+            return self._refuse(why, self._register("library"))
+        return self._judge_calls(owner.calls, command, context)
+
+    def _judge_unseen(self, why: str = "it runs a function whose library was not seen here") -> Pass | Refuse:
+        if self._settings.only is not None:
+            return self._refuse(f"{why}, and so not whether it is registered", self._register("library"))
+        return self._judge_dynamic(why, "load the library with FUNCTION LOAD REPLACE")
+
+    def _judge_calls(self, found: ScriptCalls, command: Command, context: Context) -> Pass | Refuse:
+        audited: Refuse | None = None
+        for why, instead, only_counted in self._faults(found, command, context):
+            refused = self._refuse(why, instead)
+            if not only_counted:
+                return refused
+            audited = audited or refused
+        dynamic = found.dynamic or (self._chosen_subcommand(found) if self._settings.follow_rules else "")
+        said: Pass | Refuse = PASS
+        if dynamic:
+            said = self._judge_dynamic(f"the script {dynamic}", "name each command as redis.call('GET', …) does")
+        return replace(said, would_refuse=audited) if audited is not None and isinstance(said, Pass) else said
+
+    def _faults(self, found: ScriptCalls, command: Command, context: Context) -> Iterator[tuple[str, str, bool]]:
+        """What is wrong with the calls: why, what to do instead, and whether it is only counted."""
+        calls = self._prepare(found)
+        others = self.others if self._settings.follow_rules else None
+        for call in calls:
+            if others is None or call.chooses_subcommand:
+                continue
+            objection = others.to_command(call.beginning, call.complete, context)
+            if objection is not None:
+                why = f"the script calls {call.beginning.name}, which {objection.rule} refuses"
+                yield why, "leave that call out", objection.audited
+        follows_keys = others is not None and others.about_keys
+        if not (follows_keys or self._settings.declared_keys):
+            return
+        inputs = inputs_of(command)
+        called = [call.called(inputs) for call in calls]
+        for each in called if self._settings.declared_keys else ():
+            if each.undeclared:
+                yield f"the script calls {each.name} with a key that is not declared", _DECLARE, False
+        if others is not None and follows_keys:
+            yield from self._faults_of_keys(others, called, command, context)
+
+    def _prepare(self, found: ScriptCalls) -> Sequence[PreparedCall]:
+        """The calls of a script, bound to the table; kept, for most scripts run often."""
+        kept = self._prepared.get(id(found))
+        if kept is None or kept[0] is not found:
+            if sum(len(calls) for _, calls in self._prepared.values()) > _MOST_PREPARED:
+                self._prepared.clear()
+            kept = found, tuple(PreparedCall(self._table, call) for call in found.calls)
+            self._prepared[id(found)] = kept
+        return kept[1]
+
+    def _faults_of_keys(
+        self, others: OtherRules, called: Sequence[CalledCommand], command: Command, context: Context
+    ) -> Iterator[tuple[str, str, bool]]:
+        command.named = undeclared_keys(called)
+        for each in called:
+            objection = others.to_call(each, context)
+            if objection is not None:
+                why = f"the script calls {each.name}, which {objection.rule} refuses: {objection.why}"
+                yield why, objection.instead, objection.audited
+        objection = others.to_keys(with_named_keys(self._table, command), context)
+        if objection is not None:
+            why = f"the script names keys of several hash slots, which {objection.rule} refuses"
+            yield why, objection.instead, objection.audited
+
+    def _chosen_subcommand(self, found: ScriptCalls) -> str:
+        """Why nobody can tell what a script calls: it chooses a subcommand when it runs."""
+        chosen = next((call for call in self._prepare(found) if call.chooses_subcommand), None)
+        return "" if chosen is None else f"chooses a subcommand of {chosen.beginning.name} at run time"
+
+    def _judge_dynamic(self, why: str, instead: str) -> Pass | Refuse:
+        match self._settings.dynamic:
+            case Dynamic.REFUSE:
+                return self._refuse(f"what it calls cannot be told, for {why}", instead)
+            case Dynamic.WARN:
+                return Pass(skipped=f"what it calls cannot be told, for {why}")
+            case Dynamic.ALLOW:
+                return PASS
+
+    def _refuse(self, why: str, instead: str) -> Refuse:
+        return self._refusals.of(why, instead)
+
+    def lower(self, _spec: Spec, lowering: Lowering) -> None:
+        """All of it is judged."""
+        lowering.judge()
+
+
+def _text_of(command: Command) -> bytes | None:
+    """The text of a script or library that comes with a command; None where it is not here."""
+    index = _TEXT_AT.get(SCRIPT_USES[command.spec.name], len(command.argv) - 1)
+    text = command.argv[index]
+    return text if command.length(index) == len(text) else None
+
+
+def keys_of(command: Command) -> tuple[ScriptKey, ...]:
+    """What must have been seen for this command to be judged; nothing where its text comes with it."""
+    argv, use = command.argv, SCRIPT_USES.get(command.spec.name)
+    if use == "sha" and len(argv) > 1:
+        return (script_key(argv[1]),)
+    if use == "exists":
+        return tuple(script_key(sha) for sha in argv[2:])
+    return ()

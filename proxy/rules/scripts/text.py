@@ -1,0 +1,183 @@
+r"""What the text of a Lua script says that it will call, and with which arguments.
+
+The text alone is read: nothing is run. A command is known if it is called in the one plain way, with its name as a
+literal:
+
+    redis.call('GET', KEYS[1])      redis.pcall("SET", k, v)      server.call[[PING]]
+
+Its arguments are known as far as they are literals, elements of KEYS and ARGV, or local variables that stand for one of
+these (``lua_names``). Every other argument is unknown, and so is how many there are behind one that may stand for
+several (``unpack(t)``, ``...``, a call).
+
+Whatever else could reach a command makes the script *dynamic*: nobody can tell by its text what it will run. That is
+``redis`` or ``server`` in any other place (``local r = redis``, ``redis['call']``), ``redis.call`` that is not called
+on the spot (``local c = redis.call``), a name that is put together (``'FLUSH' .. 'ALL'``, ``ARGV[1]``) or written with
+escapes, the functions that make code of text or hand out the globals, and any byte that Lua 5.1 has no use for.
+"""
+
+import re
+from dataclasses import dataclass
+
+from proxy.rules.scripts.lua_names import EVERY, UNKNOWN, Names, Parameter, Word
+from proxy.rules.scripts.lua_tokens import Tokens, UnreadableError
+
+__all__ = ["EVERY", "UNKNOWN", "Call", "Parameter", "ScriptCalls", "Word", "read_script"]
+
+LONGEST = 256 * 1024
+"""Bytes of a text that is read at all."""
+MOST_PLACES = 2000
+"""Places of a text that use redis or the like; more is not written by people."""
+_LONGEST_NAME = 64
+
+_CALLS = (b"call", b"pcall")
+_MODULES = (b"redis", b"server")
+_HAND_OUT_MORE = frozenset(
+    b"_ENV _G debug dofile getfenv load loadfile loadstring module package require setfenv".split()
+)
+"""Names of Lua's by which a text reaches code, or globals, that it does not name."""
+_SHEBANG = re.compile(rb"#![lL][uU][aA](?=[ \t\r\n]|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command that a script calls, its name first. Unless `complete`, more arguments may follow."""
+
+    words: tuple[Word, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCalls:
+    """What a text calls, each once. `dynamic` says why that may not be all; it is empty where it is.
+
+    `functions` are the functions that a library may register, in small letters: Redis does not tell them apart.
+    """
+
+    calls: tuple[Call, ...] = ()
+    dynamic: str = ""
+    functions: tuple[bytes, ...] = ()
+
+
+def read_script(text: bytes) -> ScriptCalls:
+    """What a script or a library of functions calls. Never raises: what cannot be read is dynamic."""
+    start = 0
+    if len(text) > LONGEST:
+        return ScriptCalls(dynamic=f"is longer than {LONGEST} bytes, too long to be read")
+    if text.startswith(b"#!"):
+        if _SHEBANG.match(text) is None:
+            return ScriptCalls(dynamic="is written in a language other than Lua")
+        start = text.find(b"\n")
+        if start < 0:
+            return ScriptCalls()
+    try:
+        reading = _Reading(Tokens(text, start))
+    except UnreadableError as error:
+        return ScriptCalls(dynamic=str(error))
+    return ScriptCalls(tuple(reading.calls), reading.dynamic, tuple(reading.functions))
+
+
+class _Reading:
+    """A text, walked once from name to name. Raises UnreadableError."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.calls: dict[Call, None] = {}
+        self.functions: dict[bytes, None] = {}
+        self.dynamic = ""
+        self._tokens = tokens
+        self._names = Names(tokens)
+        self._here = 0
+        places = 0
+        for i, token in enumerate(tokens.all):
+            if token.kind != "name" or self._names.is_field(i):
+                continue
+            self._here = i
+            if token.text in _HAND_OUT_MORE:
+                self._note(f"uses {token.text.decode()}")
+            elif token.text in _MODULES:
+                self._read_member(i, token.text.decode())
+                places += 1
+            if places > MOST_PLACES:
+                raise UnreadableError(f"uses redis in more than {MOST_PLACES} places")
+
+    def _note(self, what: str) -> None:
+        if not self.dynamic:
+            self.dynamic = f"{what} in line {self._tokens.line(self._tokens[self._here].at)}"
+
+    def _read_member(self, i: int, name: str) -> None:
+        tokens, member = self._tokens, self._tokens[i + 2]
+        if not tokens[i + 1].is_sign(b".") or member.kind != "name":
+            self._note(f"uses {name} other than as {name}.call(…)")
+        elif member.text in _CALLS:
+            self._read_call(i + 3, f"{name}.{member.text.decode()}")
+        elif member.text == b"register_function":
+            self._read_registration(i + 3)
+        elif self._names.assigned_behind(self._names.behind_suffixes(i + 3)):
+            self._note(f"changes {name}")
+
+    def _read_call(self, i: int, name: str) -> None:
+        tokens = self._tokens
+        if tokens[i].kind == "string":
+            self._add(Call((self._names.value(i, i + 1),), complete=True), name)
+        elif not tokens[i].is_sign(b"("):
+            self._note(f"uses {name} without calling it there")
+        elif tokens.partner(i) > i + 1:
+            self._add(self._arguments(i + 1, tokens.partner(i)), name)
+
+    def _arguments(self, start: int, end: int) -> Call:
+        """What stands between the brackets of a call."""
+        tokens = self._tokens
+        words: list[Word] = []
+        i = start
+        while i < end:
+            token = tokens[i]
+            if token.is_name(b"function"):
+                return Call(tuple(words), complete=False)  # no command takes a function
+            if token.is_sign(b","):
+                words.append(self._names.value(start, i))
+                start = i + 1
+            i = tokens.partner(i) + 1 if token.is_sign(b"(", b"[", b"{") else i + 1
+        every = self._names.every(start, end)
+        if every is None and self._may_be_several(start, end):
+            return Call(tuple(words), complete=False)
+        return Call((*words, self._names.value(start, end) if every is None else every), complete=True)
+
+    def _may_be_several(self, start: int, end: int) -> bool:
+        """Whether an expression may stand for any number of values, as a call does."""
+        last, before = self._tokens[end - 1], self._tokens[end - 2]
+        if end - start == 1 or last.kind != "string":
+            return last.is_sign(b"...", b")", b"}")
+        return before.kind != "sign" or before.is_sign(b")", b"]", b"}")  # f'x' is a call, and so is t[1]'x'
+
+    def _add(self, call: Call, name: str) -> None:
+        first = call.words[0] if call.words else UNKNOWN
+        if isinstance(first, bytes) and len(first) <= _LONGEST_NAME:
+            self.calls[call] = None
+        else:
+            self._note(f"chooses at run time what {name} is to run")
+
+    def _read_registration(self, i: int) -> None:
+        if self._tokens[i].is_sign(b"("):
+            i += 1
+        name = self._read_table(i) if self._tokens[i].is_sign(b"{") else self._literal_before(i, b",", b")")
+        if name is None:
+            self._note("registers a function under a name that is no literal")
+        else:
+            self.functions[name.lower()] = None
+
+    def _literal_before(self, i: int, *signs: bytes) -> bytes | None:
+        token = self._tokens[i]
+        literal = token.kind == "string" and token.plain and self._tokens[i + 1].is_sign(*signs)
+        return token.text if literal and len(token.text) <= _LONGEST_NAME else None
+
+    def _read_table(self, i: int) -> bytes | None:
+        """The one literal ``function_name`` of the table that begins at this token."""
+        tokens, end = self._tokens, self._tokens.partner(i)
+        found: list[bytes | None] = []
+        i += 1
+        while i < end:
+            if tokens[i].is_sign(b"[") and tokens[i - 1].is_sign(b"{", b",", b";"):
+                return None
+            if tokens[i].is_name(b"function_name"):
+                found.append(self._literal_before(i + 2, b",", b";", b"}") if tokens[i + 1].is_sign(b"=") else None)
+            i = tokens.partner(i) + 1 if tokens[i].is_sign(b"(", b"[", b"{") else i + 1
+        return found[0] if len(found) == 1 else None
