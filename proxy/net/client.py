@@ -14,8 +14,8 @@ from typing import Protocol, cast
 from proxy.hotpath.intake import Intake
 from proxy.net.tls import subject_of
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.gate import Gate, PoolKey
-from proxy.session.session import Session
 from proxy.wire.request import Limits
 
 _HIGH_WATER = 1 << 20
@@ -40,7 +40,7 @@ class ClientGate(Gate, Protocol):
         """A client has gone; ``cause`` is the label that metrics show."""
 
 
-class ClientConnection(Session, asyncio.Protocol):
+class ClientConnection(Dispatcher, asyncio.Protocol):
     """A client's TCP, TLS or unix socket connection."""
 
     __slots__ = ("cause", "held_upstream", "leaving", "paused", "transport")

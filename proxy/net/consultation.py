@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from proxy.session.gate import Seeker
+from proxy.session.seeker import Seeker
 from proxy.session.topic import Topic
 
 KEPT_SECONDS = 0.5

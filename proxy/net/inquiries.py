@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from proxy.net.lending import Lending
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey, Questions, Seeker
+from proxy.session.gate import PoolKey, Questions
+from proxy.session.seeker import Seeker
 
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 

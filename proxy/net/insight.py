@@ -13,8 +13,8 @@ from proxy.net.client import ClientConnection
 from proxy.net.expiries import Expiries
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.who import who_is
-from proxy.session.gate import Seeker
 from proxy.session.measuring import Measurement
+from proxy.session.seeker import Seeker
 from proxy.traffic.digest import Digest
 from proxy.traffic.latency import Latencies
 from proxy.traffic.looks import Look

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from proxy.commands.table import Table
 from proxy.net.engine import Engine, complete_table
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import CommandName, PoolKey, Seeker
+from proxy.session.gate import CommandName, PoolKey
+from proxy.session.seeker import Seeker
 from proxy.wire.limits import limits_of
 from proxy.wire.request import Limits
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from weakref import WeakSet
 
@@ -24,7 +24,8 @@ from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool, Wait
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import Lingerer, PoolKey, PrivateLedger, Seeker
+from proxy.session.gate import PoolKey, PrivateLedger
+from proxy.session.seeker import Seeker
 from proxy.wire.decode import read_reply
 
 _ATTEMPT_PATIENCE = 0.25
@@ -219,9 +220,9 @@ class Lending:
             if not await self._connections.leads_to_replica(upstream):
                 self.release(upstream)
 
-    def linger(self, session: Lingerer) -> None:
+    def linger(self, over: Callable[[], None]) -> None:
         """A login is rarely followed by nothing."""
-        self._loop.call_later(_LINGER, session.linger_over)
+        self._loop.call_later(_LINGER, over)
 
     def discard(self, ledger: Ledger) -> None:
         """Close a connection at once."""

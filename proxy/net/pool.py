@@ -16,7 +16,8 @@ from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey, Seeker
+from proxy.session.gate import PoolKey
+from proxy.session.seeker import Seeker
 
 _IDLE_SECONDS = 60.0
 

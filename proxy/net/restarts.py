@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection
 
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import Seeker
+from proxy.session.seeker import Seeker
 
 _RUN_ID = re.compile(rb"\nrun_id:([0-9a-zA-Z]+)\r\n")
 

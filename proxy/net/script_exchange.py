@@ -11,7 +11,7 @@ from functools import partial
 
 from proxy.rules.scripts.memory import ScriptKey, ScriptMemory
 from proxy.rules.scripts.text import ScriptCalls
-from proxy.session.gate import Seeker
+from proxy.session.seeker import Seeker
 
 FindCalls = Callable[[ScriptKey], "asyncio.Future[ScriptCalls | None]"]
 """Asks the other workers. The future ends in time: with what they know, or with an exception."""

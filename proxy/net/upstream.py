@@ -125,7 +125,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     def left(self) -> None:
         """Whoever measures a part of what was written learns when it left."""
         for measurement in self.leaving:
-            measurement.sent = measurement.gate.clock()
+            measurement.sent = measurement.observer.clock()
         self.leaving.clear()
         self.watched = False
 

@@ -21,7 +21,7 @@ from proxy.net.client import ClientConnection
 from proxy.net.who import who_is
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
-from proxy.session.gate import Seeker
+from proxy.session.seeker import Seeker
 from proxy.traffic.evidence import Evidence, Records, Who, moment
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape

@@ -1,10 +1,12 @@
 """One client: its state, and where each of its commands goes. No sockets and no clock: ``gate.py`` is the port to them.
 
-session.py        judges and routes commands
-judged.py         who the client is, and what the policy decides about its commands
-item.py           one judged command
-outlet.py         what a session sends: commands to Redis, local replies to the client
+dispatcher.py     judges each command and hands it to the handler for what it does
+session.py        a client: who it is, the state of its connection, what it sends
+state.py          what a connection can be in the middle of
+seeker.py         a session that waits, as the network side sees it
+item.py           one judged command, and what is to follow it
 gate.py           what a session needs from the network side
+forwarding.py     commands without connection state
 switching.py      moves between shared upstream connections and a private one
 handshake.py      HELLO, AUTH, SELECT, RESET, QUIT
 names.py          CLIENT SETNAME, GETNAME, SETINFO
@@ -12,10 +14,12 @@ own.py            KEYRAIL …: commands that Keyrail answers
 topic.py          the arguments of KEYRAIL HOTKEYS and its relatives
 transaction.py    MULTI … EXEC, whole or in pieces
 poison.py         the command that makes Redis abort a transaction
-subscription.py   SUBSCRIBE and its relatives, RESP2 and RESP3
+subscribe.py      SUBSCRIBE and its relatives, RESP2 and RESP3
+subscription.py   what a client is subscribed to
 pinned.py         commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
 scripts.py        EVAL, FCALL and their relatives: what the rules need to know about the script
 procedure.py      rules that ask Redis before they decide
+inquiry.py        the questions of one such rule
 streaming.py      a request too large to buffer
 paying.py         byte limits for a streamed request
 silence.py        CLIENT REPLY: which commands are answered

@@ -16,7 +16,7 @@ TRACKING, behind ASKING; and no unit between WATCH and EXEC, or around what may 
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
@@ -25,12 +25,9 @@ from proxy.hotpath.debts import EDIT, HIDE, NOTE, PEEK, UNWRAP, Creditor
 from proxy.policy.decision import Following, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups
-from proxy.session.follow_ups import FollowUp
-from proxy.session.item import Item
+from proxy.session.item import FollowUp, Item
+from proxy.session.session import Session
 from proxy.wire.encode import encode_command, encode_error
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
 
 _MULTI = encode_command([b"MULTI"])
 _EXEC = encode_command([b"EXEC"])
@@ -42,7 +39,7 @@ _NOBODY = Creditor()
 """Who is owed the replies that nobody waits for."""
 
 
-def note_state(session: "Session", command: Command) -> None:
+def note_state(session: Session, command: Command) -> None:
     """Take note of a command after which nothing may go along: the client tracks keys, or speaks for a slot."""
     if command.spec.name == "CLIENT|TRACKING":
         # Queued, it may never run.
@@ -52,7 +49,7 @@ def note_state(session: "Session", command: Command) -> None:
         session.unaccompanied = "the client follows the slots of a cluster"
 
 
-def send(session: "Session", item: Item) -> bool:
+def send(session: Session, item: Item) -> bool:
     """Send a command with all that goes with it, on the upstream chosen for it; False if it was refused instead."""
     obstacle = _obstacle(session, item.command, item.followings)
     if obstacle:
@@ -68,7 +65,7 @@ def send(session: "Session", item: Item) -> bool:
 
 
 def alongside(
-    session: "Session", followings: tuple[Following, ...], command: Command, *, begun: bool
+    session: Session, followings: tuple[Following, ...], command: Command, *, begun: bool
 ) -> tuple[bytes | None, tuple[Following, ...]]:
     """What may go with a command that is streamed, or the error that the client gets in its place.
 
@@ -87,7 +84,7 @@ def unless_queued(edit: ReplyEdit) -> ReplyEdit:
     return lambda frame: frame if frame == _QUEUED else edit(frame)
 
 
-def _obstacle(session: "Session", command: Command, followings: tuple[Following, ...]) -> str:
+def _obstacle(session: Session, command: Command, followings: tuple[Following, ...]) -> str:
     # Why nothing can go along with a command; empty if it can.
     silent = follow_ups.silent(session)
     if silent:
@@ -104,7 +101,7 @@ def _needs_unit(followings: tuple[Following, ...]) -> bool:
     return any(each.follow.before or each.follow.after for each in followings)
 
 
-def _overflow(session: "Session", command: Command, followings: tuple[Following, ...]) -> bytes | None:
+def _overflow(session: Session, command: Command, followings: tuple[Following, ...]) -> bytes | None:
     # The error where more would wait to follow than may.
     acting = [each for each in followings if each.follow.about]
     error = follow_ups.overflow(session) if acting else None
@@ -113,7 +110,7 @@ def _overflow(session: "Session", command: Command, followings: tuple[Following,
     return error
 
 
-def _forgo(session: "Session", followings: tuple[Following, ...], command: Command, why: str) -> bytes | None:
+def _forgo(session: Session, followings: tuple[Following, ...], command: Command, why: str) -> bytes | None:
     # Nothing can go along: the error of the first rule that then wants none of it, or None.
     for each in followings:
         if each.follow.otherwise is not None:
@@ -125,7 +122,7 @@ def _forgo(session: "Session", followings: tuple[Following, ...], command: Comma
     return None
 
 
-def _go_alone(session: "Session", item: Item, why: str) -> bool:
+def _go_alone(session: Session, item: Item, why: str) -> bool:
     error = _forgo(session, item.followings, item.command, why)
     running = session.transaction
     if error is not None:
@@ -145,7 +142,7 @@ class Company:
     Between ``begin`` and ``end`` the command may be sent in pieces; ``end`` sends the last one.
     """
 
-    def __init__(self, session: "Session", item: Item) -> None:
+    def __init__(self, session: Session, item: Item) -> None:
         assert session.ledger is not None
         self._session = session
         self._ledger = session.ledger

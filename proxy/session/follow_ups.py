@@ -17,21 +17,17 @@ No more than ``MOST_WAITING`` wait for one client: then its commands that have f
 may go, so many at a time are sent, and others' commands come between them.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
 
-from proxy.commands.command import Command
 from proxy.hotpath.debts import HIDE, NOTE, Creditor
-from proxy.hotpath.ledger import Ledger
-from proxy.policy.decision import Following, What
+from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
 from proxy.session import silence
 from proxy.session.gate import PoolKey
+from proxy.session.item import FollowUp
+from proxy.session.session import Session
+from proxy.session.state import NOBODY_WATCHED
 from proxy.wire.encode import OK, encode_command, encode_error
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
-    from proxy.session.transaction import Transaction
 
 MOST_WAITING = 1024
 _AT_ONCE = 64
@@ -39,28 +35,8 @@ _NOBODY = Creditor()
 _MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
 _NO_CONNECTION = "no connection to Redis could be had for it"
 
-NOBODY_WATCHED: frozenset[bytes] = frozenset()
 
-
-class FollowUp(NamedTuple):
-    """A command that is to follow: ``key`` is as whom, and in which database, the client's command ran, ``ledger`` the
-    connection on which, ``running`` the transaction in which, if any."""
-
-    argv: Sequence[bytes]
-    following: Following
-    command: Command
-    key: PoolKey
-    ledger: Ledger
-    running: "Transaction | None"
-
-    @property
-    def name(self) -> Hashable:
-        """What it is kept under: a later renewal of a key takes the place of an earlier one."""
-        argv = self.argv
-        return (self.key.database, argv.key) if isinstance(argv, Renewal) else (self.key.database, *argv)
-
-
-def take(session: "Session", follow_up: FollowUp) -> None:
+def take(session: Session, follow_up: FollowUp) -> None:
     """Send a follow-up now, or when nothing stands against it."""
     if _waits(session, follow_up):
         session.deferred[follow_up.name] = follow_up
@@ -70,7 +46,7 @@ def take(session: "Session", follow_up: FollowUp) -> None:
         _send_elsewhere(session, follow_up, follow_up.key)
 
 
-def catch_up(session: "Session", most: int = _AT_ONCE) -> bool:
+def catch_up(session: Session, most: int = _AT_ONCE) -> bool:
     """Send what had to wait, if it need not any more; whether something is owed now."""
     if session.watching or session.transaction is not None:
         return False
@@ -85,7 +61,7 @@ def catch_up(session: "Session", most: int = _AT_ONCE) -> bool:
     return session.owed > 0
 
 
-def leave(session: "Session") -> None:
+def leave(session: Session) -> None:
     """The client has left or begun anew: what it was watching or queueing is over, and what waited for that is sent."""
     ledger = session.pinned
     if ledger is None:
@@ -105,13 +81,13 @@ def leave(session: "Session") -> None:
     catch_up(session)
 
 
-def undecided(session: "Session") -> bool:
+def undecided(session: Session) -> bool:
     """Whether something may still have to follow commands that were sent."""
     session.accompanied = session.accompanied and session.owed > 0
     return session.accompanied
 
 
-def overflow(session: "Session") -> bytes | None:
+def overflow(session: Session) -> bytes | None:
     """The error for a command that would have follow-ups, where too many wait already; otherwise None."""
     if len(session.deferred) < MOST_WAITING or session.transaction is not None:
         return None
@@ -121,19 +97,19 @@ def overflow(session: "Session") -> bytes | None:
     )
 
 
-def watch(session: "Session", keys: Sequence[bytes]) -> None:
+def watch(session: Session, keys: Sequence[bytes]) -> None:
     """The client watches these keys, too."""
     session.watching = True
     if len(session.watched) < MOST_WAITING:
         session.watched = session.watched.union(keys)
 
 
-def silent(session: "Session") -> str:
+def silent(session: Session) -> str:
     """Why nothing may go along with commands on the client's connection; empty where it may."""
     return "no reply will come" if session.replies != silence.ON else session.unaccompanied
 
 
-def _waits(session: "Session", follow_up: FollowUp) -> bool:
+def _waits(session: Session, follow_up: FollowUp) -> bool:
     if session.gone or follow_up.ledger is not session.pinned:
         return False
     if follow_up.running is not None and follow_up.running.moves:
@@ -143,7 +119,7 @@ def _waits(session: "Session", follow_up: FollowUp) -> bool:
     return len(session.watched) >= MOST_WAITING or follow_up.argv.key in session.watched
 
 
-def _may_carry(session: "Session", follow_up: FollowUp) -> bool:
+def _may_carry(session: Session, follow_up: FollowUp) -> bool:
     # Whether the connection on which the command ran can carry what follows.
     ledger = follow_up.ledger
     if ledger.closed or not ledger.admits(session) or ledger.owner not in (None, session):
@@ -159,7 +135,7 @@ def _may_carry(session: "Session", follow_up: FollowUp) -> bool:
     return free and session.key.user == follow_up.key.user
 
 
-def _send(session: "Session", follow_up: FollowUp) -> None:
+def _send(session: Session, follow_up: FollowUp) -> None:
     ledger = follow_up.ledger
     raw = encode_command(list(follow_up.argv))
     moved = ledger is session.pinned and session.key.database != follow_up.key.database
@@ -179,7 +155,7 @@ def _send(session: "Session", follow_up: FollowUp) -> None:
     ledger.owe(session, 1, NOTE, answered)
 
 
-def _send_elsewhere(session: "Session", follow_up: FollowUp, key: PoolKey) -> None:
+def _send_elsewhere(session: Session, follow_up: FollowUp, key: PoolKey) -> None:
     # As the same user if there is a connection for that, else with the route's own login.
     def answered(replies: Sequence[bytes] | None) -> None:
         if replies is not None:
@@ -192,12 +168,12 @@ def _send_elsewhere(session: "Session", follow_up: FollowUp, key: PoolKey) -> No
     session.gate.ask(key if key.user is not None else key._replace(protocol=2), [follow_up.argv], answered)
 
 
-def _note(session: "Session", follow_up: FollowUp, frame: bytes) -> None:
+def _note(session: Session, follow_up: FollowUp, frame: bytes) -> None:
     if frame.startswith(b"-"):
         _report(session, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
     elif frame in (b":1\r\n", OK):
         _report(session, follow_up, "followed", "")
 
 
-def _report(session: "Session", follow_up: FollowUp, what: What, detail: str) -> None:
+def _report(session: Session, follow_up: FollowUp, what: What, detail: str) -> None:
     session.gate.report([follow_up.following.hit(what, detail)], follow_up.command, session)

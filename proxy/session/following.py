@@ -6,19 +6,33 @@ its commands come to the session, and none is forwarded by the intake. When so m
 the first of them counts, and the client is left alone.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import State
+from proxy.hotpath.intake import Terms
 from proxy.session import silence
+from proxy.session.gate import Gate, PrivateLedger, Regime
+from proxy.session.state import Transaction
 from proxy.traffic.digest import READS_OF_RUN
 from proxy.traffic.shapes import pattern_of
 
-if TYPE_CHECKING:
-    from proxy.session.session import Session
-
 _PAUSE = 0.25
 """Seconds; reads that come later than that are no run."""
+
+
+class Reader(Protocol):
+    """A session, as far as what it reads is followed."""
+
+    gate: Gate
+    regime: Regime
+    terms: Terms
+    simple: bytes
+    owed: int
+    replies: int
+    pinned: PrivateLedger | None
+    transaction: Transaction | None
+    following: "Following | None"
 
 
 class Following:
@@ -29,7 +43,7 @@ class Following:
 
     __slots__ = ("_key", "_pattern", "_reads", "_seen", "_simple", "_weight")
 
-    def __init__(self, session: "Session", simple: bytes, key: bytes, pattern: str, weight: int) -> None:
+    def __init__(self, session: Reader, simple: bytes, key: bytes, pattern: str, weight: int) -> None:
         self._simple = simple
         self._key = key
         self._pattern = pattern
@@ -37,7 +51,7 @@ class Following:
         self._reads = 1
         self._seen = session.gate.clock()
 
-    def meet(self, session: "Session", command: Command) -> None:
+    def meet(self, session: Reader, command: Command) -> None:
         """The next command of the client, before anything has been done about it."""
         if session.simple is not self._simple:
             # The policy, or the upstream, is another one now, and the intake may have forwarded commands itself.
@@ -54,12 +68,12 @@ class Following:
             session.gate.found_run(self._pattern, self._weight)
             self._end(session)
 
-    def _end(self, session: "Session") -> None:
+    def _end(self, session: Reader) -> None:
         session.following = None
         session.simple = session.terms.pooled if session.pinned is None else session.terms.pinned
 
 
-def begin(session: "Session", command: Command, weight: int) -> None:
+def begin(session: Reader, command: Command, weight: int) -> None:
     """A command is looked at closely: follow its client, if it is a read like those of a run."""
     key = _read_alone(session, command)
     if key is not None and session.following is None:
@@ -69,7 +83,7 @@ def begin(session: "Session", command: Command, weight: int) -> None:
             session.following = Following(session, session.simple, key, _pattern(session, key), reads)
 
 
-def _read_alone(session: "Session", command: Command) -> bytes | None:
+def _read_alone(session: Reader, command: Command) -> bytes | None:
     # The key of a read of one key, by a client that waits for no reply.
     if session.owed > 0 or session.transaction is not None:
         return None
@@ -79,5 +93,5 @@ def _read_alone(session: "Session", command: Command) -> bytes | None:
     return keys[0].name if len(keys) == 1 and not keys[0].write else None
 
 
-def _pattern(session: "Session", key: bytes) -> str:
+def _pattern(session: Reader, key: bytes) -> str:
     return pattern_of(session.regime.policy.policy.schema, key)

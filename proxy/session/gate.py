@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
@@ -12,11 +12,10 @@ from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.rules.scripts.memory import ScriptKey
+from proxy.session.measuring import Measurement
+from proxy.session.seeker import Seeker
 from proxy.session.topic import Topic
 from proxy.wire.request import Limits
-
-if TYPE_CHECKING:
-    from proxy.session.measuring import Measurement
 
 CommandName: TypeAlias = tuple[bytes, ...]
 """The words of a command's name, each by itself and in capitals: one, or a container's and its subcommand's."""
@@ -66,18 +65,6 @@ class PrivateLedger(Ledger):
     identity: tuple[bytes, bytes, bytes]
 
 
-class Seeker(Protocol):
-    """A session, as the network side sees it while the session waits for an upstream."""
-
-    gone: bool
-
-    def arrived(self) -> None:
-        """What was waited for may be there: try again."""
-
-    def close(self, cause: str) -> None:
-        """Nothing will come: the client is closed."""
-
-
 class Gate(Protocol):
     """One route, as its sessions see it; without ``pooling`` every client has an upstream of its own."""
 
@@ -119,8 +106,8 @@ class Gate(Protocol):
     def release(self, ledger: PrivateLedger) -> None:
         """Take back a private upstream that has no state of its client left."""
 
-    def linger(self, session: "Lingerer") -> None:
-        """Call ``linger_over`` in a moment: a login is rarely followed by nothing."""
+    def linger(self, over: Callable[[], None]) -> None:
+        """Call ``over`` in a moment: a login is rarely followed by nothing."""
 
     def ask(self, key: PoolKey, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
         """Ask Redis on a connection of Keyrail's own.
@@ -209,24 +196,17 @@ class Gate(Protocol):
     def chance(self) -> float:
         """A random number in [0, 1)."""
 
-    def departs(self, ledger: Ledger, measurement: "Measurement") -> None:
+    def departs(self, ledger: Ledger, measurement: Measurement) -> None:
         """Note when the command, which has just been sent, leaves for Redis."""
 
-    def observe(self, measurement: "Measurement") -> None:
+    def observe(self, measurement: Measurement) -> None:
         """Take what is known of a command that was looked at closely."""
 
     def follow(self, weight: int) -> int:
         """How many reads a look of this weight stands for if its client is followed from there; 0 if it is not."""
 
-    def observe_large(self, seeker: "Seeker", key: bytes, size: int) -> None:
+    def observe_large(self, seeker: Seeker, key: bytes, size: int) -> None:
         """Take that a command of this client about this key has a large reply, of at least so many bytes."""
 
     def found_run(self, pattern: str, weight: int) -> None:
         """So many reads of keys of this pattern each began a run of single reads."""
-
-
-class Lingerer(Seeker, Protocol):
-    """A session that keeps its private upstream a moment longer."""
-
-    def linger_over(self) -> None:
-        """The moment is over."""

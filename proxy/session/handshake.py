@@ -10,7 +10,7 @@ asked for and kept, inside MULTI it is taken from EXEC's array, and a login of w
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from proxy.commands.table import Lane, State
 from proxy.commands.words import word_of
@@ -19,12 +19,12 @@ from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, names, silence, switching
+from proxy.session.forwarding import forward
 from proxy.session.gate import PoolKey, user_named
 from proxy.session.item import Item
+from proxy.session.session import Session
+from proxy.session.state import NOBODY_WATCHED
 from proxy.wire.encode import OK, encode_command, encode_error
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
 
 _RESET_REPLY = b"+RESET\r\n"
 _REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
@@ -37,7 +37,7 @@ _PROTOCOLS = (b"2", b"3")
 _UNCHANGED = (b"-WRONGPASS", b"-NOPROTO")
 
 
-def move(session: "Session", key: PoolKey) -> None:
+def move(session: Session, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
     session.key = key
     if session.pinned is not None:
@@ -60,7 +60,7 @@ def _succeeded(frame: bytes) -> bool:
 
 
 def _ask(
-    session: "Session", raw: bytes, accepted: Callable[[], None], refused: Callable[[bytes], None] = _nothing
+    session: Session, raw: bytes, accepted: Callable[[], None], refused: Callable[[bytes], None] = _nothing
 ) -> int:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
     confined = session.subscriptions is not None and session.subscriptions.confines()
@@ -86,17 +86,17 @@ def _ask(
     return TAKEN
 
 
-def _send(session: "Session", raw: bytes, answered: ReplyEdit) -> int:
+def _send(session: Session, raw: bytes, answered: ReplyEdit) -> int:
     session.forwarded += 1
     session.owe(raw, EDIT, answered)
     switching.wait_until_settled(session)
     return TAKEN
 
 
-def _select(session: "Session", item: Item) -> int:
+def _select(session: Session, item: Item) -> int:
     database = read_number(item.command.argv)
     if database is None:
-        return session.forward(item)
+        return forward(session, item)
     if session.pinned is not None and session.owed > 0:
         # What is to follow the commands before this one is about their database.
         switching.wait_until_settled(session)
@@ -116,7 +116,7 @@ def read_number(argv: list[bytes]) -> int | None:
     return None if database is None or argv[1] != b"%d" % database else database
 
 
-def _ask_in_pool(session: "Session", target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
+def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
     if session.owed > 0:
         switching.wait_until_settled(session)
@@ -139,13 +139,20 @@ def _ask_in_pool(session: "Session", target: PoolKey, raw: bytes, accepted: Call
     return _send(session, raw, answered)
 
 
-def _linger(session: "Session") -> None:
+def _linger(session: Session) -> None:
     if not switching.keeps_pin(session):
         session.lingering = True
-        session.gate.linger(session)
+        session.gate.linger(partial(_linger_over, session))
 
 
-def _auth(session: "Session", item: Item) -> int:
+def _linger_over(session: Session) -> None:
+    # Nothing followed the login: the upstream goes to the pool.
+    if session.lingering and session.pinned is not None:
+        session.lingering = False
+        switching.settle_pin(session)
+
+
+def _auth(session: Session, item: Item) -> int:
     if session.replies == silence.RELAYED:
         session.answer(_UNKNOWABLE)
         return TAKEN
@@ -155,7 +162,7 @@ def _auth(session: "Session", item: Item) -> int:
     return _ask(session, item.raw, _logging_in(session, item.command.argv))
 
 
-def _logging_in(session: "Session", argv: list[bytes]) -> Callable[[], None]:
+def _logging_in(session: Session, argv: list[bytes]) -> Callable[[], None]:
     user = user_named(argv[1]) if len(argv) == 3 else "default"
 
     def accepted() -> None:
@@ -165,14 +172,14 @@ def _logging_in(session: "Session", argv: list[bytes]) -> Callable[[], None]:
     return accepted
 
 
-def _logged_in(session: "Session", user: str) -> None:
+def _logged_in(session: Session, user: str) -> None:
     session.log_in()
     if not session.gate.knows_user(user):
         # Its connection is given back at once: what the user may run is found out there before its next command.
         session.lingering = False
 
 
-def queued(session: "Session", item: Item) -> ReplyEdit | bytes | None:
+def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
     """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
     argv, state = item.command.argv, item.command.spec.state
@@ -190,7 +197,7 @@ def queued(session: "Session", item: Item) -> ReplyEdit | bytes | None:
     return None if accepted is None else partial(_learn, accepted)
 
 
-def _select_queued(session: "Session", database: int) -> None:
+def _select_queued(session: Session, database: int) -> None:
     move(session, session.key._replace(database=database))
 
 
@@ -200,7 +207,7 @@ def _learn(accepted: Callable[[], None], frame: bytes) -> bytes:
     return frame
 
 
-def _hello(session: "Session", item: Item) -> int:
+def _hello(session: Session, item: Item) -> int:
     argv = item.command.argv
     said = _read_hello(argv)
     logs_in = _logs_in(argv)
@@ -231,7 +238,7 @@ def _hello(session: "Session", item: Item) -> int:
     return _ask(session, item.raw, accepted, refused)
 
 
-def _greeting(session: "Session", said: "_Hello") -> Callable[[], None]:
+def _greeting(session: Session, said: "_Hello") -> Callable[[], None]:
     def accepted() -> None:
         key = session.key._replace(protocol=said.protocol)
         move(session, key if said.user is None else key._replace(user=said.user))
@@ -250,10 +257,10 @@ def _logs_in(argv: list[bytes]) -> bool:
     return len(argv) > 2 and argv[1] in _PROTOCOLS and any(word_of(word) == b"AUTH" for word in argv[2:-2])
 
 
-def _odd_hello(session: "Session", item: Item) -> int:
+def _odd_hello(session: Session, item: Item) -> int:
     if len(item.command.argv) <= 2:
         # No version, or one that Redis does not speak: nothing changes, so any connection will do.
-        return session.forward(item)
+        return forward(session, item)
     if switching.to_private(session) is None:
         return WAIT
     session.permanent = True
@@ -292,13 +299,13 @@ def _read_hello(argv: list[bytes]) -> _Hello | None:
     return _Hello(int(argv[1]), user, name, in_order)
 
 
-def _reset(session: "Session", item: Item) -> int:
+def _reset(session: Session, item: Item) -> int:
     if session.owed > 0:
         switching.wait_until_settled(session)
         return WAIT
     if len(item.command.argv) != 1 or (session.pinned is None and session.gate.strange(session.key)):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
-        return session.forward(item)
+        return forward(session, item)
     if _leaves_behind(session):
         return WAIT
     silent = session.replies == silence.SKIP
@@ -311,13 +318,13 @@ def _reset(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _reset_by(session: "Session", frame: bytes) -> bytes:
+def _reset_by(session: Session, frame: bytes) -> bytes:
     if _succeeded(frame):
         _start_over(session)
     return frame
 
 
-def _start_over(session: "Session") -> None:
+def _start_over(session: Session) -> None:
     if session.pinned is not None:
         session.pinned.owner = None
         session.gate.dismiss(session.pinned)
@@ -326,7 +333,7 @@ def _start_over(session: "Session") -> None:
     session.subscriptions = None
     session.watching = False
     session.slot = NO_SLOT
-    session.watched = follow_ups.NOBODY_WATCHED
+    session.watched = NOBODY_WATCHED
     session.unaccompanied = ""
     session.permanent = False
     session.lingering = False
@@ -339,7 +346,7 @@ def _start_over(session: "Session") -> None:
     session.adopt()
 
 
-def _leaves_behind(session: "Session") -> bool:
+def _leaves_behind(session: Session) -> bool:
     # Whether something is still to follow the commands before this one, which then waits for it: its transaction, or
     # what it watches, comes to no other end.
     if not session.deferred:
@@ -352,7 +359,7 @@ def _leaves_behind(session: "Session") -> bool:
     return True
 
 
-def _quit(session: "Session", item: Item) -> int:
+def _quit(session: Session, item: Item) -> int:
     if session.pinned is not None and not session.pinned.relay:
         if session.owed > 0:
             # What is to follow the commands before this one comes first.
@@ -368,7 +375,7 @@ def _quit(session: "Session", item: Item) -> int:
     return ENDED
 
 
-HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {
+HANDLERS: dict[State, Callable[[Session, Item], int]] = {
     State.SELECT: _select,
     State.AUTH: _auth,
     State.HELLO: _hello,

@@ -1,11 +1,16 @@
-"""A command on its way through a session."""
+"""A command on its way through a session, and what is to follow it."""
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from proxy.commands.command import Command
+from proxy.hotpath.ledger import Ledger
 from proxy.policy.decision import Following
-from proxy.rules.verdict import ReplyEdit
+from proxy.rules.verdict import Renewal, ReplyEdit
+from proxy.session.gate import PoolKey
 from proxy.session.measuring import Measurement
+from proxy.session.state import Transaction
 
 
 @dataclass(slots=True)
@@ -18,3 +23,21 @@ class Item:
     followings: tuple[Following, ...] = ()
     measurement: Measurement | None = None
     """There for a command that is looked at closely."""
+
+
+class FollowUp(NamedTuple):
+    """A command that is to follow: ``key`` is as whom, and in which database, the client's command ran, ``ledger`` the
+    connection on which, ``running`` the transaction in which, if any."""
+
+    argv: Sequence[bytes]
+    following: Following
+    command: Command
+    key: PoolKey
+    ledger: Ledger
+    running: Transaction | None
+
+    @property
+    def name(self) -> Hashable:
+        """What it is kept under: a later renewal of a key takes the place of an earlier one."""
+        argv = self.argv
+        return (self.key.database, argv.key) if isinstance(argv, Renewal) else (self.key.database, *argv)

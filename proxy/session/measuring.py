@@ -5,21 +5,32 @@ has no reply of its own to measure (inside MULTI, blocking, refused …) is told
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.rules.verdict import ReplyEdit
-from proxy.session.gate import Gate, Seeker
+from proxy.session.seeker import Seeker
+
+
+class Observer(Protocol):
+    """Who wants to know about such commands."""
+
+    def clock(self) -> float:
+        """Seconds on a clock that never goes back."""
+
+    def observe(self, measurement: "Measurement") -> None:
+        """Take what is known of a command that was looked at closely."""
 
 
 @dataclass(slots=True, eq=False)
 class Measurement:
-    """One command. Times are in seconds of the gate's clock; `sent` is 0 until it has left for Redis.
+    """One command. Times are in seconds of the observer's clock; `sent` is 0 until it has left for Redis.
 
     `weight` is how many commands it stands for, `first_line` the first line of its reply, empty where none is
     measured. Sizes are in bytes.
     """
 
-    gate: Gate
+    observer: Observer
     seeker: Seeker
     command: Command
     weight: int
@@ -39,8 +50,8 @@ class Measurement:
         """So many bytes of the reply have come; they are its last if that makes it whole."""
         self.bytes_out += size
         if whole:
-            self.answered = self.gate.clock()
-            self.gate.observe(self)
+            self.answered = self.observer.clock()
+            self.observer.observe(self)
 
     def around(self, edit: ReplyEdit) -> ReplyEdit:
         """The same edit of the reply, measured."""
@@ -54,4 +65,4 @@ class Measurement:
 
     def without_reply(self) -> None:
         """Nothing more will be known of it."""
-        self.gate.observe(self)
+        self.observer.observe(self)

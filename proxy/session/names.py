@@ -5,51 +5,36 @@ refused, or the engine does not know the command, the command goes to Redis, whi
 changes nothing.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from proxy.commands.table import State
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN
 from proxy.session import silence
-from proxy.session.gate import PrivateLedger
+from proxy.session.forwarding import forward
 from proxy.session.item import Item
+from proxy.session.session import Session
 from proxy.wire.encode import OK, encode_bulk, encode_null
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
 
 _PRINTABLE = frozenset(range(0x21, 0x7F))
 
 
-def introduce(session: "Session", ledger: PrivateLedger) -> Iterator[list[bytes]]:
-    """The commands that give a private upstream the names of its client, where it has others."""
-    had = ledger.identity
-    ledger.identity = (session.name, session.library, session.library_version)
-    if had[0] != session.name:
-        yield [b"CLIENT", b"SETNAME", session.name]
-    if had[1] != session.library:
-        yield [b"CLIENT", b"SETINFO", b"LIB-NAME", session.library]
-    if had[2] != session.library_version:
-        yield [b"CLIENT", b"SETINFO", b"LIB-VER", session.library_version]
-
-
-def _name(session: "Session", item: Item) -> int:
+def _name(session: Session, item: Item) -> int:
     if session.pinned is not None:
         return _name_on_its_own(session, item)
     if not session.gate.keeps_names(session.key):
-        return session.forward(item)
+        return forward(session, item)
     argv = item.command.argv
     if len(argv) == 2 and word_of(argv[1]) == b"GETNAME":
         session.answer(encode_bulk(session.name) if session.name else encode_null(session.key.protocol))
         return TAKEN
     if not _note(session, argv):
-        return session.forward(item)
+        return forward(session, item)
     session.answer(OK)
     return TAKEN
 
 
-def _name_on_its_own(session: "Session", item: Item) -> int:
+def _name_on_its_own(session: Session, item: Item) -> int:
     # A private upstream has its client's names, and Redis's own answer; where none comes, a good name is taken for one
     # that Redis took. By its name a client may be of another app, as which what stands behind has to be judged.
     argv = item.command.argv
@@ -73,7 +58,7 @@ def _name_on_its_own(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _note(session: "Session", argv: list[bytes]) -> bool:
+def _note(session: Session, argv: list[bytes]) -> bool:
     # Remember a name that Redis would accept; False for anything else, on which Redis has the word.
     word = word_of(argv[1])
     if word == b"SETNAME" and len(argv) == 3 and valid(argv[2]):
@@ -95,4 +80,4 @@ def valid(name: bytes) -> bool:
     return _PRINTABLE.issuperset(name)
 
 
-HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {State.NAME: _name}
+HANDLERS: dict[State, Callable[[Session, Item], int]] = {State.NAME: _name}

@@ -6,7 +6,7 @@ array is Redis's own), before a login they are not answered, and a policy can re
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from proxy.commands.own import CONTAINER
 from proxy.commands.table import Spec, State
@@ -14,11 +14,9 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.policy.explain import explain
 from proxy.rules.rule import takes
 from proxy.session.item import Item
+from proxy.session.session import Session
 from proxy.session.topic import TRAFFIC, Topic, read_options, shortened
 from proxy.wire.encode import encode_error, encode_lines, encode_value
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
 
 _HELP = (
     f"{CONTAINER} <subcommand> [<arg> ...]. Subcommands are:",
@@ -47,7 +45,7 @@ _ONLY_SUBSCRIPTIONS = (
 _NO_ANSWER = encode_error("ERR Keyrail: its supervisor does not answer; try again")
 
 
-def answer(session: "Session", item: Item) -> int:
+def answer(session: Session, item: Item) -> int:
     """Answer one of the commands, or the error that Redis would have for it."""
     command = item.command
     spec = command.spec
@@ -73,7 +71,7 @@ def _wrong_number(spec: Spec) -> bytes:
     return encode_error(f"ERR wrong number of arguments for '{spec.name.lower()}' command")
 
 
-def _tell(session: "Session", spec: Spec, arguments: list[bytes]) -> int:
+def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
     subject = spec.name.partition("|")[2]
     if subject == "EXPLAIN":
         compiled = session.gate.rehearsal(session.key, session.caller())
@@ -119,4 +117,4 @@ def _rules(told: dict[str, Any], arguments: list[bytes], protocol: int) -> bytes
     return encode_error(f"ERR no rule '{name[:64]}' in this policy. Try {CONTAINER} RULES.")
 
 
-HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {State.OWN: answer}
+HANDLERS: dict[State, Callable[[Session, Item], int]] = {State.OWN: answer}

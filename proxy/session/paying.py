@@ -5,16 +5,12 @@ which enforced limits it is under, but for keys that come later: a limit on thos
 with exceptions.
 """
 
-from typing import TYPE_CHECKING
-
 from proxy.commands.command import Command
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
 from proxy.rules.limits.rule import Limits
 from proxy.rules.limits.token_buckets import Advance
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
+from proxy.session.session import Session
 
 
 class Paying:
@@ -22,7 +18,7 @@ class Paying:
 
     __slots__ = ("_command", "_limits", "_session", "advances")
 
-    def __init__(self, session: "Session", command: Command) -> None:
+    def __init__(self, session: Session, command: Command) -> None:
         context = session.context()
         self._session = session
         self._command = command

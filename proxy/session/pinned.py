@@ -5,7 +5,6 @@ for the rest of the session: what they set, only Redis knows.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from proxy.commands.command import Command
 from proxy.commands.table import State, Table
@@ -13,13 +12,12 @@ from proxy.commands.words import word_of
 from proxy.hotpath.debts import EDIT, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import company, own, silence, switching
+from proxy.session.forwarding import forward
 from proxy.session.gate import CommandName
 from proxy.session.item import Item
+from proxy.session.session import Session
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
 
 _REPLICATION_REFUSED = encode_error(
     "DENIED keyrail: a replication link would pass every rule by; connect the replica to Redis itself"
@@ -36,16 +34,16 @@ _PING = encode_command([b"PING"])
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
 
-def may_block(session: "Session", command: Command) -> bool:
+def may_block(session: Session, command: Command) -> bool:
     """Whether Redis may hold the reply back until something happens: never inside MULTI."""
     if command.spec.state is not State.BLOCKING or session.transaction is not None:
         return False
     return session.regime.table.keys.blocks(command.spec.id, Request.from_argv(command.argv))
 
 
-def _blocking(session: "Session", item: Item) -> int:
+def _blocking(session: Session, item: Item) -> int:
     if not may_block(session, item.command):
-        return session.forward(item)
+        return forward(session, item)
     if switching.to_settled_private(session) is None:
         return WAIT
     session.attentive = True
@@ -58,7 +56,7 @@ def _blocking(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def submit_blocking(session: "Session", item: Item) -> None:
+def submit_blocking(session: Session, item: Item) -> None:
     """Send a command that may block."""
     # Until its reply comes, the client counts as blocked; where none is listened for, until nothing is owed.
     session.blocked += 1
@@ -73,7 +71,7 @@ def submit_blocking(session: "Session", item: Item) -> None:
     session.owe(item.raw, PEEK, answered)
 
 
-def _wait(session: "Session", item: Item) -> int:
+def _wait(session: Session, item: Item) -> int:
     # WAIT speaks of the writes of its own connection: hidden commands move this one's offset up to what the server has
     # written by now, which covers all writes of this client that have been answered. In Redis any command does; in
     # Valkey only one that is propagated, and a message on a shard channel that nobody knows is one and changes nothing.
@@ -105,7 +103,7 @@ def _wait(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _pin(session: "Session", item: Item) -> int:
+def _pin(session: Session, item: Item) -> int:
     if switching.to_settled_private(session) is None:
         return WAIT
     session.permanent = True
@@ -114,7 +112,7 @@ def _pin(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _monitor(session: "Session", item: Item) -> int:
+def _monitor(session: Session, item: Item) -> int:
     # Its lines look like replies, so nothing may be owed when they begin, and nothing is counted afterwards.
     ledger = switching.to_private(session)
     if ledger is None:
@@ -138,7 +136,7 @@ def _monitor(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _reply(session: "Session", item: Item) -> int:
+def _reply(session: Session, item: Item) -> int:
     # Redis answers only where it refuses: a subscriber, or a user without the command. So it is asked first, with a
     # mode that it does not know, which changes nothing.
     if switching.to_private(session) is None:
@@ -168,21 +166,21 @@ def _reply(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _confined(session: "Session") -> bool:
+def _confined(session: Session) -> bool:
     return session.subscriptions is not None and session.subscriptions.confines()
 
 
-def _unknown(session: "Session", item: Item) -> int:
+def _unknown(session: Session, item: Item) -> int:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
     container = session.regime.table.container_of(argv)
     name = tuple(word_of(word) for word in (argv[:1] if container is None else argv[:2]))
     if session.permanent:
-        return session.forward(item)
+        return forward(session, item)
     if session.gate.lacks(name):
         whole = session.replies == silence.ON and item.edit is None and not item.followings
-        return _lacking(session, item, name) if whole else session.forward(item)
+        return _lacking(session, item, name) if whole else forward(session, item)
     asks = session.probe is not None and session.pinned is not None
     if asks or (session.pinned is None and session.owed > 0):
         switching.wait_until_settled(session)
@@ -214,7 +212,7 @@ def _unknown(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _lacking(session: "Session", item: Item, name: CommandName) -> int:
+def _lacking(session: Session, item: Item, name: CommandName) -> int:
     # The engine did not know it, so it goes over a shared upstream. A module may have been loaded since.
     ledger = switching.to_shared(session, item.command.spec.lane)
     if ledger is None:
@@ -252,7 +250,7 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
     return own.unknown_subcommand(argv) if container is not None and container.state is State.OWN else b""
 
 
-def _idle(session: "Session", item: Item) -> int:
+def _idle(session: Session, item: Item) -> int:
     # SCRIPT KILL behind the script that it is to end would wait for it, and so would SELECT.
     if switching.to_anywhere(session) is None:
         return WAIT
@@ -261,12 +259,12 @@ def _idle(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _refused(session: "Session", item: Item) -> int:
+def _refused(session: Session, item: Item) -> int:
     session.answer(_REPLICATION_REFUSED)
     return TAKEN
 
 
-HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {
+HANDLERS: dict[State, Callable[[Session, Item], int]] = {
     State.BLOCKING: _blocking,
     State.WAIT: _wait,
     State.PIN: _pin,

@@ -8,22 +8,18 @@ A function's library is learnt from Redis's reply: one that Redis did not take c
 there is no such script where EVALSHA would be told so.
 """
 
-from typing import TYPE_CHECKING
-
 from proxy.commands.command import Command
 from proxy.policy.following import hides, unknown_to
 from proxy.rules.scripts.calls import SCRIPT_USES
 from proxy.rules.scripts.memory import script_key
 from proxy.rules.verdict import ReplyEdit
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
+from proxy.session.session import Session
 
 _MOST_ASKED = 100
 """Scripts of one SCRIPT EXISTS that others are asked about; of more, only what is known here counts."""
 
 
-def waits(session: "Session", command: Command) -> bool:
+def waits(session: Session, command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked."""
     asked, session.sought = session.sought, frozenset()
     unknown = unknown_to(session.regime.policy.scripts, command, session.context)
@@ -36,7 +32,7 @@ def waits(session: "Session", command: Command) -> bool:
     return True
 
 
-def edit_for(session: "Session", command: Command) -> ReplyEdit | None:
+def edit_for(session: Session, command: Command) -> ReplyEdit | None:
     """What is to be done with the reply to a command that goes on."""
     match SCRIPT_USES.get(command.spec.name):
         case "library":
@@ -48,7 +44,7 @@ def edit_for(session: "Session", command: Command) -> ReplyEdit | None:
     return None
 
 
-def _learning(session: "Session", text: bytes) -> ReplyEdit:
+def _learning(session: Session, text: bytes) -> ReplyEdit:
     memories = [rule.memory for _, rule in session.regime.policy.scripts]
 
     def learn(frame: bytes) -> bytes:
@@ -60,7 +56,7 @@ def _learning(session: "Session", text: bytes) -> ReplyEdit:
     return learn
 
 
-def _forgetting(session: "Session") -> ReplyEdit:
+def _forgetting(session: Session) -> ReplyEdit:
     memories = [rule.memory for _, rule in session.regime.policy.scripts]
 
     def forget(frame: bytes) -> bytes:
@@ -72,7 +68,7 @@ def _forgetting(session: "Session") -> ReplyEdit:
     return forget
 
 
-def _hiding(session: "Session", command: Command) -> ReplyEdit | None:
+def _hiding(session: Session, command: Command) -> ReplyEdit | None:
     rules, context = session.regime.policy.scripts, session.context()
     hidden = [hides(rules, command, context, script_key(sha)) for sha in command.argv[2:]]
     if not any(hidden):

@@ -1,70 +1,82 @@
-"""One client's session: each command is judged, then routed to where its state allows.
+"""One client: who it is, the state that its connection is in, and what leaves for it and in its name.
 
-What waits (``WAIT``: for an upstream, for replies, for another session's answer) comes back by ``arrived``. It has been
-judged already, and is not judged twice.
+Handlers work on it, each with the commands of one subject. Which handler a command goes to is ``dispatcher.py``'s
+business.
+
+What it sends has its place among the replies that are owed, and falls silent where CLIENT REPLY says so.
 """
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Mapping
 
+from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import State
-from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.debts import EDIT, HIDE, LOCAL, MEASURE, REPLACE
+from proxy.hotpath.intake import ENDED, TAKEN, Intake
+from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
+from proxy.rules.context import NO_SLOT, Context
+from proxy.rules.limits.membership import Standing
+from proxy.rules.limits.token_buckets import Advance
 from proxy.rules.scripts.memory import ScriptKey
-from proxy.rules.verdict import Answer, Refuse, Rewrite, Verdict, closes
-from proxy.session import (
-    company,
-    follow_ups,
-    following,
-    handshake,
-    names,
-    own,
-    pinned,
-    procedure,
-    scripts,
-    silence,
-    streaming,
-    subscription,
-    switching,
-    transaction,
-)
-from proxy.session.gate import CommandName, Gate, PoolKey
-from proxy.session.item import Item
-from proxy.session.judged import Judged
+from proxy.rules.verdict import Refuse, ReplyEdit, Verdict, closes
+from proxy.session import silence
+from proxy.session.following import Following
+from proxy.session.gate import CommandName, Gate, PoolKey, PrivateLedger, Regime
+from proxy.session.inquiry import Inquiry
+from proxy.session.item import FollowUp, Item
 from proxy.session.measuring import Measurement
+from proxy.session.poison import POISON
+from proxy.session.state import NOBODY_WATCHED, Transaction
+from proxy.session.subscription import Subscriptions
 from proxy.wire.encode import encode_command
-from proxy.wire.request import COMPLETE, Limits, Request
+from proxy.wire.request import Limits
 
-_EMPTY_REQUEST = b"*0\r\n"
-
-if TYPE_CHECKING:
-    from proxy.session.follow_ups import FollowUp
-    from proxy.session.subscription import Subscriptions
+_AT_ONCE = 64
+_SHORT = 4096
+"""Bytes. So many short answers gather before they leave, and no longer one, as the client may not take them."""
 
 
-class Session(Judged):
-    """What one client may do now, and where its commands go. ``accompanied`` says that something may have to follow
-    the commands that are under way, and ``deferred`` holds what has to wait until it may."""
+class Session(Intake):
+    """One client. ``key`` is the pool that it belongs to: user, database and protocol; ``pinned`` is the upstream that
+    it has for itself.
+
+    ``accompanied`` says that something may have to follow the commands that are under way, and ``deferred`` holds what
+    has to wait until it may.
+    """
 
     __slots__ = (
         "accompanied",
+        "address",
         "blocked",
+        "certificate",
         "covered",
         "deferred",
         "following",
+        "gate",
         "held",
         "home",
         "inquiry",
+        "key",
         "library",
         "library_version",
         "lingering",
+        "listener",
+        "local",
         "measurement",
+        "name",
         "permanent",
+        "pinned",
         "probe",
+        "regime",
+        "replies",
         "resolved",
+        "slot",
         "sought",
+        "stale",
+        "standing",
         "subscriptions",
+        "transaction",
         "unaccompanied",
         "unpinning",
         "watched",
@@ -72,15 +84,30 @@ class Session(Judged):
     )
 
     def __init__(self, gate: Gate, home: PoolKey, limits: Limits, listener: str = "") -> None:
-        super().__init__(gate, home, limits, listener)
+        regime = gate.regime(home, Caller(home.user_name, listener=listener))
+        super().__init__(regime.terms, limits)
+        self.gate = gate
+        self.pinned: PrivateLedger | None = None
+        self.transaction: Transaction | None = None
+        self.replies = silence.ON
+        self.local = 0
+        self.key = home
+        self.name = b""
+        self.listener = listener
+        self.certificate = ""
+        self.address = ""
+        self.regime: Regime = regime
+        self.stale = False
+        self.slot = NO_SLOT
+        self.standing: Standing | None = None
         self.home = home
         self.held: Item | None = None
-        self.inquiry: procedure.Inquiry | None = None
+        self.inquiry: Inquiry | None = None
         self.resolved: Decision | None = None
         self.covered: bool | None = None
         self.subscriptions: Subscriptions | None = None
         self.watching = False
-        self.watched = follow_ups.NOBODY_WATCHED
+        self.watched = NOBODY_WATCHED
         self.accompanied = False
         self.deferred: dict[Hashable, FollowUp] = {}
         self.unaccompanied = ""
@@ -93,140 +120,91 @@ class Session(Judged):
         self.library = b""
         self.library_version = b""
         self.measurement: Measurement | None = None
-        self.following: following.Following | None = None
+        self.following: Following | None = None
 
-    # Judging
+    # What the policy decides about it
 
-    def handle(self, command_id: int, data: bytes, request: Request) -> int:
-        """Judge the command that the intake stopped at, and route it."""
-        if self._waits():
-            return WAIT
-        held = self.held
-        if held is not None:
-            self.held = None
-            return self._route(held, data, request.end)
-        table = self.regime.table
-        command = Command(table, request.arguments(), table.specs[command_id])
-        if self.following is not None and self.resolved is None:
-            self.following.meet(self, command)
-        if self.sampled:
-            size = request.end - request.start
-            self.measurement = Measurement(self.gate, self, command, self.sampled, size, self.gate.clock())
-            following.begin(self, command, self.sampled)
-            self.sampled = 0
-        return self._take(command, data[request.start : request.end], data, request.end, request)
+    def context(self, no_wait: str = "", advances: Mapping[str, Advance] | None = None) -> Context:
+        """This client, now; ``no_wait`` says why no procedure may run, ``advances`` what is paid already."""
+        running = self.transaction
+        return Context(
+            self.key.user_name,
+            self.name.decode("utf-8", "replace"),
+            self.key.database if running is None else running.database,
+            running is not None,
+            self.gate.now(),
+            self.gate.chance,
+            self.regime.policy.app,
+            slot=self.slot,
+            address=self.address.rpartition(":")[0] or self.address,
+            no_wait="it is inside MULTI" if running is not None else no_wait,
+            advances=advances,
+        )
 
-    def refused(self, command_id: int, request: Request) -> None:
-        """The plan refuses a command by itself: somebody may want to know whose it is."""
-        if self.gate.looks():
-            table = self.regime.table
-            command = Command(table, request.arguments(), table.specs[command_id])
-            self.gate.witness(self.regime.policy.lowered.get(command_id, ()), command, self)
+    def judge(self, command: Command, no_wait: str = "", advances: Mapping[str, Advance] | None = None) -> Decision:
+        """What the policy decides; what its rules said is reported."""
+        context = self.context(no_wait, advances)
+        if self.regime.policy.limits:
+            self._stand(context)
+        decision = self.regime.policy.judge(command, context)
+        if context.surplus and self.standing is not None and not closes(decision.verdict):
+            self.standing.told(hit.rule for hit in decision.hits)
+            self.purses = self.standing.purses
+        if decision.hits:
+            self.gate.report(decision.hits, command, self)
+        if self.regime.policy.follows_slots and self.slot == NO_SLOT and type(decision.verdict) is not Refuse:
+            self.slot = self._slot_given_by(command)
+        return decision
 
-    def handle_inline(self, words: list[bytes], size: int) -> int:
-        """Judge an inline command as the command that it is; it travels as an array."""
-        if self._waits():
-            return WAIT
-        held = self.held
-        if held is not None:
-            self.held = None
-            return self._route(held, b"", 0)
-        return self._take(Command(self.regime.table, words), encode_command(words), b"", 0)
+    def _stand(self, context: Context) -> None:
+        if self.standing is None:
+            self.standing = Standing(self.regime.policy.limits, context, self)
+            self.purses = self.standing.purses
+        context.surplus = self.standing.surplus
 
-    def _waits(self) -> bool:
-        # Whether the next command has to wait, for replies or for a procedure, before anything is asked about it.
-        if self.owed >= self.terms.window:
-            self.stalled = True
-            return True
-        if self.inquiry is not None:
-            self.halted = True
-            return True
-        return self._awaits_user()
+    def reconsider(self) -> None:
+        """Who the client is has changed, or the policy: other limits may hold."""
+        self.purses = None
+        if self.standing is not None:
+            self.standing.leave()
+            self.standing = None
 
-    def _awaits_user(self) -> bool:
-        # Before it is known what the user may run, rules cannot send what they need, and keys would stay without a TTL.
-        user = self.key.user
-        if user is None or not self.gate.await_user(self, user):
-            return False
-        self.halted = True
-        return True
+    def count_keys(self, command: Command) -> None:
+        """Count the keys of a command that goes on."""
+        if self.regime.policy.policy.count_keys:
+            counters = self.terms.counters
+            for key in command.known_keys:
+                counters.add(key.name, 0, len(key.name), key.write)
 
-    def handle_large(self, data: bytes, request: Request) -> int:
-        """Stream a request that is too large to collect."""
-        return WAIT if self._awaits_user() else streaming.begin(self, data, request)
+    def caller(self) -> Caller:
+        """What is known of this client."""
+        name = self.name.decode("utf-8", "replace")
+        return Caller(self.key.user_name, name, self.listener, self.certificate)
 
-    def weighed(self, run: bytes, index: int, size: int) -> None:
-        """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
-        request = Request()
-        for _ in range(index + 1):
-            if request.scan(run, request.end, self.limits) != COMPLETE:
-                return
-        command = Command(self.regime.table, request.arguments())
-        if len(command.known_keys) == 1:
-            self.gate.observe_large(self, command.known_keys[0].name, size)
+    def rename(self, name: bytes) -> None:
+        """The client has another name, by which it may be of another app."""
+        if name != self.name:
+            self.name = name
+            self.reconsider()
+            self.adopt()
 
-    def empty(self) -> None:
-        """Pass it on to a private upstream: in Redis it ends what holds for one command (SKIP, ASKING, CACHING)."""
-        if self.pinned is not None:
-            self.pinned.send(self, _EMPTY_REQUEST)
-            silence.use_up(self)
-
-    def malformed(self, request: Request) -> None:
-        """Answer in the engine's own words, behind what is owed, and close.
-
-        Under CLIENT REPLY OFF and SKIP, Redis neither answers nor closes (``CLIENT_CLOSE_AFTER_REPLY``, and there is no
-        reply): it reads no further until the client leaves.
-        """
-        if self.replies in (silence.OFF, silence.SKIP):
-            self.ended = True
+    def adopt(self) -> None:
+        """Take over the policy that is in force now; a transaction keeps the one that it began with."""
+        if self.transaction is not None:
+            self.stale = True
             return
-        self.answer(self.gate.protocol_error(request.error, request.error_byte))
-        self.close_when_paid("protocol_error")
+        self.stale = False
+        self.reconsider()
+        self.regime = self.gate.regime(self.key, self.caller())
+        self.terms = self.regime.terms
+        self.simple = self.terms.pooled if self.pinned is None else self.terms.pinned
 
-    def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
-        decision, self.resolved = self.resolved, None
-        follows = bool(self.regime.policy.scripts)
-        if decision is None:
-            if follows and scripts.waits(self, command):
-                return WAIT
-            decision = self.judge(command)
-        if decision.pause is not None or decision.asides:
-            decision = procedure.settle(self, command, decision)
-            if decision is None:
-                return WAIT
-            # A connection may have been given back, and whoever waited for it has scanned requests of its own.
-            request = None
-        verdict = decision.verdict
-        if type(verdict) is Refuse:
-            self._tell_refused()
-            if command.spec.state is State.EXEC and self.transaction is not None:
-                transaction.abort(self, verdict.error)
-            else:
-                self.refuse(verdict.error)
-            return self.end_if_closed_by(verdict)
-        if type(verdict) is Answer:
-            self._tell_refused()
-            self.answer(verdict.reply)
-            return TAKEN
-        if type(verdict) is Rewrite:
-            rewritten = Command(self.regime.table, verdict.argv, verdict.spec)
-            self.count_keys(rewritten)
-            raw = encode_command(verdict.argv)
-            return self._route(Item(rewritten, raw, verdict.edit, decision.followings), data, end)
-        if request is None:
-            self.count_keys(command)
-        elif self.regime.policy.policy.count_keys:
-            terms = self.terms
-            found = terms.keys.find(command.spec.id, request)
-            terms.plan.count(request, data, terms.keys, found, terms.counters)
-        edit = scripts.edit_for(self, command) if follows else None
-        return self._route(Item(command, raw, edit, decision.followings), data, end)
-
-    def _tell_refused(self) -> None:
-        if self.measurement is not None:
-            self.measurement.refused = True
-            self.measurement.without_reply()
-            self.measurement = None
+    def _slot_given_by(self, command: Command) -> int:
+        # The slot that a command which goes on gives to the transaction that it is in, or comes before.
+        watches = command.spec.state is State.WATCH
+        if watches is (self.transaction is not None) or not command.known_keys:
+            return NO_SLOT
+        return slots.slot_of(command.known_keys[0].name)
 
     def end_if_closed_by(self, verdict: Verdict) -> int:
         """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
@@ -235,53 +213,102 @@ class Session(Judged):
         self.close_when_paid("limited")
         return ENDED
 
-    # Routing
+    # What it sends
 
-    def _route(self, item: Item, data: bytes, end: int) -> int:
-        state = item.command.spec.state
-        if item.command.spec.process_bound:
-            self.gate.relies_on_process(self)
-        if self.measurement is not None:
-            item.measurement, self.measurement = self.measurement, None
-            if self.transaction is not None or state is not State.POOL or self.replies != silence.ON:
-                item.measurement.without_reply()
-                item.measurement = None
-        if state is State.UNKNOWN and (error := pinned.error_for_name(item.command.argv, self.regime.table)):
-            self.refuse(error)
-            return TAKEN
-        if self.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
-            return transaction.queue(self, item)
-        # The transaction's look-ahead is the only handler that reads on.
-        outcome = transaction.multi(self, item, data, end) if state is State.MULTI else _HANDLERS[state](self, item)
-        if outcome == WAIT:
-            self.held = item
-        return outcome
-
-    def forward(self, item: Item) -> int:
-        """A command that needs no connection state."""
-        if self.blocked and item.followings:
-            # What follows it would be lost if the client left before the command that blocks has ended.
-            switching.wait_until_settled(self)
-            return WAIT
-        ledger = switching.to_shared(self, item.command.spec.lane)
-        if ledger is None:
-            return WAIT
-        self.dispatch(item)
-        return TAKEN
-
-    def dispatch(self, item: Item) -> None:
-        """Send a command to the current upstream, with all that goes with it."""
-        measurement = item.measurement
-        if item.followings:
-            if measurement is not None:
-                measurement.without_reply()
-            company.send(self, item)
-        elif measurement is None:
-            self.submit(item.raw, item.edit)
+    def submit_measured(self, raw: bytes, edit: ReplyEdit | None, measurement: Measurement) -> None:
+        """The same as ``submit``, and the reply is measured."""
+        ledger = self.ledger
+        assert ledger is not None
+        if edit is None:
+            self.forwarded += 1
+            self.owe(raw, MEASURE, measurement)
         else:
-            self.submit_measured(item.raw, item.edit, measurement)
+            self.submit(raw, measurement.around(edit))
+        self.gate.departs(ledger, measurement)
 
-    # Upstreams: what changes in them, and in what is waited for
+    def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
+        """Send one command to the current upstream and owe its reply, unless CLIENT REPLY has silenced it."""
+        ledger = self.ledger
+        assert ledger is not None
+        self.forwarded += 1
+        if self.replies != silence.ON and silence.falls_on(self):
+            ledger.send(self, raw)
+            ledger.commands += 1
+        elif edit is None:
+            ledger.submit(self, raw, 1)
+        else:
+            self.owe(raw, EDIT, edit)
+
+    def send_unanswered(self, raw: bytes) -> None:
+        """Send a command to which no reply comes."""
+        ledger = self.ledger
+        assert ledger is not None
+        ledger.send(self, raw)
+
+    def owe(self, raw: bytes, fate: int, payload: object, due: int = 1) -> None:
+        """Send one command whose reply has a fate of its own."""
+        ledger = self.ledger
+        assert ledger is not None
+        ledger.send(self, raw)
+        ledger.commands += 1
+        ledger.owe(self, due, fate, payload)
+
+    def hide(self, raw: bytes) -> None:
+        """Send a command of the proxy's own on the private upstream; its reply is dropped."""
+        assert self.pinned is not None
+        self.pinned.send(self, raw)
+        self.pinned.owe(self, 1, HIDE, None)
+
+    def log_in(self) -> None:
+        """Redis has accepted a login: its limits for strangers no longer hold."""
+        self.limits = self.gate.limits(authenticated=True)
+
+    def log_out(self) -> None:
+        """The connection is as it was at first."""
+        self.limits = self.gate.limits(authenticated=False)
+
+    def answer(self, payload: bytes) -> None:
+        """An answer of the proxy's own, in its place among the replies."""
+        if self.replies != silence.ON and silence.swallows(self):
+            return
+        self.local += 1
+        if self.owed == 0:
+            self.out.append(payload)
+            if not self.running or len(self.out) >= _AT_ONCE or len(payload) > _SHORT:
+                self.flush()
+        else:
+            assert self.ledger is not None
+            self.ledger.owe(self, 1, LOCAL, payload)
+
+    def refuse(self, error: bytes, poison: bytes = POISON) -> None:
+        """Answer a refusal; inside MULTI, so that Redis aborts the transaction as for any bad command."""
+        if self.transaction is None:
+            self.answer(error)
+            return
+        ledger = self.ledger
+        assert ledger is not None
+        ledger.send(self, poison)
+        if not silence.falls_on(self):
+            ledger.owe(self, 1, REPLACE, error)
+
+    # What it waits for, and where
+
+    def arrived(self) -> None:
+        """What this session waited for may be there."""
+        if self.halted and not self.gone:
+            self.halted = False
+            self.resume()
+
+    def introduce(self, ledger: PrivateLedger) -> None:
+        """Give its private upstream the names of this client, where that has others."""
+        name, library, version = ledger.identity
+        ledger.identity = (self.name, self.library, self.library_version)
+        if name != self.name:
+            self.hide(encode_command([b"CLIENT", b"SETNAME", self.name]))
+        if library != self.library:
+            self.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-NAME", self.library]))
+        if version != self.library_version:
+            self.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-VER", self.library_version]))
 
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""
@@ -301,79 +328,12 @@ class Session(Judged):
         if not ledger.closed:
             self.gate.release(ledger)
 
-    def settled(self) -> None:
-        """Nothing is owed: a private upstream whose state has ended goes back, and what waited goes on."""
-        self.attentive = False
-        self.blocked = 0
-        if self.subscriptions is not None:
-            self.subscriptions.asked = 0
-            if self.subscriptions.empty():
-                self._stop_listening()
-        if self.deferred and follow_ups.catch_up(self):
-            self.attentive = True
-        elif self.pinned is not None and not self.lingering and not switching.keeps_pin(self):
-            self.unpin()
-        self.arrived()
+    # What the connection does
 
-    def _stop_listening(self) -> None:
-        self.subscriptions = None
-        if self.pinned is not None:
-            self.pinned.listener = None
-            self.pinned.arrays = False
+    def close(self, cause: str) -> None:
+        """Close the client now; ``cause`` is the label that metrics show."""
+        raise AssertionError("the connection decides")
 
-    def linger_over(self) -> None:
-        """The login is over and nothing followed: the upstream goes to the pool."""
-        if self.lingering and self.pinned is not None:
-            self.lingering = False
-            switching.settle_pin(self)
-
-    def let_go(self) -> bool:
-        """The private upstream is lost: whether nothing of this client is lost with it."""
-        if self.owed > 0 or switching.keeps_pin(self) or self.stream is not None or self.key.user is not None:
-            return False
-        self.unpin()
-        return True
-
-    def depart(self) -> None:
-        """The client has left: its debts become hidden, its private upstream is closed."""
-        self.gone = True
-        self.halted = True
-        self.reconsider()
-        self.pending = None
-        self.assembly = None
-        self.held = None
-        if self.inquiry is not None:
-            self.inquiry.cancel()
-            self.inquiry = None
-        holds = switching.keeps_pin(self)
-        if self.deferred or (self.transaction is not None and self.pinned is not None):
-            follow_ups.leave(self)
-        if self.probe is not None:
-            self.gate.end_probe(self.probe, False)
-            self.probe = None
-        if self.transaction is not None and self.pinned is None and self.ledger is not None:
-            # Only a fault can end a session here: what it has begun on a shared upstream must not go on.
-            self.gate.discard(self.ledger)
-        ledger = self.pinned
-        self.pinned = None
-        if ledger is not None and not ledger.closed:
-            ledger.owner = None
-            if self.blocked or ledger.partial is not None:
-                self.gate.discard(ledger)
-            elif self.owed > 0 or holds:
-                self.gate.dismiss(ledger)
-            else:
-                ledger.listener = None
-                ledger.arrays = False
-                self.gate.release(ledger)
-
-
-_HANDLERS = {
-    State.POOL: Session.forward,
-    **handshake.HANDLERS,
-    **names.HANDLERS,
-    **own.HANDLERS,
-    **transaction.HANDLERS,
-    **subscription.HANDLERS,
-    **pinned.HANDLERS,
-}
+    def close_when_paid(self, cause: str) -> None:
+        """Close the client as soon as nothing is owed."""
+        raise AssertionError("the connection decides")

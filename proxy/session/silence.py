@@ -7,14 +7,12 @@ MONITOR is kept in the same place, for it ends the counting as well: its lines l
 that its connection sends is relayed as it comes.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from proxy.hotpath.ledger import Ledger
+from proxy.session.gate import PrivateLedger
 from proxy.session.poison import POISON
 from proxy.wire.encode import encode_command
-
-if TYPE_CHECKING:
-    from proxy.session.outlet import Outlet
-    from proxy.session.session import Session
 
 # Values of ``Session.replies``.
 ON = 0
@@ -26,7 +24,26 @@ RELAYED = 3
 _OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
 
 
-def choose(session: "Session", mode: bytes, raw: bytes) -> None:
+class Answered(Protocol):
+    """A session, as far as CLIENT REPLY and MONITOR are about it."""
+
+    replies: int
+    direct: bool
+    forwarded: int
+    ledger: Ledger | None
+    pinned: PrivateLedger | None
+
+    def submit(self, raw: bytes) -> None:
+        """Send one command to the current upstream."""
+
+    def send_unanswered(self, raw: bytes) -> None:
+        """Send a command to which no reply comes."""
+
+    def close(self, cause: str) -> None:
+        """Close the client now."""
+
+
+def choose(session: Answered, mode: bytes, raw: bytes) -> None:
     """CLIENT REPLY ON, OFF or SKIP, or something else, on which Redis has the word."""
     ledger = session.ledger
     assert ledger is not None
@@ -38,13 +55,13 @@ def choose(session: "Session", mode: bytes, raw: bytes) -> None:
         session.submit(raw)
         return
     session.forwarded += 1
-    ledger.send(session, raw)
+    session.send_unanswered(raw)
     session.direct = False
     if mode == b"OFF" or session.replies != OFF:
         session.replies = OFF if mode == b"OFF" else SKIP
 
 
-def relay(session: "Session") -> None:
+def relay(session: Answered) -> None:
     """From now on everything that the private upstream sends is passed on uncounted."""
     assert session.pinned is not None
     session.pinned.relay = True
@@ -52,23 +69,21 @@ def relay(session: "Session") -> None:
     session.direct = False
 
 
-def go_on(session: "Session") -> None:
+def go_on(session: Answered) -> None:
     """Behind a command whose answer was asked for all the same: OFF goes on, a SKIP is used up."""
-    ledger = session.ledger
-    assert ledger is not None
     if session.replies == OFF:
-        ledger.send(session, _OFF)
+        session.send_unanswered(_OFF)
     else:
         _end(session)
 
 
-def use_up(session: "Session") -> None:
+def use_up(session: Answered) -> None:
     """A request without arguments uses a SKIP up like any command."""
     if session.replies == SKIP:
         _end(session)
 
 
-def falls_on(session: "Outlet") -> bool:
+def falls_on(session: Answered) -> bool:
     """Whether the command that is sent now is silenced; a SKIP is used up by it."""
     if session.replies == SKIP:
         _end(session)
@@ -76,13 +91,13 @@ def falls_on(session: "Outlet") -> bool:
     return session.replies in (OFF, RELAYED)
 
 
-def swallows(session: "Outlet") -> bool:
+def swallows(session: Answered) -> bool:
     """Whether an answer of the proxy's own is silenced; a SKIP is used up by it."""
     ledger = session.ledger
     assert ledger is not None
     if session.replies == SKIP:
         # Redis still means to silence the next command that it sees: it gets one whose reply nobody wants.
-        ledger.send(session, POISON)
+        session.send_unanswered(POISON)
         _end(session)
         return True
     if session.replies == RELAYED and ledger.scanner.elements > 0:
@@ -91,6 +106,6 @@ def swallows(session: "Outlet") -> bool:
     return session.replies == OFF
 
 
-def _end(session: "Outlet") -> None:
+def _end(session: Answered) -> None:
     session.replies = ON
     session.direct = True

@@ -16,8 +16,6 @@ collected instead: none of them is meant to carry megabytes.
 While it is under way the upstream is `partial`: it takes the rest of this command, or it is closed.
 """
 
-from typing import TYPE_CHECKING
-
 from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.commands.words import LONGEST
@@ -28,11 +26,9 @@ from proxy.session import company, follow_ups, pinned, scripts, silence, switchi
 from proxy.session.item import Item
 from proxy.session.measuring import Measurement
 from proxy.session.paying import Paying
+from proxy.session.session import Session
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
 
 _STREAMED_STATES = frozenset({State.POOL, State.BLOCKING})
 
@@ -43,7 +39,7 @@ _CANNOT_REWRITE = encode_error(
 )
 
 
-def begin(session: "Session", data: bytes, request: Request) -> int:
+def begin(session: Session, data: bytes, request: Request) -> int:
     """Take over the unfinished request at ``request.start``; its arguments so far are in ``request``."""
     argv = request.arguments()
     table = session.regime.table
@@ -76,7 +72,7 @@ def begin(session: "Session", data: bytes, request: Request) -> int:
 class _Stream:
     """One request on its way: what has been seen of it, and what still has to come."""
 
-    def __init__(self, session: "Session", argv: list[bytes], expected: int, length: int) -> None:
+    def __init__(self, session: Session, argv: list[bytes], expected: int, length: int) -> None:
         self.session = session
         self.argv = [*argv, b""]
         self.streamed = len(argv)
@@ -299,7 +295,7 @@ def _instead(verdict: Refuse | Answer) -> bytes:
     return verdict.error if isinstance(verdict, Refuse) else verdict.reply
 
 
-def _cut(session: "Session", error: bytes) -> None:
+def _cut(session: Session, error: bytes) -> None:
     # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
     ledger = session.pinned
     assert ledger is not None

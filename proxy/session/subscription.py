@@ -1,25 +1,11 @@
-"""SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and their opposites.
+"""What a client is subscribed to, and what a frame is that reaches it.
 
-One command has as many confirmations as it names channels; a bare UNSUBSCRIBE has one for each channel, or a single
-null one. RESP3 sends confirmations and messages as pushes; RESP2 sends both as arrays, which look like replies. So in
-RESP2 a subscription begins only when nothing else is owed, and while there is one every array is read as far as its
-first word. The client stays pinned until its last subscription ends.
+RESP3 sends confirmations and messages as pushes; RESP2 sends both as arrays, which look like replies.
 """
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import hiredis
 
-from proxy.commands.table import State
-from proxy.hotpath.debts import CONFIRM
-from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.ledger import CONFIRMATION, MESSAGE, REPLY
-from proxy.session import silence, switching
-from proxy.session.item import Item
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
 
 _MESSAGES = frozenset({b"message", b"pmessage", b"smessage", b"invalidate"})
 _OPENING = {b"subscribe": 0, b"psubscribe": 1, b"ssubscribe": 2}
@@ -55,6 +41,11 @@ class Subscriptions:
             return MESSAGE
         return REPLY
 
+    @staticmethod
+    def closes(verb: bytes) -> bool:
+        """Whether this is the name, in small letters, of a command that ends subscriptions."""
+        return verb in _CLOSING
+
     def confirms(self, frame: bytes, verb: bytes) -> bool:
         """Whether the frame answers the command ``verb``."""
         return frame.split(b"\r\n", 3)[2] == verb
@@ -72,41 +63,3 @@ class Subscriptions:
     def outstanding(self, verb: bytes) -> int:
         """How many confirmations a bare ``verb`` has now."""
         return max(1, len(self.sets[_CLOSING[verb]]))
-
-
-def _change(session: "Session", item: Item) -> int:
-    argv = item.command.argv
-    ledger = switching.to_private(session)
-    if ledger is None:
-        return WAIT
-    verb = item.command.name.lower().encode()
-    closing = verb in _CLOSING
-    subscriptions = session.subscriptions
-    if session.owed > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
-        # Nothing could follow the commands before this one once Redis lets the client do little else.
-        switching.wait_until_settled(session)
-        return WAIT
-    if subscriptions is None:
-        subscriptions = session.subscriptions = Subscriptions(session.key.protocol)
-        ledger.listener = subscriptions
-        ledger.arrays = session.key.protocol == 2
-    bare = len(argv) == 1
-    subscriptions.opening = not closing
-    subscriptions.asked += 1
-    session.attentive = True
-    session.forwarded += 1
-    # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
-    silent = silence.falls_on(session)
-    if bare and not closing and silent:
-        ledger.send(session, item.raw)
-        return TAKEN
-    due = (-1 if closing else 1) if bare else len(argv) - 1
-    count: Any = subscriptions.outstanding
-    session.owe(item.raw, CONFIRM, (verb, lambda: count(verb)), due)
-    return TAKEN
-
-
-HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {
-    State.SUBSCRIBE: _change,
-    State.UNSUBSCRIBE: _change,
-}

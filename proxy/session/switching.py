@@ -9,19 +9,15 @@ replies that it is owed must have come: the command waits (``WAIT``), and ``Sess
         └──────(the state has ended and nothing is owed)──────────┘
 """
 
-from typing import TYPE_CHECKING
-
 from proxy.commands.table import Lane
 from proxy.hotpath.ledger import Ledger
-from proxy.session import follow_ups, names, silence
+from proxy.session import silence
 from proxy.session.gate import PrivateLedger
-from proxy.wire.encode import encode_command
-
-if TYPE_CHECKING:
-    from proxy.session.session import Session
+from proxy.session.session import Session
+from proxy.session.state import NOBODY_WATCHED
 
 
-def to_shared(session: "Session", lane: Lane) -> Ledger | None:
+def to_shared(session: Session, lane: Lane) -> Ledger | None:
     """The upstream for a command without state; None when the command has to wait."""
     if not session.gate.pooling:
         session.permanent = True
@@ -52,7 +48,7 @@ def to_shared(session: "Session", lane: Lane) -> Ledger | None:
     return found
 
 
-def to_private(session: "Session") -> PrivateLedger | None:
+def to_private(session: Session) -> PrivateLedger | None:
     """An upstream of this client's own; None when the command has to wait."""
     session.lingering = False
     if session.pinned is not None:
@@ -68,12 +64,11 @@ def to_private(session: "Session") -> PrivateLedger | None:
         session.gate.await_private(session, session.key)
         return None
     _pin(session, found)
-    for command in names.introduce(session, found):
-        session.hide(encode_command(command))
+    session.introduce(found)
     return found
 
 
-def to_anywhere(session: "Session") -> PrivateLedger | None:
+def to_anywhere(session: Session) -> PrivateLedger | None:
     """An upstream for one command that has no database: the client's own, or any idle one of its user.
 
     None when the command has to wait. On one that is not the client's own, nothing else may follow.
@@ -93,7 +88,7 @@ def to_anywhere(session: "Session") -> PrivateLedger | None:
     return found
 
 
-def to_settled_private(session: "Session") -> PrivateLedger | None:
+def to_settled_private(session: Session) -> PrivateLedger | None:
     """The same for a command behind which nothing could follow the commands before it: once those are answered."""
     if session.pinned is not None and session.owed > 0:
         wait_until_settled(session)
@@ -101,7 +96,7 @@ def to_settled_private(session: "Session") -> PrivateLedger | None:
     return to_private(session)
 
 
-def _pin(session: "Session", ledger: PrivateLedger) -> None:
+def _pin(session: Session, ledger: PrivateLedger) -> None:
     session.unpinning = False
     session.pinned = ledger
     session.ledger = ledger
@@ -110,7 +105,7 @@ def _pin(session: "Session", ledger: PrivateLedger) -> None:
     session.direct = session.replies == silence.ON
 
 
-def keeps_pin(session: "Session") -> bool:
+def keeps_pin(session: Session) -> bool:
     """Whether the private upstream still holds state of this client, or an unfinished command."""
     return (
         session.permanent
@@ -121,22 +116,22 @@ def keeps_pin(session: "Session") -> bool:
     )
 
 
-def mark_unit(session: "Session") -> None:
+def mark_unit(session: Session) -> None:
     """A transaction or a WATCH has begun or ended: while there is one, the upstream takes nothing of anybody else's."""
     if not session.watching:
-        session.watched = follow_ups.NOBODY_WATCHED
+        session.watched = NOBODY_WATCHED
     if session.ledger is not None:
         open_unit = session.transaction is not None or session.watching
         session.ledger.unit = session if open_unit else None
 
 
-def wait_until_settled(session: "Session") -> None:
+def wait_until_settled(session: Session) -> None:
     """Read no further until nothing is owed."""
     session.halted = True
     session.attentive = True
 
 
-def settle_pin(session: "Session") -> None:
+def settle_pin(session: Session) -> None:
     """Give the private upstream back as soon as nothing holds it."""
     if session.pinned is None:
         return

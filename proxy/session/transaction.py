@@ -11,10 +11,7 @@ mapped back is mapped inside EXEC's array.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
-from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, State
 from proxy.hotpath.debts import EDIT, MEMBERS, PEEK
@@ -22,14 +19,13 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import company, follow_ups, handshake, silence, switching
+from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.poison import POISONED_EXEC
+from proxy.session.session import Session
+from proxy.session.state import Transaction
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
-
-if TYPE_CHECKING:
-    from proxy.session.judged import Judged
-    from proxy.session.session import Session
 
 ENDS_OR_LEAVES = frozenset({State.MULTI, State.EXEC, State.DISCARD, State.WATCH, State.RESET, State.QUIT})
 
@@ -38,26 +34,12 @@ _IMPOSSIBLE = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, Stat
 _PLAIN = frozenset({State.POOL, State.BLOCKING, State.WAIT, State.IDLE, State.UNWATCH})
 
 
-@dataclass(slots=True)
-class Transaction:
-    """What has been queued: ``first`` is the client's command count at MULTI; the fates of single members of EXEC's
-    array, by position, as the ledger takes them. Where one ``moves`` the client (AUTH, SELECT, HELLO), what stands
-    behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watches`` says that there
-    was a WATCH before it or, in vain, within it."""
-
-    first: int
-    database: int
-    fates: dict[int, tuple[int, Any]] = field(default_factory=dict)
-    moves: bool = False
-    watches: bool = False
-
-
-def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
+def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     """MULTI: look ahead whether the whole transaction is here, and begin it where it can run."""
     if session.transaction is not None:
         return _within(session, item)
     if len(item.command.argv) != 1:
-        return session.forward(item)
+        return forward(session, item)
     whole = session.pinned is None and _arrived_whole(session, data, end)
     if not whole and session.pinned is not None and follow_ups.undecided(session):
         # What is to follow the commands before this one would be queued.
@@ -95,20 +77,12 @@ def multi(session: "Session", item: Item, data: bytes, end: int) -> int:
     return TAKEN
 
 
-def slot_of(session: "Judged", command: Command) -> int:
-    """The slot that a command which goes on gives to the transaction that it is in, or comes before."""
-    watches = command.spec.state is State.WATCH
-    if watches is (session.transaction is not None) or not command.known_keys:
-        return NO_SLOT
-    return slots.slot_of(command.known_keys[0].name)
-
-
-def _forget_keys(session: "Session") -> None:
+def _forget_keys(session: Session) -> None:
     session.slot = NO_SLOT
     session.simple = session.terms.pooled if session.pinned is None else session.terms.pinned
 
 
-def _within(session: "Session", item: Item) -> int:
+def _within(session: Session, item: Item) -> int:
     # A nested MULTI or WATCH is answered at once, and not queued: later positions don't count it.
     session.submit(item.raw)
     if session.transaction is not None:
@@ -117,7 +91,7 @@ def _within(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _arrived_whole(session: "Session", data: bytes, end: int) -> bool:
+def _arrived_whole(session: Session, data: bytes, end: int) -> bool:
     request = Request()
     terms = session.terms
     most = terms.window - session.owed - 2
@@ -134,7 +108,7 @@ def _arrived_whole(session: "Session", data: bytes, end: int) -> bool:
     return False
 
 
-def queue(session: "Session", item: Item) -> int:
+def queue(session: Session, item: Item) -> int:
     """A command between MULTI and EXEC."""
     state = item.command.spec.state
     if state in _IMPOSSIBLE:
@@ -166,7 +140,7 @@ def queue(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _turn(session: "Session", command: Command) -> None:
+def _turn(session: Session, command: Command) -> None:
     # The commands behind this one will be about keys of another database.
     running = session.transaction
     assert running is not None
@@ -175,7 +149,7 @@ def _turn(session: "Session", command: Command) -> None:
         running.database = database
 
 
-def queue_bytes(session: "Session", raw: bytes, edit: ReplyEdit | None) -> None:
+def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     """Send a command that Redis will queue, and remember what is to be done to its member of EXEC's array."""
     running = session.transaction
     assert running is not None
@@ -186,11 +160,11 @@ def queue_bytes(session: "Session", raw: bytes, edit: ReplyEdit | None) -> None:
     session.submit(raw, company.unless_queued(edit))
 
 
-def _end(session: "Session", item: Item) -> int:
+def _end(session: Session, item: Item) -> int:
     running = session.transaction
     if running is None:
         # Redis answers an error, and forgets what was watched only after a real EXEC.
-        return session.forward(item)
+        return forward(session, item)
     if item.command.spec.state is State.DISCARD:
         return _discard(session, item)
     if running.fates and session.replies == silence.ON:
@@ -204,13 +178,13 @@ def _end(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def abort(session: "Session", error: bytes) -> None:
+def abort(session: Session, error: bytes) -> None:
     """A refused EXEC: nothing is run, and the transaction is over, as Redis ends it for any bad EXEC."""
     session.refuse(error, POISONED_EXEC)
     _ended(session)
 
 
-def _ended(session: "Session") -> None:
+def _ended(session: Session) -> None:
     moves = session.transaction is not None and session.transaction.moves
     session.transaction = None
     session.watching = False
@@ -223,7 +197,7 @@ def _ended(session: "Session") -> None:
         session.adopt()
 
 
-def _discard(session: "Session", item: Item) -> int:
+def _discard(session: Session, item: Item) -> int:
     if len(item.command.argv) != 1:
         # Redis refuses it for its arity, and the transaction is still open. (A bad EXEC ends it all the same.)
         session.submit(item.raw)
@@ -233,7 +207,7 @@ def _discard(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _forget(session: "Session", item: Item) -> None:
+def _forget(session: Session, item: Item) -> None:
     # DISCARD, UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
     def answered(line: bytes) -> None:
         if not line.startswith(b"+"):
@@ -246,7 +220,7 @@ def _forget(session: "Session", item: Item) -> None:
     session.owe(item.raw, PEEK, answered)
 
 
-def _watch(session: "Session", item: Item) -> int:
+def _watch(session: Session, item: Item) -> int:
     if session.transaction is not None:
         return _within(session, item)
     if switching.to_private(session) is None:
@@ -261,9 +235,9 @@ def _watch(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-def _unwatch(session: "Session", item: Item) -> int:
+def _unwatch(session: Session, item: Item) -> int:
     if session.pinned is None or len(item.command.argv) != 1:
-        return session.forward(item)
+        return forward(session, item)
     _forget(session, item)
     session.watching = False
     switching.mark_unit(session)
@@ -274,7 +248,7 @@ def _unwatch(session: "Session", item: Item) -> int:
     return TAKEN
 
 
-HANDLERS: "dict[State, Callable[[Session, Item], int]]" = {
+HANDLERS: dict[State, Callable[[Session, Item], int]] = {
     State.EXEC: _end,
     State.DISCARD: _end,
     State.WATCH: _watch,

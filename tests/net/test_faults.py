@@ -9,8 +9,8 @@ from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection
 from proxy.net.expiries import Expiries
 from proxy.net.insight import Insight
-from proxy.session.gate import Seeker
 from proxy.session.measuring import Measurement
+from proxy.session.seeker import Seeker
 from tests.session.given import HOME, Client, Route, call
 
 

@@ -9,7 +9,7 @@ import pytest
 from proxy.net.script_exchange import ScriptExchange
 from proxy.rules.scripts.memory import ScriptKey, ScriptMemory, script_key
 from proxy.rules.scripts.text import ScriptCalls
-from proxy.session.gate import Seeker
+from proxy.session.seeker import Seeker
 
 ONE, TWO = script_key(b"1"), script_key(b"2")
 

@@ -20,9 +20,10 @@ from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.scripts.memory import ScriptKey
-from proxy.session.gate import CommandName, Gate, Lingerer, PoolKey, PrivateLedger, Questions, Regime, Seeker
+from proxy.session.dispatcher import Dispatcher
+from proxy.session.gate import CommandName, Gate, PoolKey, PrivateLedger, Questions, Regime
 from proxy.session.measuring import Measurement
-from proxy.session.session import Session
+from proxy.session.seeker import Seeker
 from proxy.session.topic import Topic
 from proxy.wire.request import Limits, Request
 from tests.policy.given import policy as policy_of
@@ -112,7 +113,7 @@ class Route(Gate):
         self.dismissed: list[Upstream] = []
         self.starving = False
         self.waiting: list[Seeker] = []
-        self.lingering: list[Lingerer] = []
+        self.lingering: list[Callable[[], None]] = []
         self.hits: list[tuple[str, str, str]] = []
         self.witnessed: list[tuple[str, str, int]] = []
         self.lacking: set[CommandName] = set()
@@ -220,8 +221,8 @@ class Route(Gate):
         self.released.append(ledger)
         self.idle.append(ledger)
 
-    def linger(self, session: Lingerer) -> None:
-        self.lingering.append(session)
+    def linger(self, over: Callable[[], None]) -> None:
+        self.lingering.append(over)
 
     def discard(self, ledger: Ledger) -> None:
         assert isinstance(ledger, Upstream)
@@ -341,7 +342,7 @@ class Route(Gate):
         self.observed.append(measurement)
 
 
-class Client(Session):
+class Client(Dispatcher):
     """A session whose client is the test: `say` sends, `heard` is what has come back since."""
 
     __slots__ = ("cause", "heard_parts", "paused", "route")

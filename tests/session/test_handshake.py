@@ -27,7 +27,7 @@ def test_select_moves_on_success_alone() -> None:
         assert (client.key, own.key) == (key, key)
         assert own.taken() == call("GET", "a")
         own.answer(OK)
-        route.lingering[0].linger_over()
+        route.lingering[0]()
         assert route.released == [own]
 
 
@@ -103,7 +103,7 @@ def test_a_login_never_runs_on_a_shared_upstream(argv: list[str]) -> None:
         assert client.key.user == user
         assert own.key == client.key
         assert all(upstream.taken() == b"" for upstream in route.pools.values())
-        route.lingering[0].linger_over()
+        route.lingering[0]()
         assert (client.pinned, route.released) == (None, [own])
 
 
@@ -139,7 +139,7 @@ def test_a_login_lingers_while_something_follows() -> None:
     own.answer(OK)
     client.say("CLIENT", "ID")
     own.answer(b":1\r\n")
-    route.lingering[0].linger_over()
+    route.lingering[0]()
     assert (client.pinned, route.released) == (own, [])
 
 

@@ -160,8 +160,8 @@ class Play:
             self.route.feed()
         elif what == "linger":
             lingering, self.route.lingering = self.route.lingering, []
-            for session in lingering:
-                session.linger_over()
+            for over in lingering:
+                over()
         elif what == "reload":
             self.route.put_in_force(POLICIES[self.route.generation % 2])
             for client in self.clients:

@@ -1,0 +1,267 @@
+"""Each command of a client is judged, then routed to where the client's state allows.
+
+What waits (``WAIT``: for an upstream, for replies, for another session's answer) comes back by ``arrived``. It has been
+judged already, and is not judged twice.
+"""
+
+from proxy.commands.command import Command
+from proxy.commands.table import State
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.rules.verdict import Answer, Refuse, Rewrite
+from proxy.session import (
+    follow_ups,
+    following,
+    handshake,
+    names,
+    own,
+    pinned,
+    procedure,
+    scripts,
+    silence,
+    streaming,
+    subscribe,
+    switching,
+    transaction,
+)
+from proxy.session.forwarding import forward
+from proxy.session.item import Item
+from proxy.session.measuring import Measurement
+from proxy.session.session import Session
+from proxy.wire.encode import encode_command
+from proxy.wire.request import COMPLETE, Request
+
+_EMPTY_REQUEST = b"*0\r\n"
+
+
+class Dispatcher(Session):
+    """Judges each command of one client, and hands it to the handler for what it does."""
+
+    __slots__ = ()
+
+    # Judging
+
+    def handle(self, command_id: int, data: bytes, request: Request) -> int:
+        """Judge the command that the intake stopped at, and route it."""
+        if self._waits():
+            return WAIT
+        held = self.held
+        if held is not None:
+            self.held = None
+            return self._route(held, data, request.end)
+        table = self.regime.table
+        command = Command(table, request.arguments(), table.specs[command_id])
+        if self.following is not None and self.resolved is None:
+            self.following.meet(self, command)
+        if self.sampled:
+            size = request.end - request.start
+            self.measurement = Measurement(self.gate, self, command, self.sampled, size, self.gate.clock())
+            following.begin(self, command, self.sampled)
+            self.sampled = 0
+        return self._take(command, data[request.start : request.end], data, request.end, request)
+
+    def refused(self, command_id: int, request: Request) -> None:
+        """The plan refuses a command by itself: somebody may want to know whose it is."""
+        if self.gate.looks():
+            table = self.regime.table
+            command = Command(table, request.arguments(), table.specs[command_id])
+            self.gate.witness(self.regime.policy.lowered.get(command_id, ()), command, self)
+
+    def handle_inline(self, words: list[bytes], size: int) -> int:
+        """Judge an inline command as the command that it is; it travels as an array."""
+        if self._waits():
+            return WAIT
+        held = self.held
+        if held is not None:
+            self.held = None
+            return self._route(held, b"", 0)
+        return self._take(Command(self.regime.table, words), encode_command(words), b"", 0)
+
+    def _waits(self) -> bool:
+        # Whether the next command has to wait, for replies or for a procedure, before anything is asked about it.
+        if self.owed >= self.terms.window:
+            self.stalled = True
+            return True
+        if self.inquiry is not None:
+            self.halted = True
+            return True
+        return self._awaits_user()
+
+    def _awaits_user(self) -> bool:
+        # Before it is known what the user may run, rules cannot send what they need, and keys would stay without a TTL.
+        user = self.key.user
+        if user is None or not self.gate.await_user(self, user):
+            return False
+        self.halted = True
+        return True
+
+    def handle_large(self, data: bytes, request: Request) -> int:
+        """Stream a request that is too large to collect."""
+        return WAIT if self._awaits_user() else streaming.begin(self, data, request)
+
+    def weighed(self, run: bytes, index: int, size: int) -> None:
+        """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
+        request = Request()
+        for _ in range(index + 1):
+            if request.scan(run, request.end, self.limits) != COMPLETE:
+                return
+        command = Command(self.regime.table, request.arguments())
+        if len(command.known_keys) == 1:
+            self.gate.observe_large(self, command.known_keys[0].name, size)
+
+    def empty(self) -> None:
+        """Pass it on to a private upstream: in Redis it ends what holds for one command (SKIP, ASKING, CACHING)."""
+        if self.pinned is not None:
+            self.pinned.send(self, _EMPTY_REQUEST)
+            silence.use_up(self)
+
+    def malformed(self, request: Request) -> None:
+        """Answer in the engine's own words, behind what is owed, and close.
+
+        Under CLIENT REPLY OFF and SKIP, Redis neither answers nor closes (``CLIENT_CLOSE_AFTER_REPLY``, and there is no
+        reply): it reads no further until the client leaves.
+        """
+        if self.replies in (silence.OFF, silence.SKIP):
+            self.ended = True
+            return
+        self.answer(self.gate.protocol_error(request.error, request.error_byte))
+        self.close_when_paid("protocol_error")
+
+    def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
+        decision, self.resolved = self.resolved, None
+        follows = bool(self.regime.policy.scripts)
+        if decision is None:
+            if follows and scripts.waits(self, command):
+                return WAIT
+            decision = self.judge(command)
+        if decision.pause is not None or decision.asides:
+            decision = procedure.settle(self, command, decision)
+            if decision is None:
+                return WAIT
+            # A connection may have been given back, and whoever waited for it has scanned requests of its own.
+            request = None
+        verdict = decision.verdict
+        if type(verdict) is Refuse:
+            self._tell_refused()
+            if command.spec.state is State.EXEC and self.transaction is not None:
+                transaction.abort(self, verdict.error)
+            else:
+                self.refuse(verdict.error)
+            return self.end_if_closed_by(verdict)
+        if type(verdict) is Answer:
+            self._tell_refused()
+            self.answer(verdict.reply)
+            return TAKEN
+        if type(verdict) is Rewrite:
+            rewritten = Command(self.regime.table, verdict.argv, verdict.spec)
+            self.count_keys(rewritten)
+            raw = encode_command(verdict.argv)
+            return self._route(Item(rewritten, raw, verdict.edit, decision.followings), data, end)
+        if request is None:
+            self.count_keys(command)
+        elif self.regime.policy.policy.count_keys:
+            terms = self.terms
+            found = terms.keys.find(command.spec.id, request)
+            terms.plan.count(request, data, terms.keys, found, terms.counters)
+        edit = scripts.edit_for(self, command) if follows else None
+        return self._route(Item(command, raw, edit, decision.followings), data, end)
+
+    def _tell_refused(self) -> None:
+        if self.measurement is not None:
+            self.measurement.refused = True
+            self.measurement.without_reply()
+            self.measurement = None
+
+    # Routing
+
+    def _route(self, item: Item, data: bytes, end: int) -> int:
+        state = item.command.spec.state
+        if item.command.spec.process_bound:
+            self.gate.relies_on_process(self)
+        if self.measurement is not None:
+            item.measurement, self.measurement = self.measurement, None
+            if self.transaction is not None or state is not State.POOL or self.replies != silence.ON:
+                item.measurement.without_reply()
+                item.measurement = None
+        if state is State.UNKNOWN and (error := pinned.error_for_name(item.command.argv, self.regime.table)):
+            self.refuse(error)
+            return TAKEN
+        if self.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
+            return transaction.queue(self, item)
+        # The transaction's look-ahead is the only handler that reads on.
+        outcome = transaction.multi(self, item, data, end) if state is State.MULTI else _HANDLERS[state](self, item)
+        if outcome == WAIT:
+            self.held = item
+        return outcome
+
+    # Upstreams: what changes in them, and in what is waited for
+
+    def settled(self) -> None:
+        """Nothing is owed: a private upstream whose state has ended goes back, and what waited goes on."""
+        self.attentive = False
+        self.blocked = 0
+        if self.subscriptions is not None:
+            self.subscriptions.asked = 0
+            if self.subscriptions.empty():
+                self._stop_listening()
+        if self.deferred and follow_ups.catch_up(self):
+            self.attentive = True
+        elif self.pinned is not None and not self.lingering and not switching.keeps_pin(self):
+            self.unpin()
+        self.arrived()
+
+    def _stop_listening(self) -> None:
+        self.subscriptions = None
+        if self.pinned is not None:
+            self.pinned.listener = None
+            self.pinned.arrays = False
+
+    def let_go(self) -> bool:
+        """The private upstream is lost: whether nothing of this client is lost with it."""
+        if self.owed > 0 or switching.keeps_pin(self) or self.stream is not None or self.key.user is not None:
+            return False
+        self.unpin()
+        return True
+
+    def depart(self) -> None:
+        """The client has left: its debts become hidden, its private upstream is closed."""
+        self.gone = True
+        self.halted = True
+        self.reconsider()
+        self.pending = None
+        self.assembly = None
+        self.held = None
+        if self.inquiry is not None:
+            self.inquiry.cancel()
+            self.inquiry = None
+        holds = switching.keeps_pin(self)
+        if self.deferred or (self.transaction is not None and self.pinned is not None):
+            follow_ups.leave(self)
+        if self.probe is not None:
+            self.gate.end_probe(self.probe, False)
+            self.probe = None
+        if self.transaction is not None and self.pinned is None and self.ledger is not None:
+            # Only a fault can end a session here: what it has begun on a shared upstream must not go on.
+            self.gate.discard(self.ledger)
+        ledger = self.pinned
+        self.pinned = None
+        if ledger is not None and not ledger.closed:
+            ledger.owner = None
+            if self.blocked or ledger.partial is not None:
+                self.gate.discard(ledger)
+            elif self.owed > 0 or holds:
+                self.gate.dismiss(ledger)
+            else:
+                ledger.listener = None
+                ledger.arrays = False
+                self.gate.release(ledger)
+
+
+_HANDLERS = {
+    State.POOL: forward,
+    **handshake.HANDLERS,
+    **names.HANDLERS,
+    **own.HANDLERS,
+    **transaction.HANDLERS,
+    **subscribe.HANDLERS,
+    **pinned.HANDLERS,
+}

@@ -1,0 +1,56 @@
+"""SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and their opposites.
+
+One command has as many confirmations as it names channels; a bare UNSUBSCRIBE has one for each channel, or a single
+null one. RESP3 sends confirmations and messages as pushes; RESP2 sends both as arrays, which look like replies. So in
+RESP2 a subscription begins only when nothing else is owed, and while there is one every array is read as far as its
+first word. The client stays pinned until its last subscription ends.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from proxy.commands.table import State
+from proxy.hotpath.debts import CONFIRM
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.session import silence, switching
+from proxy.session.item import Item
+from proxy.session.session import Session
+from proxy.session.subscription import Subscriptions
+
+
+def _change(session: Session, item: Item) -> int:
+    argv = item.command.argv
+    ledger = switching.to_private(session)
+    if ledger is None:
+        return WAIT
+    verb = item.command.name.lower().encode()
+    closing = Subscriptions.closes(verb)
+    subscriptions = session.subscriptions
+    if session.owed > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
+        # Nothing could follow the commands before this one once Redis lets the client do little else.
+        switching.wait_until_settled(session)
+        return WAIT
+    if subscriptions is None:
+        subscriptions = session.subscriptions = Subscriptions(session.key.protocol)
+        ledger.listener = subscriptions
+        ledger.arrays = session.key.protocol == 2
+    bare = len(argv) == 1
+    subscriptions.opening = not closing
+    subscriptions.asked += 1
+    session.attentive = True
+    session.forwarded += 1
+    # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
+    silent = silence.falls_on(session)
+    if bare and not closing and silent:
+        ledger.send(session, item.raw)
+        return TAKEN
+    due = (-1 if closing else 1) if bare else len(argv) - 1
+    count: Any = subscriptions.outstanding
+    session.owe(item.raw, CONFIRM, (verb, lambda: count(verb)), due)
+    return TAKEN
+
+
+HANDLERS: dict[State, Callable[[Session, Item], int]] = {
+    State.SUBSCRIBE: _change,
+    State.UNSUBSCRIBE: _change,
+}
