@@ -209,6 +209,15 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         self.pending = None
         self._close_if_done()
 
+    def turn_away(self, error: bytes, cause: str) -> None:
+        """Close it with an error that Redis would have given, behind the replies that it still gets."""
+        if self.owed == 0:
+            self.out.append(error)
+            self.close(cause)
+        else:
+            self.answer(error)
+            self.close_when_paid(cause)
+
     def close(self, cause: str) -> None:
         """Close now; what was written before still leaves, except to a client that does not read."""
         if self.gone:

@@ -60,6 +60,10 @@ async def open_upstream(
         opened = await _log_in(upstream, address, key)
         upstream.stranger = opened.stranger
         return opened
+    except ConnectionResetError:
+        if upstream.farewell:  # maxclients: Redis may say so before it is asked anything
+            raise UpstreamRefusedError(upstream.farewell) from None
+        raise
     except BaseException:
         upstream.abort()
         raise

@@ -104,8 +104,7 @@ class Connections:
     # Opening
 
     def ensure(self, pool: Pool, lane: Lane) -> None:
-        """See to it that the lane has a connection that takes work, if it may have one more."""
-        # One attempt at a time, and no more connections than the settings allow.
+        """See to it that the lane has a connection that takes work: one attempt at a time, up to the limit."""
         if pool.key.user is not None:
             idle = pool.take_idle()
             if idle is not None:
@@ -161,6 +160,10 @@ class Connections:
         private = self.pools.opening_private() + sum(not (each.shared or each.apart) for each in self._all)
         return private < self.settings.private_connections
 
+    def lack_of_room(self) -> str:
+        """The error for a client that gets none for this reason; empty where there is room."""
+        return "" if self.has_room() else f"ERR all {self.settings.private_connections} private connections are in use"
+
     def _open(self, pool: Pool, lane: Lane | None) -> bool:
         if self.closing or self._known.refusal is not None:
             return False
@@ -186,7 +189,7 @@ class Connections:
         if self.closing or self._known.refusal is not None:
             upstream.abort()
             return
-        pool.backoff[lane].succeeded()
+        pool.succeeded(lane)
         if lane is None:
             self.offer(pool, upstream)
         else:
@@ -282,6 +285,9 @@ class Connections:
         self._events["connect_failures"] += 1
         if pool.key == self.home and not pool.alive(Lane.FAST):
             self.reason = f"{self.address}: {reason_of(error)}"
+        if isinstance(error, UpstreamRefusedError) and not any(each.refusal for each in self.pools):
+            _log.warning("%s refuses connections: %s", self.address, error)
+        pool.failed(lane, str(error) if isinstance(error, UpstreamRefusedError) else "")
         if lane not in pool.backing_off and not self.closing:
             pool.backing_off.add(lane)
             self.loop.call_later(pool.backoff[lane].failed(), self._retry, pool, lane)

@@ -31,12 +31,13 @@ from typing import Any
 
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.sampler import Sampler
+from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
 from proxy.net.consultation import Consultation, RequestInfo
 from proxy.net.engine import Engine
 from proxy.net.expiries import Expiries
-from proxy.net.idle_clients import IdleClients
+from proxy.net.idle_clients import IdleClients, close_who_left
 from proxy.net.inquiries import Inquiries
 from proxy.net.insight import Insight
 from proxy.net.knowledge import Knowledge
@@ -80,8 +81,10 @@ class Gateway:
         paused: bool,
         find_calls: FindCalls | None,
         on_second: Callable[[], None],
+        admission: Admission,
     ) -> None:
         self.route = route
+        self._admission = admission
         self.settings = settings
         self.loop = loop
         self.clients: set[ClientConnection] = set()
@@ -267,6 +270,7 @@ class Gateway:
             "learning anew what has changed": self._relearning.another_second,
             "asking Redis whether it answers": self._liveness.another_second,
             "closing idle clients": self._idle_clients.another_second,
+            "closing clients that left": lambda: close_who_left(self.clients, self._liveness.silent_since),
             "tending Keyrail's own queries": self._inquiries.tend,
             "tending connection pools": lambda: pools.tend(self.loop.time(), lending.logged_in),
             "reporting a second": on_second,
@@ -279,12 +283,17 @@ class Gateway:
         if self._known.refusal is not None or self._connections.closing:
             client.close("not_ready")
             return
+        if not self._admission.admit():
+            client.turn_away(MAX_CLIENTS, "max_clients")
+            return
         self.clients.add(client)
         self._clients_total += 1
 
     def departed(self, client: ClientConnection, cause: str) -> None:
         """A client has gone."""
-        self.clients.discard(client)
+        if client in self.clients:
+            self.clients.remove(client)
+            self._admission.leave()
         self._connections.restarts.departed(client)
         self._closed[cause] += 1
         if not self.clients:

@@ -1,4 +1,6 @@
-"""Closes clients that have sent no command for long, as Redis does with ``timeout`` (clientsCronHandleTimeout).
+"""Closes clients that nobody waits for any more.
+
+Those that have sent no command for long, as Redis does with ``timeout`` (clientsCronHandleTimeout).
 
 As there, a client stays that blocks, subscribes or monitors, and one to which a reply is owed or whose command is on
 its way. Nothing is noted while a command passes: each turn compares how many commands a client has sent by then.
@@ -10,6 +12,17 @@ from proxy.net.client import ClientConnection
 
 _TURNS = 10
 """Looks at each client in the time that it may be idle."""
+
+
+def close_who_left(clients: Collection[ClientConnection], silent_since: float | None) -> None:
+    """Close those that have closed their half and wait for a Redis that does not answer.
+
+    They would keep their sockets until it does, while clients that try again come and go. While it answers, who has
+    closed its half gets its replies.
+    """
+    if silent_since is not None:
+        for client in [client for client in clients if client.leaving and not client.ended]:
+            client.close("upstream_silent")
 
 
 class IdleClients:

@@ -22,7 +22,7 @@ from proxy.net.connections import Connections
 from proxy.net.engine import Engine, described_by
 from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
-from proxy.net.pool import Pool, Wait
+from proxy.net.pool import Pool, Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.gate import PoolKey, PrivateLedger
 from proxy.session.seeker import Seeker
@@ -89,7 +89,7 @@ class Lending:
             self._loop.call_later(_ATTEMPT_PATIENCE, self._give_up_shared, wait, pool, lane)
             return
         pool.waiting_shared[lane].remove(wait)
-        wait.seeker.close("no_upstream")
+        turn_away(wait.seeker, pool.refusal.get(lane, ""))
 
     # Private
 
@@ -120,7 +120,8 @@ class Lending:
         if key.user is not None:
             self._watch(key.user)
         ready = self._known.refusal is None and self._connections.alive()
-        patience = self._settings.connect_timeout if ready else _ATTEMPT_PATIENCE
+        refused = pool.refusal.get(None)
+        patience = self._settings.connect_timeout if ready and not refused else _ATTEMPT_PATIENCE
         self._loop.call_later(patience, self._give_up_private, wait, pool)
 
     def _serve_user(self, user: str) -> None:
@@ -153,7 +154,7 @@ class Lending:
             return
         pool.waiting_private.remove(wait)
         for seeker in (*self._known.behind(wait.seeker), wait.seeker):
-            seeker.close("no_upstream")
+            turn_away(seeker, pool.refusal.get(None) or self._connections.lack_of_room())
 
     # For questions of Keyrail's own
 

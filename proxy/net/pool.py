@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 
 from proxy.commands.table import Lane
+from proxy.net.client import ClientConnection
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.gate import PoolKey
 from proxy.session.seeker import Seeker
@@ -29,8 +30,27 @@ class Wait:
         self.seeker = seeker
 
 
+def turn_away(seeker: Seeker, refusal: str) -> None:
+    """Close who gets no connection, with the error that refused it where there is one."""
+    if refusal and isinstance(seeker, ClientConnection):
+        seeker.turn_away(f"-{refusal}\r\n".encode(), "upstream_refused")
+    else:
+        seeker.close("no_upstream")
+
+
+def _turn_all_away(queue: deque[Wait], refusal: str) -> None:
+    waiting = [*queue]
+    queue.clear()
+    for wait in waiting:
+        turn_away(wait.seeker, refusal)
+
+
 class Pool:
-    """The connections of one (user, database, protocol)."""
+    """The connections of one (user, database, protocol).
+
+    ``refusal`` is what Redis said when it refused the last connection of a lane (None: a private one); nothing where it
+    could not be reached, or has accepted one since.
+    """
 
     def __init__(self, key: PoolKey) -> None:
         self.key = key
@@ -41,6 +61,7 @@ class Pool:
         self.waiting_private: deque[Wait] = deque()
         self.backoff: dict[Lane | None, Backoff] = {lane: Backoff(random.random) for lane in self.opening}
         self.backing_off: set[Lane | None] = set()
+        self.refusal: dict[Lane | None, str] = {}
 
     def shared(self, lane: Lane) -> UpstreamConnection | None:
         """A shared connection of the lane that takes work now."""
@@ -114,10 +135,23 @@ class Pool:
     def refuse(self) -> None:
         """Close those who wait: no connection can be set to what this pool's are."""
         for queue in (self.waiting_private, *self.waiting_shared.values()):
-            waiting = [*queue]
-            queue.clear()
-            for wait in waiting:
-                wait.seeker.close("no_upstream")
+            _turn_all_away(queue, "")
+
+    def succeeded(self, lane: Lane | None) -> None:
+        """Redis has accepted a connection for this lane."""
+        self.backoff[lane].succeeded()
+        self.refusal.pop(lane, None)
+
+    def failed(self, lane: Lane | None, refusal: str) -> None:
+        """There is no new connection for this lane; with a ``refusal`` of Redis, who waits is told it, and closed."""
+        self.refusal.pop(lane, None)
+        if not refusal:
+            return
+        self.refusal[lane] = refusal
+        if lane is None:
+            _turn_all_away(self.waiting_private, refusal)
+        elif not self.alive(lane):
+            _turn_all_away(self.waiting_shared[lane], refusal)
 
     def connections(self) -> list[UpstreamConnection]:
         """All that are not in the hands of a client."""

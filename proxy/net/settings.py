@@ -119,6 +119,9 @@ class Settings:
     private_connections: int = 10_000
     """The most upstream connections that one worker gives to single clients, per route."""
 
+    max_clients: int = 0
+    """The most clients of one worker, over all routes; 0 is what the limit of open files allows."""
+
     client_idle_timeout: float = 0.0
     """Seconds without a command after which a client is closed; 0 is never, Redis's own default."""
 

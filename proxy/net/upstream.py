@@ -85,7 +85,8 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     """A connection to Redis; shared by the clients of its pool, or private to ``owner``.
 
     Once it is ``identified``, ``run_id`` tells the server process behind it; None where that could not be read.
-    ``stranger`` says that it was opened without a login that Redis asked for, ``apart`` that it is Keyrail's own.
+    ``stranger`` says that it was opened without a login that Redis asked for, ``apart`` that it is Keyrail's own,
+    ``farewell`` is the error that Redis sent without being asked, before it closed the connection.
     """
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
@@ -105,6 +106,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.retiring = False
         self.identified = False
         self.run_id: bytes | None = None
+        self.farewell = ""
         self._patience = _PATIENCE
         self.transport: asyncio.Transport | None = None
         self.steward = Steward()
@@ -226,6 +228,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     def uninvited(self, frame: bytes) -> None:
         """Redis speaks without being asked: maxclients, an idle timeout; a sole client is told."""
         self.keeper.count("uninvited")
+        self.farewell = frame[1:].decode("utf-8", "replace").strip() if frame.startswith(b"-") else ""
         owner = self.owner
         if owner is not None and frame.startswith(b"-"):
             owner.out.append(frame)

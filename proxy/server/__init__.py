@@ -3,6 +3,7 @@
 options.py          every option: its name, its parser, its help text
 config.py           command line over environment over config file -> Settings
 supervisor.py       start, serve, reload, stop
+open_files.py       the limit of open files: how many clients and connections there is room for
 listeners.py        the listening sockets: bound once, inherited by workers
 crew.py             the worker processes: starts, asks, replaces and drains them
 member.py           one worker process: its channel and its reports

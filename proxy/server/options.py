@@ -257,6 +257,13 @@ OPTIONS: tuple[Option, ...] = (
         "the most upstream connections of single clients, per worker and route (default 10000)",
     ),
     Option(
+        "max_clients",
+        Scope.GROUP,
+        count(0, 1_000_000),
+        "N",
+        "the most clients of each worker (default 0: what the limit of open files allows, which the start says)",
+    ),
+    Option(
         "client_idle_timeout",
         Scope.GROUP,
         read_seconds,

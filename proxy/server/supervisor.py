@@ -14,7 +14,6 @@ SIGUSR2 starts a successor, and ends this one when that one serves.
 import asyncio
 import contextlib
 import os
-import resource
 import signal
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -37,6 +36,7 @@ from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
+from proxy.server.open_files import allow_many_files, summary, within
 from proxy.server.readiness import Readiness
 from proxy.server.reload import Reloader, read_policies
 from proxy.server.remedies import Remedies, StandingRemedies
@@ -93,11 +93,12 @@ class Supervisor:
         self._manager = ServiceManager()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ready: dict[str, bool] = {}
+        self._limits = ""
 
     async def run(self) -> int:
         """Serve until a signal says stop; return the exit status. Raises StartError."""
         self._heed_signals()
-        _allow_many_files()
+        self._fit_into_limits()
         try:
             starting = self._spawn(self._start())
             await self._first(starting, self._spawn(self._stop.wait()))
@@ -128,6 +129,12 @@ class Supervisor:
         figures = self._crew.figures()
         unready = {each.name: f"route {each.name}: {each.reason or 'not ready'}" for each in figures if not each.ready}
         return Readiness(reasons, unready, frozenset(each.name for each in figures if each.ready))
+
+    def _fit_into_limits(self) -> None:
+        files = allow_many_files(notice)
+        given = within(self._settings, files)
+        self._limits = summary(self._settings, given, files)
+        self._settings = given
 
     async def _start(self) -> Reloader:
         policies = _check(self._settings)
@@ -204,6 +211,7 @@ class Supervisor:
         admin = f"; admin {self._admin.url}" if self._admin is not None else ""
         workers = f"{crew.living} worker{'s' if crew.living > 1 else ''}"
         notice(f"ready on {'; '.join(shown)}; {workers}, {FORM}{admin}")
+        notice(self._limits)
         if self._admin is not None and self._admin.closed:
             notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
         for its in figures:
@@ -380,15 +388,6 @@ def _check(settings: Settings) -> tuple[Policy, ...]:
 def _notice_features(its: RouteFigures) -> None:
     if its.features_off:
         notice(f"route {its.name}: off, since the upstream does not allow it: {', '.join(its.features_off)}")
-
-
-def _allow_many_files() -> None:
-    """Raise the number of files that this process and its workers may open: each connection is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (OSError, ValueError):
-        notice("cannot raise the limit of open files: connections may be refused early")
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from typing import Any, assert_never
 
 import uvloop
 
+from proxy.net.admission import Admission
 from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.periodic import Periodic
 from proxy.net.tls import TlsError, listener_context
@@ -71,8 +72,10 @@ class Worker:
         self._leased = 0.0
         self._wanted = False
         self._demanded = time.monotonic()
+        self._admission = Admission(start.settings.max_clients)
         loop = asyncio.get_running_loop()
         reports = {
+            "looking at limits": self._look_at_limits,
             "reporting figures": self._tell_figures,
             "reporting what rules found": self._tell_news,
             "reporting seconds": self._tell_watched,
@@ -90,6 +93,7 @@ class Worker:
                 start.paused,
                 partial(self._find_script, index) if start.settings.workers > 1 else None,
                 self._tell_watched,
+                self._admission,
             )
             for index, (route, policy) in enumerate(zip(start.settings.routes, start.policies, strict=True))
         ]
@@ -241,6 +245,11 @@ class Worker:
     def _report_now(self) -> None:
         self._reports.end()
         self._reports.turn()
+
+    def _look_at_limits(self) -> None:
+        self._admission.look()
+        if self._admission.lacks_files:
+            self._count("no_open_files")
 
     def _tell_figures(self) -> None:
         self._channel.notify(Report(tuple(gateway.snapshot() for gateway in self._gateways)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from proxy.net.address import UpstreamAddress
+from proxy.net.admission import Admission
 from proxy.net.gateway import Gateway
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.model import TRANSPARENT
@@ -22,7 +23,9 @@ def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
             told.append(len(gateway.digests()))
 
         settings = Settings((route,))
-        gateway = Gateway(route, settings, TRANSPARENT, loop, 1, lambda _: loop.create_future(), False, None, report)
+        gateway = Gateway(
+            route, settings, TRANSPARENT, loop, 1, lambda _: loop.create_future(), False, None, report, Admission(0)
+        )
         await gateway.start()
         gateway.close()
 

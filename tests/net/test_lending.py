@@ -59,6 +59,7 @@ def lending_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Lend
         loop=loop,
         supply=lambda _pool: None,
         alive=lambda: alive,
+        lack_of_room=lambda: "",
         busy=Counter(),
     )
     known = Knowledge(loop, "redis://nowhere", allow_cluster=False)

@@ -23,9 +23,16 @@ READY = r"^keyrail: ready on (.*)$"
 class Running:
     """A started `serve`. Leaving the `with` block kills whatever is left of it."""
 
-    def __init__(self, *arguments: str, variables: dict[str, str] | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        variables: dict[str, str] | None = None,
+        folder: Path | None = None,
+        open_files: int | None = None,
+    ) -> None:
+        limited = () if open_files is None else ("sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh")
         self.process = subprocess.Popen(
-            [*command_line(), *arguments],
+            [*limited, *command_line(), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -160,11 +167,16 @@ class Running:
         return found
 
 
-def serve(*arguments: str, variables: dict[str, str] | None = None, folder: Path | None = None) -> Running:
+def serve(
+    *arguments: str,
+    variables: dict[str, str] | None = None,
+    folder: Path | None = None,
+    open_files: int | None = None,
+) -> Running:
     """Start `serve` on free ports unless the arguments say otherwise."""
     listen = () if "--listen" in arguments or "--config" in arguments else ("--listen", "127.0.0.1:0")
     admin = () if "--admin" in arguments or "--config" in arguments else ("--admin", "127.0.0.1:0")
-    return Running(*listen, *admin, *arguments, variables=variables, folder=folder)
+    return Running(*listen, *admin, *arguments, variables=variables, folder=folder, open_files=open_files)
 
 
 def stream(running: Running, path: str = "/events?window=10") -> Any:

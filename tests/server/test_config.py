@@ -55,6 +55,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "connect_timeout": "2",
         "upstream_connections": "5",
         "private_connections": "6",
+        "max_clients": "7",
         "client_idle_timeout": "5m",
         "client_output_limit": "7KB",
         "client_query_limit": "8mb",

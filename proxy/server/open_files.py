@@ -1,0 +1,51 @@
+"""The limit of open files, and what of it clients and upstream connections may use.
+
+Each client is an open file of its worker, and one more while it has an upstream connection of its own (transactions
+with WATCH, subscriptions, blocking commands). What clients could use is never what connections to Redis need.
+"""
+
+import resource
+from collections.abc import Callable
+from dataclasses import replace
+
+from proxy.net.settings import Settings
+
+_OF_THE_PROCESS = 64
+"""Files that a worker itself needs: the interpreter, the event loop, the supervisor, what policies read."""
+_POOLS_EXPECTED = 4
+"""Pools of shared connections (by database, protocol and user) for which there is room in each route."""
+
+
+def allow_many_files(warn: Callable[[str], None]) -> int:
+    """Raise the number of files that this process and its workers may open as far as it goes, and return it."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (OSError, ValueError):
+        warn("cannot raise the limit of open files: connections may be refused early")
+        return soft
+    return most
+
+
+def within(settings: Settings, files: int) -> Settings:
+    """The settings with limits of connections that ``files`` open files in each worker are enough for."""
+    routes = len(settings.routes)
+    listeners = sum(len(route.listeners) for route in settings.routes) * settings.workers
+    left = max(2, files - _OF_THE_PROCESS - listeners - routes * _POOLS_EXPECTED * settings.upstream_connections)
+    wanted = settings.max_clients or left
+    private = min(settings.private_connections * routes, max(left - left // 2, left - wanted))
+    return replace(
+        settings,
+        max_clients=max(1, min(wanted, left - private)),
+        private_connections=max(1, private // routes),
+    )
+
+
+def summary(asked: Settings, given: Settings, files: int) -> str:
+    """What the limits are, for the operator."""
+    text = f"up to {given.max_clients} clients for each worker"
+    if given.max_clients < asked.max_clients:
+        return f"{text}, not {asked.max_clients}: the limit of {files} open files allows no more"
+    if asked.max_clients:
+        return f"{text}, as --max-clients says"
+    return f"{text}, as the limit of {files} open files allows"
