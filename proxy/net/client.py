@@ -15,7 +15,7 @@ from proxy.hotpath.intake import Intake
 from proxy.net.tls import subject_of
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.dispatcher import Dispatcher
-from proxy.session.gate import Gate, PoolKey
+from proxy.session.ports import PoolKey, Ports
 from proxy.wire.request import Limits
 
 _HIGH_WATER = 1 << 20
@@ -28,8 +28,8 @@ _UPSTREAM_CONGESTED = 2
 _log = logging.getLogger("keyrail.client")
 
 
-class ClientGate(Gate, Protocol):
-    """The route, as its client connections see it."""
+class Route(Protocol):
+    """The route, as its client connections see it. ``query_limit`` is in bytes."""
 
     query_limit: int
 
@@ -43,12 +43,11 @@ class ClientGate(Gate, Protocol):
 class ClientConnection(Dispatcher, asyncio.Protocol):
     """A client's TCP, TLS or unix socket connection."""
 
-    __slots__ = ("cause", "held_upstream", "leaving", "paused", "transport")
+    __slots__ = ("cause", "held_upstream", "leaving", "paused", "route", "transport")
 
-    gate: ClientGate
-
-    def __init__(self, gate: ClientGate, home: PoolKey, limits: Limits, listener: str) -> None:
-        super().__init__(gate, home, limits, listener)
+    def __init__(self, route: Route, ports: Ports, home: PoolKey, limits: Limits, listener: str) -> None:
+        super().__init__(ports, home, limits, listener)
+        self.route = route
         self.transport: asyncio.Transport | None = None
         self.cause = "client"
         self.paused = 0
@@ -68,14 +67,14 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         if certificate:
             self.certificate = subject_of(certificate)
             self.adopt()
-        self.gate.connected(self)
+        self.route.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or was closed."""
         if not self.gone:
             self.depart()
         self._release_upstream()
-        self.gate.departed(self, self.cause)
+        self.route.departed(self, self.cause)
 
     def eof_received(self) -> bool:
         """A half-close: what was asked is answered, then the connection is closed. A blocked client has left."""
@@ -178,7 +177,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
 
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""
-        if size > self.gate.query_limit:
+        if size > self.route.query_limit:
             self.close("query_limit")
 
     def rests(self) -> bool:

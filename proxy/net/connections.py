@@ -24,7 +24,7 @@ from proxy.net.restarts import Restarts
 from proxy.net.settings import RouteSettings, Settings
 from proxy.net.tls import FollowedContext, reason_of, upstream_context
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 
 IDLE_KEPT = 16
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from proxy.session.ports import SupervisorPort
 from proxy.session.seeker import Seeker
 from proxy.session.topic import Topic
 
@@ -17,7 +18,7 @@ RequestInfo = Callable[[Topic], "asyncio.Future[dict[str, Any]]"]
 """Asks the supervisor. The future ends in time: with the answer, or with an exception."""
 
 
-class Consultation:
+class Consultation(SupervisorPort):
     """One route's questions; ``now`` counts seconds."""
 
     def __init__(self, now: Callable[[], float], request: RequestInfo) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from proxy.session.gate import PoolKey, Questions
+from proxy.session.ports import PoolKey, Questions
 from proxy.traffic.looks import Look
 
 QueryRedis: TypeAlias = Callable[[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]], None]

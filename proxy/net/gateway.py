@@ -1,6 +1,6 @@
 """One route in one worker: its listeners, its clients, and all that stands behind them.
 
-It is the ``Gate`` of its sessions. What they ask for is answered by whom it concerns:
+What its sessions ask for is answered by whom it concerns (``session/ports.py``):
 
     lending.py      a connection to send on, shared or of one's own, and whoever waits for one
     inquiries.py    questions that rules ask Redis themselves
@@ -53,7 +53,9 @@ from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
 from proxy.rules.limits.token_buckets import Demand, Lease, Meter
-from proxy.rules.scripts.memory import ScriptMemory
+from proxy.rules.scripts.memory import ScriptKey, ScriptMemory
+from proxy.rules.scripts.text import ScriptCalls
+from proxy.session.ports import Ports, RoutePort
 from proxy.traffic.digest import Digest
 from proxy.traffic.exposure import Exposure
 from proxy.traffic.merge import KEYS_OF_SECOND
@@ -67,8 +69,11 @@ class ClusterRefusedError(Exception):
     """The upstream is a cluster node: clients would learn the nodes' addresses and walk around the guard."""
 
 
-class Gateway:
+class Gateway(RoutePort):
     """One route's traffic; ``on_second`` is called when there are `digests` of one more second."""
+
+    now = staticmethod(time.time)
+    chance = staticmethod(random.random)
 
     def __init__(
         self,
@@ -86,6 +91,8 @@ class Gateway:
         self.route = route
         self._admission = admission
         self.settings = settings
+        self.pooling = settings.pooling
+        self.query_limit = settings.client_query_limit
         self.loop = loop
         self.clients: set[ClientConnection] = set()
         self._counters = Counters()
@@ -138,65 +145,23 @@ class Gateway:
         self._clients_total = 0
         self._local = 0
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
-        self._open_gate()
+        self.ports = Ports(
+            self,
+            self._lending,
+            self._known,
+            self._policies,
+            self._verdicts,
+            self._insight,
+            self._inquiries,
+            self._scripts,
+            self._consultation,
+        )
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
         self._lending.release(upstream)
 
     def _doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
         self._relearning.doubt(upstream, line)
-
-    def _open_gate(self) -> None:
-        # What sessions ask for, and who answers.
-        known, lending = self._known, self._lending
-        self.pooling = self.settings.pooling
-        self.query_limit = self.settings.client_query_limit
-        self.regime = self._policies.regime
-        self.rehearsal = self._policies.rehearsal
-        self.report = self._verdicts.report
-        self.looks = self._verdicts.looks
-        self.witness = self._verdicts.witness
-        self.consult = self._consultation.consult
-        self.seek_scripts = self._scripts.seek
-        self.recall_script = self._scripts.recall
-        self.now = time.time
-        self.chance = random.random
-        self.clock = self._insight.clock
-        self.departs = self._insight.departs
-        self.observe = self._insight.observe
-        self.observe_large = self._insight.observe_large
-        self.follow = self._insight.follow
-        self.found_run = self._insight.found_run
-
-        self.shared = lending.shared
-        self.has_pool = lending.has_pool
-        self.await_shared = lending.await_shared
-        self.private = lending.private
-        self.await_private = lending.await_private
-        self.private_anywhere = lending.private_anywhere
-        self.await_private_anywhere = lending.await_private_anywhere
-        self.relies_on_process = self._connections.restarts.relies
-        self.release = lending.release
-        self.linger = lending.linger
-        self.discard = lending.discard
-        self.dismiss = lending.dismiss
-        self.retire = lending.retire
-
-        self.ask = self._inquiries.ask
-
-        self.limits = known.limits
-        self.knows_user = known.knows_user
-        self.await_user = lending.await_user
-        self.lacks = known.lacks
-        self.has = known.has
-        self.probing = known.probing
-        self.await_probe = known.await_probe
-        self.begin_probe = known.begin_probe
-        self.end_probe = known.end_probe
-        self.keeps_names = known.keeps_names
-        self.strange = known.strange
-        self.any_command_covers = known.any_command_covers
-        self.names_libraries = known.names_libraries
 
     def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
         """Call ``act`` when that time is over, unless what this returns is called before."""
@@ -206,6 +171,10 @@ class Gateway:
         """The engine's words for a protocol error."""
         self._events["protocol_errors"] += 1
         return protocol_error(code, byte)
+
+    def recall_script(self, key: ScriptKey) -> ScriptCalls | None:
+        """What this worker knows of a script's calls."""
+        return self._scripts.recall(key)
 
     # Life
 
@@ -229,7 +198,9 @@ class Gateway:
         self._servers.append(server)
 
     def _new_client(self, listener: str) -> ClientConnection:
-        return ClientConnection(self, self._connections.home, self._known.limits(authenticated=False), listener)
+        return ClientConnection(
+            self, self.ports, self._connections.home, self._known.limits(authenticated=False), listener
+        )
 
     def stop_accepting(self) -> None:
         """Take no more clients."""

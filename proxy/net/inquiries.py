@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from proxy.net.lending import Lending
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey, Questions
+from proxy.session.ports import PoolKey, QueryPort, Questions
 from proxy.session.seeker import Seeker
 
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
@@ -26,7 +26,7 @@ _MOST_OPEN = 128
 """Inquiries under way on one pool's connection: what clients send comes between these and the next."""
 
 
-class Inquiries:
+class Inquiries(QueryPort):
     """The connections for questions, by pool."""
 
     def __init__(self, lending: Lending) -> None:

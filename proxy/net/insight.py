@@ -14,6 +14,7 @@ from proxy.net.expiries import Expiries
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.who import who_is
 from proxy.session.measuring import Measurement
+from proxy.session.ports import TracePort
 from proxy.session.seeker import Seeker
 from proxy.traffic.digest import Digest
 from proxy.traffic.latency import Latencies
@@ -34,14 +35,15 @@ _TOGETHER = 16
 """Measurements that become figures together: code that has just run is three times as fast as code that has not."""
 
 
-class Insight:
+class Insight(TracePort):
     """One route's, in one worker: what the `sampler` chooses, and questions about the keys of a few of these."""
+
+    # Not the loop's own time: uvloop's is whole milliseconds, and those of the turn's beginning.
+    clock = staticmethod(time.monotonic)
 
     def __init__(self, sampler: Sampler, expiries: Expiries) -> None:
         self._latencies = Latencies()
         self._observed: list[tuple[float, Measurement]] = []
-        self.clock = time.monotonic
-        # Not the loop's own time: uvloop's is whole milliseconds, and those of the turn's beginning.
         self._sampler = sampler
         self._expiries = expiries
         self._followable = 0

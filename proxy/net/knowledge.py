@@ -13,7 +13,7 @@ from typing import NamedTuple
 from proxy.commands.table import Table
 from proxy.net.engine import Engine, complete_table
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import CommandName, PoolKey
+from proxy.session.ports import CapabilityPort, CommandName, PoolKey
 from proxy.session.seeker import Seeker
 from proxy.wire.limits import limits_of
 from proxy.wire.request import Limits
@@ -45,7 +45,7 @@ class _Probe(NamedTuple):
     waiting: list[Seeker]
 
 
-class Knowledge:
+class Knowledge(CapabilityPort):
     """What is known of one route's Redis.
 
     ``stranger`` says that Redis asks for a password that Keyrail was not given; ``hello`` that HELLO exists there.

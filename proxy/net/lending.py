@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from weakref import WeakSet
 
@@ -24,17 +24,16 @@ from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool, Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey, PrivateLedger
+from proxy.session.ports import PoolKey, PoolPort, PrivateLedger
 from proxy.session.seeker import Seeker
 from proxy.wire.decode import read_reply
 
 _ATTEMPT_PATIENCE = 0.25
-_LINGER = 0.2
 
 _log = logging.getLogger("keyrail.route")
 
 
-class Lending:
+class Lending(PoolPort):
     """One route's connections, as its sessions see them."""
 
     def __init__(
@@ -221,9 +220,9 @@ class Lending:
             if not await self._connections.leads_to_replica(upstream):
                 self.release(upstream)
 
-    def linger(self, over: Callable[[], None]) -> None:
-        """A login is rarely followed by nothing."""
-        self._loop.call_later(_LINGER, over)
+    def relies_on_process(self, seeker: Seeker) -> None:
+        """This client counts on the memory of the server process: it is closed when that is another one."""
+        self._connections.restarts.relies(seeker)
 
     def discard(self, ledger: Ledger) -> None:
         """Close a connection at once."""

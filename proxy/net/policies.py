@@ -31,7 +31,7 @@ from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
 from proxy.policy.model import Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
-from proxy.session.gate import PoolKey, Regime
+from proxy.session.ports import PolicyPort, PoolKey, Regime
 from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request
 
@@ -58,7 +58,7 @@ class _Prepared:
     identified: dict[Caller, App | None] = field(default_factory=dict)
 
 
-class Policies:
+class Policies(PolicyPort):
     """The policy in force, ``generation`` being its number, and the one that is prepared to follow it.
 
     ``memory`` is what its rules remember; of the ``workers`` that serve the route, this is one.

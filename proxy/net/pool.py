@@ -17,7 +17,7 @@ from collections.abc import Callable
 from proxy.commands.table import Lane
 from proxy.net.client import ClientConnection
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from proxy.session.seeker import Seeker
 
 _IDLE_SECONDS = 60.0

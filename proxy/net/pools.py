@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from proxy.commands.table import Lane
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 
 
 class Pools:

@@ -17,7 +17,7 @@ from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.policies import Policies
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 
 _ENTRY_SECONDS = 5
 """Between attempts to be let in without a password, where no connection is at hand to ask on."""

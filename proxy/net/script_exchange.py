@@ -11,13 +11,14 @@ from functools import partial
 
 from proxy.rules.scripts.memory import ScriptKey, ScriptMemory
 from proxy.rules.scripts.text import ScriptCalls
+from proxy.session.ports import ScriptPort
 from proxy.session.seeker import Seeker
 
 FindCalls = Callable[[ScriptKey], "asyncio.Future[ScriptCalls | None]"]
 """Asks the other workers. The future ends in time: with what they know, or with an exception."""
 
 
-class ScriptExchange:
+class ScriptExchange(ScriptPort):
     """One route's questions; ``find_calls`` is None where there is no other worker."""
 
     def __init__(self, find_calls: FindCalls | None, memories: Callable[[], Iterable[ScriptMemory]]) -> None:

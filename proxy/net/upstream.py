@@ -15,8 +15,8 @@ from typing import Any, Protocol, cast
 from proxy.commands.table import Lane
 from proxy.hotpath.debts import EDIT, HIDE, LOCAL, MEMBERS, NOTE, PEEK, UNWRAP, Creditor
 from proxy.hotpath.ledger import Ledger
-from proxy.session.gate import PoolKey, PrivateLedger
 from proxy.session.measuring import Measurement
+from proxy.session.ports import PoolKey, PrivateLedger
 from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20

@@ -21,6 +21,7 @@ from proxy.net.client import ClientConnection
 from proxy.net.who import who_is
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
+from proxy.session.ports import ReportPort
 from proxy.session.seeker import Seeker
 from proxy.traffic.evidence import Evidence, Records, Who, moment
 from proxy.traffic.redaction import Redact, Redaction
@@ -45,7 +46,7 @@ class Seen:
     records: Records
 
 
-class Verdicts:
+class Verdicts(ReportPort):
     """One route's, since the start.
 
     ``tells``: somebody takes the lines; ``logs``: all of them are to be written; ``warns``: the mode `warn` is logged.

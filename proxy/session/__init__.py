@@ -1,11 +1,11 @@
-"""One client: its state, and where each of its commands goes. No sockets and no clock: ``gate.py`` is the port to them.
+"""One client: its state, and where each of its commands goes. No sockets and no clock: ``ports.py`` leads to them.
 
 dispatcher.py     judges each command and hands it to the handler for what it does
 session.py        a client: who it is, the state of its connection, what it sends
 state.py          what a connection can be in the middle of
 seeker.py         a session that waits, as the network side sees it
 item.py           one judged command, and what is to follow it
-gate.py           what a session needs from the network side
+ports.py          what a session needs from the network side
 forwarding.py     commands without connection state
 switching.py      moves between shared upstream connections and a private one
 handshake.py      HELLO, AUTH, SELECT, RESET, QUIT

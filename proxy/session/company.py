@@ -106,7 +106,7 @@ def _overflow(session: Session, command: Command, followings: tuple[Following, .
     acting = [each for each in followings if each.follow.about]
     error = follow_ups.overflow(session) if acting else None
     if error is not None:
-        session.gate.report([acting[0].hit("refused", "too many hidden commands wait")], command, session)
+        session.ports.reports.report([acting[0].hit("refused", "too many hidden commands wait")], command, session)
     return error
 
 
@@ -114,11 +114,11 @@ def _forgo(session: Session, followings: tuple[Following, ...], command: Command
     # Nothing can go along: the error of the first rule that then wants none of it, or None.
     for each in followings:
         if each.follow.otherwise is not None:
-            session.gate.report([each.hit("refused", why)], command, session)
+            session.ports.reports.report([each.hit("refused", why)], command, session)
             return each.follow.otherwise.error
     hits = [each.hit("skipped", why) for each in followings if each.follow.about]
     if hits:
-        session.gate.report(hits, command, session)
+        session.ports.reports.report(hits, command, session)
     return None
 
 
@@ -264,7 +264,7 @@ class Company:
         else:
             if not frame.startswith(_ABORTED):
                 # Whether the transaction has ended, nobody knows: what follows could be queued in it.
-                self._session.gate.discard(self._ledger)
+                self._session.ports.pools.discard(self._ledger)
             return self._refuse()
         return reply if self._item.edit is None else self._item.edit(reply)
 
@@ -309,4 +309,4 @@ class Company:
             self._report(following, "noticed", noticed)
 
     def _report(self, following: Following, what: What, detail: str) -> None:
-        self._session.gate.report([following.hit(what, detail)], self._item.command, self._session)
+        self._session.ports.reports.report([following.hit(what, detail)], self._item.command, self._session)

@@ -54,17 +54,19 @@ class Dispatcher(Session):
             self.following.meet(self, command)
         if self.sampled:
             size = request.end - request.start
-            self.measurement = Measurement(self.gate, self, command, self.sampled, size, self.gate.clock())
+            self.measurement = Measurement(
+                self.ports.traces, self, command, self.sampled, size, self.ports.traces.clock()
+            )
             following.begin(self, command, self.sampled)
             self.sampled = 0
         return self._take(command, data[request.start : request.end], data, request.end, request)
 
     def refused(self, command_id: int, request: Request) -> None:
         """The plan refuses a command by itself: somebody may want to know whose it is."""
-        if self.gate.looks():
+        if self.ports.reports.looks():
             table = self.regime.table
             command = Command(table, request.arguments(), table.specs[command_id])
-            self.gate.witness(self.regime.policy.lowered.get(command_id, ()), command, self)
+            self.ports.reports.witness(self.regime.policy.lowered.get(command_id, ()), command, self)
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
@@ -89,7 +91,7 @@ class Dispatcher(Session):
     def _awaits_user(self) -> bool:
         # Before it is known what the user may run, rules cannot send what they need, and keys would stay without a TTL.
         user = self.key.user
-        if user is None or not self.gate.await_user(self, user):
+        if user is None or not self.ports.pools.await_user(self, user):
             return False
         self.halted = True
         return True
@@ -106,7 +108,7 @@ class Dispatcher(Session):
                 return
         command = Command(self.regime.table, request.arguments())
         if len(command.known_keys) == 1:
-            self.gate.observe_large(self, command.known_keys[0].name, size)
+            self.ports.traces.observe_large(self, command.known_keys[0].name, size)
 
     def empty(self) -> None:
         """Pass it on to a private upstream: in Redis it ends what holds for one command (SKIP, ASKING, CACHING)."""
@@ -123,7 +125,7 @@ class Dispatcher(Session):
         if self.replies in (silence.OFF, silence.SKIP):
             self.ended = True
             return
-        self.answer(self.gate.protocol_error(request.error, request.error_byte))
+        self.answer(self.ports.route.protocol_error(request.error, request.error_byte))
         self.close_when_paid("protocol_error")
 
     def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
@@ -176,7 +178,7 @@ class Dispatcher(Session):
     def _route(self, item: Item, data: bytes, end: int) -> int:
         state = item.command.spec.state
         if item.command.spec.process_bound:
-            self.gate.relies_on_process(self)
+            self.ports.pools.relies_on_process(self)
         if self.measurement is not None:
             item.measurement, self.measurement = self.measurement, None
             if self.transaction is not None or state is not State.POOL or self.replies != silence.ON:
@@ -237,23 +239,23 @@ class Dispatcher(Session):
         if self.deferred or (self.transaction is not None and self.pinned is not None):
             follow_ups.leave(self)
         if self.probe is not None:
-            self.gate.end_probe(self.probe, False)
+            self.ports.capabilities.end_probe(self.probe, False)
             self.probe = None
         if self.transaction is not None and self.pinned is None and self.ledger is not None:
             # Only a fault can end a session here: what it has begun on a shared upstream must not go on.
-            self.gate.discard(self.ledger)
+            self.ports.pools.discard(self.ledger)
         ledger = self.pinned
         self.pinned = None
         if ledger is not None and not ledger.closed:
             ledger.owner = None
             if self.blocked or ledger.partial is not None:
-                self.gate.discard(ledger)
+                self.ports.pools.discard(ledger)
             elif self.owed > 0 or holds:
-                self.gate.dismiss(ledger)
+                self.ports.pools.dismiss(ledger)
             else:
                 ledger.listener = None
                 ledger.arrays = False
-                self.gate.release(ledger)
+                self.ports.pools.release(ledger)
 
 
 _HANDLERS = {

@@ -23,8 +23,8 @@ from proxy.hotpath.debts import HIDE, NOTE, Creditor
 from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
 from proxy.session import silence
-from proxy.session.gate import PoolKey
 from proxy.session.item import FollowUp
+from proxy.session.ports import PoolKey
 from proxy.session.session import Session
 from proxy.session.state import NOBODY_WATCHED
 from proxy.wire.encode import OK, encode_command, encode_error
@@ -68,7 +68,7 @@ def leave(session: Session) -> None:
         return
     if session.blocked:
         # Behind the command that blocks nothing would run, and something might be popped for nobody.
-        session.gate.discard(ledger)
+        session.ports.pools.discard(ledger)
     elif session.transaction is not None and ledger.partial is None and not ledger.closed:
         # Or what follows from replies that are still to come would be queued in it.
         ledger.send(session, _DISCARD)
@@ -165,7 +165,7 @@ def _send_elsewhere(session: Session, follow_up: FollowUp, key: PoolKey) -> None
         else:
             _report(session, follow_up, "skipped", _NO_CONNECTION)
 
-    session.gate.ask(key if key.user is not None else key._replace(protocol=2), [follow_up.argv], answered)
+    session.ports.queries.ask(key if key.user is not None else key._replace(protocol=2), [follow_up.argv], answered)
 
 
 def _note(session: Session, follow_up: FollowUp, frame: bytes) -> None:
@@ -176,4 +176,4 @@ def _note(session: Session, follow_up: FollowUp, frame: bytes) -> None:
 
 
 def _report(session: Session, follow_up: FollowUp, what: What, detail: str) -> None:
-    session.gate.report([follow_up.following.hit(what, detail)], follow_up.command, session)
+    session.ports.reports.report([follow_up.following.hit(what, detail)], follow_up.command, session)

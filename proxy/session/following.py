@@ -12,7 +12,7 @@ from proxy.commands.command import Command
 from proxy.commands.table import State
 from proxy.hotpath.intake import Terms
 from proxy.session import silence
-from proxy.session.gate import Gate, PrivateLedger, Regime
+from proxy.session.ports import Ports, PrivateLedger, Regime
 from proxy.session.state import Transaction
 from proxy.traffic.digest import READS_OF_RUN
 from proxy.traffic.shapes import pattern_of
@@ -24,7 +24,7 @@ _PAUSE = 0.25
 class Reader(Protocol):
     """A session, as far as what it reads is followed."""
 
-    gate: Gate
+    ports: Ports
     regime: Regime
     terms: Terms
     simple: bytes
@@ -49,7 +49,7 @@ class Following:
         self._pattern = pattern
         self._weight = weight
         self._reads = 1
-        self._seen = session.gate.clock()
+        self._seen = session.ports.traces.clock()
 
     def meet(self, session: Reader, command: Command) -> None:
         """The next command of the client, before anything has been done about it."""
@@ -57,7 +57,7 @@ class Following:
             # The policy, or the upstream, is another one now, and the intake may have forwarded commands itself.
             session.following = None
             return
-        before, self._seen = self._seen, session.gate.clock()
+        before, self._seen = self._seen, session.ports.traces.clock()
         key = _read_alone(session, command)
         if key is None or key == self._key or self._seen - before > _PAUSE or _pattern(session, key) != self._pattern:
             self._end(session)
@@ -65,7 +65,7 @@ class Following:
         self._key = key
         self._reads += 1
         if self._reads == READS_OF_RUN:
-            session.gate.found_run(self._pattern, self._weight)
+            session.ports.traces.found_run(self._pattern, self._weight)
             self._end(session)
 
     def _end(self, session: Reader) -> None:
@@ -77,7 +77,7 @@ def begin(session: Reader, command: Command, weight: int) -> None:
     """A command is looked at closely: follow its client, if it is a read like those of a run."""
     key = _read_alone(session, command)
     if key is not None and session.following is None:
-        reads = session.gate.follow(weight)
+        reads = session.ports.traces.follow(weight)
         if reads > 0:
             session.simple = bytes(len(session.simple))
             session.following = Following(session, session.simple, key, _pattern(session, key), reads)

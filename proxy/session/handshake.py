@@ -20,8 +20,8 @@ from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups, names, silence, switching
 from proxy.session.forwarding import forward
-from proxy.session.gate import PoolKey, user_named
 from proxy.session.item import Item
+from proxy.session.ports import PoolKey, user_named
 from proxy.session.session import Session
 from proxy.session.state import NOBODY_WATCHED
 from proxy.wire.encode import OK, encode_command, encode_error
@@ -32,6 +32,9 @@ _UNKNOWABLE = encode_error("ERR Keyrail: whether this login succeeds could not b
 _BAD_NAME = encode_error("ERR Client names cannot contain spaces, newlines or special characters.")
 
 _PROTOCOLS = (b"2", b"3")
+
+LINGER = 0.2
+"""Seconds in which a private upstream is kept behind a login or SELECT, which is rarely followed by nothing."""
 
 # Errors to HELLO that come before it has changed anything, where AUTH is its first option.
 _UNCHANGED = (b"-WRONGPASS", b"-NOPROTO")
@@ -102,7 +105,7 @@ def _select(session: Session, item: Item) -> int:
         switching.wait_until_settled(session)
         return WAIT
     target = session.key._replace(database=database)
-    if session.pinned is None and session.gate.has_pool(target):
+    if session.pinned is None and session.ports.pools.has_pool(target):
         return _ask_in_pool(session, target, item.raw, lambda: move(session, target))
     if switching.to_private(session) is None:
         return WAIT
@@ -121,10 +124,10 @@ def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callab
     if session.owed > 0:
         switching.wait_until_settled(session)
         return WAIT
-    ledger = session.gate.shared(target, Lane.FAST)
+    ledger = session.ports.pools.shared(target, Lane.FAST)
     if ledger is None:
         session.halted = True
-        session.gate.await_shared(session, target, Lane.FAST)
+        session.ports.pools.await_shared(session, target, Lane.FAST)
         return WAIT
     session.ledger = ledger
     session.direct = False
@@ -142,7 +145,7 @@ def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callab
 def _linger(session: Session) -> None:
     if not switching.keeps_pin(session):
         session.lingering = True
-        session.gate.linger(partial(_linger_over, session))
+        session.ports.route.after(LINGER, partial(_linger_over, session))
 
 
 def _linger_over(session: Session) -> None:
@@ -174,7 +177,7 @@ def _logging_in(session: Session, argv: list[bytes]) -> Callable[[], None]:
 
 def _logged_in(session: Session, user: str) -> None:
     session.log_in()
-    if not session.gate.knows_user(user):
+    if not session.ports.capabilities.knows_user(user):
         # Its connection is given back at once: what the user may run is found out there before its next command.
         session.lingering = False
 
@@ -229,7 +232,7 @@ def _hello(session: Session, item: Item) -> int:
         if not (said.in_order and frame.startswith(_UNCHANGED)):
             session.permanent = True
 
-    if session.pinned is None and plain and session.gate.has_pool(target):
+    if session.pinned is None and plain and session.ports.pools.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
         return _ask_in_pool(session, target, raw, accepted)
     if switching.to_settled_private(session) is None:
@@ -303,7 +306,7 @@ def _reset(session: Session, item: Item) -> int:
     if session.owed > 0:
         switching.wait_until_settled(session)
         return WAIT
-    if len(item.command.argv) != 1 or (session.pinned is None and session.gate.strange(session.key)):
+    if len(item.command.argv) != 1 or (session.pinned is None and session.ports.capabilities.strange(session.key)):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
         return forward(session, item)
     if _leaves_behind(session):
@@ -327,7 +330,7 @@ def _reset_by(session: Session, frame: bytes) -> bytes:
 def _start_over(session: Session) -> None:
     if session.pinned is not None:
         session.pinned.owner = None
-        session.gate.dismiss(session.pinned)
+        session.ports.pools.dismiss(session.pinned)
         session.pinned = None
     session.transaction = None
     session.subscriptions = None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from proxy.rules.verdict import End, Procedure, Steps
-from proxy.session.gate import Gate, PoolKey
+from proxy.session.ports import PoolKey, Ports
 
 _NO_CONNECTION = "no connection to Redis could be had for it"
 
@@ -12,12 +12,12 @@ _NO_CONNECTION = "no connection to Redis could be had for it"
 class Inquiry:
     """One procedure on its way: ``ended`` gets what it ends in, or the error that it failed with, once."""
 
-    __slots__ = ("_cancel_timer", "_ended", "_gate", "_key", "_over", "_procedure", "_steps")
+    __slots__ = ("_cancel_timer", "_ended", "_key", "_over", "_ports", "_procedure", "_steps")
 
     def __init__(
-        self, gate: Gate, key: PoolKey, procedure: Procedure, ended: Callable[[End | Exception], None]
+        self, ports: Ports, key: PoolKey, procedure: Procedure, ended: Callable[[End | Exception], None]
     ) -> None:
-        self._gate = gate
+        self._ports = ports
         self._key = key
         self._procedure = procedure
         self._ended = ended
@@ -28,7 +28,9 @@ class Inquiry:
     def begin(self) -> None:
         """Ask the first question; a procedure may also end without any."""
         seconds = self._procedure.seconds
-        self._cancel_timer = self._gate.after(seconds, partial(self._give_up, f"it took longer than {seconds:g} s"))
+        self._cancel_timer = self._ports.route.after(
+            seconds, partial(self._give_up, f"it took longer than {seconds:g} s")
+        )
         self._steps = self._procedure.steps()
         self._advance(None)
 
@@ -50,7 +52,7 @@ class Inquiry:
         except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
             self._end(error)
         else:
-            self._gate.ask(self._key, questions, self._answered)
+            self._ports.queries.ask(self._key, questions, self._answered)
 
     def _answered(self, replies: Sequence[bytes] | None) -> None:
         if self._over:

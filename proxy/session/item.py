@@ -8,8 +8,8 @@ from proxy.commands.command import Command
 from proxy.hotpath.ledger import Ledger
 from proxy.policy.decision import Following
 from proxy.rules.verdict import Renewal, ReplyEdit
-from proxy.session.gate import PoolKey
 from proxy.session.measuring import Measurement
+from proxy.session.ports import PoolKey
 from proxy.session.state import Transaction
 
 

@@ -22,7 +22,7 @@ _PRINTABLE = frozenset(range(0x21, 0x7F))
 def _name(session: Session, item: Item) -> int:
     if session.pinned is not None:
         return _name_on_its_own(session, item)
-    if not session.gate.keeps_names(session.key):
+    if not session.ports.capabilities.keeps_names(session.key):
         return forward(session, item)
     argv = item.command.argv
     if len(argv) == 2 and word_of(argv[1]) == b"GETNAME":
@@ -64,7 +64,7 @@ def _note(session: Session, argv: list[bytes]) -> bool:
     if word == b"SETNAME" and len(argv) == 3 and valid(argv[2]):
         session.rename(argv[2])
         return True
-    if word == b"SETINFO" and len(argv) == 4 and valid(argv[3]) and session.gate.names_libraries():
+    if word == b"SETINFO" and len(argv) == 4 and valid(argv[3]) and session.ports.capabilities.names_libraries():
         attribute = word_of(argv[2])
         if attribute == b"LIB-NAME":
             session.library = argv[3]

@@ -52,7 +52,7 @@ def answer(session: Session, item: Item) -> int:
     words = command.argv
     if spec.container or not takes(spec, len(words)):
         session.answer(_wrong_number(spec))
-    elif session.gate.strange(session.key):
+    elif session.ports.capabilities.strange(session.key):
         session.answer(_STRANGER)
     elif session.subscriptions is not None and session.subscriptions.confines():
         session.answer(encode_error(_ONLY_SUBSCRIPTIONS % spec.name.lower()))
@@ -74,7 +74,7 @@ def _wrong_number(spec: Spec) -> bytes:
 def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
     subject = spec.name.partition("|")[2]
     if subject == "EXPLAIN":
-        compiled = session.gate.rehearsal(session.key, session.caller())
+        compiled = session.ports.policies.rehearsal(session.key, session.caller())
         explained = str(explain(compiled, arguments, session.context())).split("\n")
         session.answer(encode_value(explained, session.key.protocol))
         return TAKEN
@@ -91,7 +91,7 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
     elif len(arguments) > 1:
         session.answer(_wrong_number(spec))
         return TAKEN
-    told = session.gate.consult(session, topic)
+    told = session.ports.supervisor.consult(session, topic)
     if told is None:
         session.halted = True
         return WAIT

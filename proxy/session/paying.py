@@ -31,10 +31,10 @@ class Paying:
 
     def pay(self, total: int) -> bytes | None:
         """Pay for the first `total` bytes of the command; the error if a limit does not allow so many."""
-        gate = self._session.gate
+        ports = self._session.ports
         for limit, advance in self._limits:
-            shortage = advance.pay(total, gate.now())
+            shortage = advance.pay(total, ports.route.now())
             if shortage is not None:
-                gate.report((Hit(limit.name, Mode.ENFORCE, "refused"),), self._command, self._session)
+                ports.reports.report((Hit(limit.name, Mode.ENFORCE, "refused"),), self._command, self._session)
                 return limit.too_much(shortage).error
         return None

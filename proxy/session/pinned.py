@@ -13,8 +13,8 @@ from proxy.hotpath.debts import EDIT, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import company, own, silence, switching
 from proxy.session.forwarding import forward
-from proxy.session.gate import CommandName
 from proxy.session.item import Item
+from proxy.session.ports import CommandName
 from proxy.session.session import Session
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
@@ -84,7 +84,7 @@ def _wait(session: Session, item: Item) -> int:
     if session.covered is None and session.replies == silence.ON and not _confined(session):
 
         def answered(frame: bytes) -> bytes:
-            session.covered = session.gate.any_command_covers() or not frame.startswith(b"-")
+            session.covered = session.ports.capabilities.any_command_covers() or not frame.startswith(b"-")
             return b""
 
         session.hide(_PING)
@@ -178,7 +178,7 @@ def _unknown(session: Session, item: Item) -> int:
     name = tuple(word_of(word) for word in (argv[:1] if container is None else argv[:2]))
     if session.permanent:
         return forward(session, item)
-    if session.gate.lacks(name):
+    if session.ports.capabilities.lacks(name):
         whole = session.replies == silence.ON and item.edit is None and not item.followings
         return _lacking(session, item, name) if whole else forward(session, item)
     asks = session.probe is not None and session.pinned is not None
@@ -186,13 +186,13 @@ def _unknown(session: Session, item: Item) -> int:
         switching.wait_until_settled(session)
         return WAIT
     if session.probe is None:
-        if session.gate.probing(name):
+        if session.ports.capabilities.probing(name):
             session.halted = True
-            session.gate.await_probe(session, name)
+            session.ports.capabilities.await_probe(session, name)
             return WAIT
         # From here on the others wait, or all clients of a crowd would open an upstream to ask the same.
         session.probe = name
-        session.gate.begin_probe(session, name)
+        session.ports.capabilities.begin_probe(session, name)
     if switching.to_private(session) is None:
         return WAIT
 
@@ -200,7 +200,7 @@ def _unknown(session: Session, item: Item) -> int:
         lacking = _says_unknown(line)
         session.permanent = session.permanent or not lacking
         session.probe = None
-        session.gate.end_probe(name, lacking)
+        session.ports.capabilities.end_probe(name, lacking)
 
     session.attentive = True
     session.forwarded += 1
@@ -222,11 +222,11 @@ def _lacking(session: Session, item: Item, name: CommandName) -> int:
         if _says_unknown(line) or line.startswith(_SAYS_NOTHING):
             return
         # What the command has set on the connection, nobody knows.
-        session.gate.has(name)
+        session.ports.capabilities.has(name)
         if ledger is session.pinned:
             session.permanent = True
         else:
-            session.gate.retire(ledger)
+            session.ports.pools.retire(ledger)
 
     session.forwarded += 1
     session.owe(item.raw, PEEK, answered)

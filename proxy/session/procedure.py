@@ -52,17 +52,17 @@ def _inquiry(session: Session, policy: CompiledPolicy, command: Command, decisio
             return
         following = policy.resume(pause, end, session.context())
         if following.hits:
-            session.gate.report(following.hits, command, session)
+            session.ports.reports.report(following.hits, command, session)
         session.resolved = following
         session.arrived()
 
-    return Inquiry(session.gate, session.key, procedure, ended)
+    return Inquiry(session.ports, session.key, procedure, ended)
 
 
 def _look_on(session: Session, policy: CompiledPolicy, command: Command, aside: Aside) -> None:
     def ended(end: End | Exception) -> None:
         hits = policy.said(aside.rule, aside.mode, end)
         if hits:
-            session.gate.report(hits, command, session)
+            session.ports.reports.report(hits, command, session)
 
-    Inquiry(session.gate, session.key, aside.procedure, ended).begin()
+    Inquiry(session.ports, session.key, aside.procedure, ended).begin()

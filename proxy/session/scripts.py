@@ -25,7 +25,7 @@ def waits(session: Session, command: Command) -> bool:
     unknown = unknown_to(session.regime.policy.scripts, command, session.context)
     if unknown <= asked or len(unknown) > _MOST_ASKED:
         return False
-    if not session.gate.seek_scripts(session, unknown):
+    if not session.ports.scripts.seek(session, unknown):
         return False
     session.sought = unknown
     session.halted = True

@@ -22,11 +22,11 @@ from proxy.rules.scripts.memory import ScriptKey
 from proxy.rules.verdict import Refuse, ReplyEdit, Verdict, closes
 from proxy.session import silence
 from proxy.session.following import Following
-from proxy.session.gate import CommandName, Gate, PoolKey, PrivateLedger, Regime
 from proxy.session.inquiry import Inquiry
 from proxy.session.item import FollowUp, Item
 from proxy.session.measuring import Measurement
 from proxy.session.poison import POISON
+from proxy.session.ports import CommandName, PoolKey, Ports, PrivateLedger, Regime
 from proxy.session.state import NOBODY_WATCHED, Transaction
 from proxy.session.subscription import Subscriptions
 from proxy.wire.encode import encode_command
@@ -53,7 +53,6 @@ class Session(Intake):
         "covered",
         "deferred",
         "following",
-        "gate",
         "held",
         "home",
         "inquiry",
@@ -67,6 +66,7 @@ class Session(Intake):
         "name",
         "permanent",
         "pinned",
+        "ports",
         "probe",
         "regime",
         "replies",
@@ -83,10 +83,10 @@ class Session(Intake):
         "watching",
     )
 
-    def __init__(self, gate: Gate, home: PoolKey, limits: Limits, listener: str = "") -> None:
-        regime = gate.regime(home, Caller(home.user_name, listener=listener))
+    def __init__(self, ports: Ports, home: PoolKey, limits: Limits, listener: str = "") -> None:
+        regime = ports.policies.regime(home, Caller(home.user_name, listener=listener))
         super().__init__(regime.terms, limits)
-        self.gate = gate
+        self.ports = ports
         self.pinned: PrivateLedger | None = None
         self.transaction: Transaction | None = None
         self.replies = silence.ON
@@ -132,8 +132,8 @@ class Session(Intake):
             self.name.decode("utf-8", "replace"),
             self.key.database if running is None else running.database,
             running is not None,
-            self.gate.now(),
-            self.gate.chance,
+            self.ports.route.now(),
+            self.ports.route.chance,
             self.regime.policy.app,
             slot=self.slot,
             address=self.address.rpartition(":")[0] or self.address,
@@ -151,7 +151,7 @@ class Session(Intake):
             self.standing.told(hit.rule for hit in decision.hits)
             self.purses = self.standing.purses
         if decision.hits:
-            self.gate.report(decision.hits, command, self)
+            self.ports.reports.report(decision.hits, command, self)
         if self.regime.policy.follows_slots and self.slot == NO_SLOT and type(decision.verdict) is not Refuse:
             self.slot = self._slot_given_by(command)
         return decision
@@ -195,7 +195,7 @@ class Session(Intake):
             return
         self.stale = False
         self.reconsider()
-        self.regime = self.gate.regime(self.key, self.caller())
+        self.regime = self.ports.policies.regime(self.key, self.caller())
         self.terms = self.regime.terms
         self.simple = self.terms.pooled if self.pinned is None else self.terms.pinned
 
@@ -224,7 +224,7 @@ class Session(Intake):
             self.owe(raw, MEASURE, measurement)
         else:
             self.submit(raw, measurement.around(edit))
-        self.gate.departs(ledger, measurement)
+        self.ports.traces.departs(ledger, measurement)
 
     def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
         """Send one command to the current upstream and owe its reply, unless CLIENT REPLY has silenced it."""
@@ -261,11 +261,11 @@ class Session(Intake):
 
     def log_in(self) -> None:
         """Redis has accepted a login: its limits for strangers no longer hold."""
-        self.limits = self.gate.limits(authenticated=True)
+        self.limits = self.ports.capabilities.limits(authenticated=True)
 
     def log_out(self) -> None:
         """The connection is as it was at first."""
-        self.limits = self.gate.limits(authenticated=False)
+        self.limits = self.ports.capabilities.limits(authenticated=False)
 
     def answer(self, payload: bytes) -> None:
         """An answer of the proxy's own, in its place among the replies."""
@@ -326,7 +326,7 @@ class Session(Intake):
         ledger.listener = None
         ledger.arrays = False
         if not ledger.closed:
-            self.gate.release(ledger)
+            self.ports.pools.release(ledger)
 
     # What the connection does
 

@@ -10,8 +10,8 @@ that its connection sends is relayed as it comes.
 from typing import Protocol
 
 from proxy.hotpath.ledger import Ledger
-from proxy.session.gate import PrivateLedger
 from proxy.session.poison import POISON
+from proxy.session.ports import PrivateLedger
 from proxy.wire.encode import encode_command
 
 # Values of ``Session.replies``.

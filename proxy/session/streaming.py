@@ -61,7 +61,7 @@ def begin(session: Session, data: bytes, request: Request) -> int:
         return WAIT
     assert session.ledger is not None
     if spec.process_bound:
-        session.gate.relies_on_process(session)
+        session.ports.pools.relies_on_process(session)
     stream = _Stream(session, argv, request.expected, request.bulk)
     session.stream = stream
     stream.begin(data[request.start : request.position])
@@ -243,7 +243,7 @@ class _Stream:
         session = self.session
         if session.terms.sampler.looks <= 0:
             return None
-        made = Measurement(session.gate, session, command, 1, self.size, session.gate.clock())
+        made = Measurement(session.ports.traces, session, command, 1, self.size, session.ports.traces.clock())
         made.refused = self.refusal is not None
         alone = session.transaction is None and self.company is None and session.replies == silence.ON
         if alone and not made.refused and command.spec.state is State.POOL:
@@ -311,7 +311,7 @@ def _cut(session: Session, error: bytes) -> None:
     session.direct = False
     session.simple = session.terms.pooled
     ledger.owner = None
-    session.gate.discard(ledger)
+    session.ports.pools.discard(ledger)
 
 
 def _around(argv: list[bytes], streamed: int, length: int) -> tuple[bytes, bytes]:

@@ -12,14 +12,14 @@ replies that it is owed must have come: the command waits (``WAIT``), and ``Sess
 from proxy.commands.table import Lane
 from proxy.hotpath.ledger import Ledger
 from proxy.session import silence
-from proxy.session.gate import PrivateLedger
+from proxy.session.ports import PrivateLedger
 from proxy.session.session import Session
 from proxy.session.state import NOBODY_WATCHED
 
 
 def to_shared(session: Session, lane: Lane) -> Ledger | None:
     """The upstream for a command without state; None when the command has to wait."""
-    if not session.gate.pooling:
+    if not session.ports.route.pooling:
         session.permanent = True
         return to_private(session)
     current = session.ledger
@@ -38,10 +38,10 @@ def to_shared(session: Session, lane: Lane) -> Ledger | None:
     if session.owed > 0:
         wait_until_settled(session)
         return None
-    found = session.gate.shared(session.key, lane)
+    found = session.ports.pools.shared(session.key, lane)
     if found is None:
         session.halted = True
-        session.gate.await_shared(session, session.key, lane)
+        session.ports.pools.await_shared(session, session.key, lane)
         return None
     session.ledger = found
     session.direct = lane is Lane.FAST
@@ -58,10 +58,10 @@ def to_private(session: Session) -> PrivateLedger | None:
     if session.owed > 0:
         wait_until_settled(session)
         return None
-    found = session.gate.private(session.key)
+    found = session.ports.pools.private(session.key)
     if found is None:
         session.halted = True
-        session.gate.await_private(session, session.key)
+        session.ports.pools.await_private(session, session.key)
         return None
     _pin(session, found)
     session.introduce(found)
@@ -78,10 +78,10 @@ def to_anywhere(session: Session) -> PrivateLedger | None:
     if session.owed > 0:
         wait_until_settled(session)
         return None
-    found = session.gate.private_anywhere(session.key)
+    found = session.ports.pools.private_anywhere(session.key)
     if found is None:
         session.halted = True
-        session.gate.await_private_anywhere(session, session.key)
+        session.ports.pools.await_private_anywhere(session, session.key)
         return None
     _pin(session, found)
     wait_until_settled(session)

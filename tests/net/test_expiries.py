@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from proxy.net.expiries import BARRED_SECONDS, MOST_PER_SECOND, Expiries
-from proxy.session.gate import PoolKey, Questions
+from proxy.session.ports import PoolKey, Questions
 from proxy.traffic.looks import Look
 
 LOOK = Look(

@@ -54,7 +54,7 @@ def test_a_fault_over_a_large_reply_ends_its_client_alone(caplog: pytest.LogCapt
     door = Door()
     upstream = door.upstream()
     upstream.large = 100
-    clients = [ClientConnection(door, HOME, door.limits(authenticated=True), "") for _ in range(2)]
+    clients = [ClientConnection(door, door.ports, HOME, door.limits(authenticated=True), "") for _ in range(2)]
     wires = [Wire(), Wire()]
     for client, wire in zip(clients, wires, strict=True):
         client.connection_made(wire)
@@ -69,7 +69,7 @@ def test_a_fault_over_a_large_reply_ends_its_client_alone(caplog: pytest.LogCapt
 
 def test_what_was_answered_before_a_client_is_closed_still_leaves() -> None:
     door = Door()
-    client, wire = ClientConnection(door, HOME, door.limits(authenticated=True), ""), Wire()
+    client, wire = ClientConnection(door, door.ports, HOME, door.limits(authenticated=True), ""), Wire()
     client.connection_made(wire)
     client.out.append(b"-DENIED\r\n")
     client.close("limited")

@@ -9,7 +9,7 @@ from typing import cast
 
 from proxy.net.inquiries import Inquiries
 from proxy.net.lending import Lending
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from proxy.session.seeker import Seeker
 
 KEY = PoolKey(None, 0, 2)

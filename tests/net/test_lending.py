@@ -12,7 +12,7 @@ from proxy.commands.table import Lane
 from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.pool import Pool
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 
 KEY = PoolKey(None, 0, 2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.commands.table import Lane
 from proxy.net.liveness import Liveness
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 
 SILENCE = 3.0
 PONG = b"+PONG\r\n"

@@ -14,7 +14,7 @@ from proxy.net.pools import Pools
 from proxy.net.pulse import Pulse
 from proxy.rules.breaker.rule import Circuit
 from proxy.rules.memory import Memory
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 
 
 class Loop:

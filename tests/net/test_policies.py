@@ -16,7 +16,7 @@ from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
 from proxy.policy.model import Mode, Policy
 from proxy.rules.limits.token_buckets import Meter
-from proxy.session.gate import PoolKey, Regime
+from proxy.session.ports import PoolKey, Regime
 from tests.policy.given import policy
 
 TEXT = """

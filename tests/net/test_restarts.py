@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.net.restarts import Restarts
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 
 
 class Connection:

@@ -25,7 +25,7 @@ from proxy.net.knowledge import Knowledge
 from proxy.net.lending import Lending
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 
 HOME = PoolKey(None, 0, 2)
 

@@ -18,7 +18,7 @@ from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
 from proxy.net.pool import Pool
 from proxy.net.upstream import UnitOpenError, UpstreamConnection
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from tests.session.given import call
 
 KEY = PoolKey(None, 0, 2)

@@ -14,7 +14,7 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.context import Context
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from proxy.traffic.redaction import Redact, Redaction
 
 SECRET = b"a-value-that-must-not-be-told"

@@ -21,8 +21,25 @@ from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.scripts.memory import ScriptKey
 from proxy.session.dispatcher import Dispatcher
-from proxy.session.gate import CommandName, Gate, PoolKey, PrivateLedger, Questions, Regime
+from proxy.session.handshake import LINGER
 from proxy.session.measuring import Measurement
+from proxy.session.ports import (
+    CapabilityPort,
+    CommandName,
+    PolicyPort,
+    PoolKey,
+    PoolPort,
+    Ports,
+    PrivateLedger,
+    QueryPort,
+    Questions,
+    Regime,
+    ReportPort,
+    RoutePort,
+    ScriptPort,
+    SupervisorPort,
+    TracePort,
+)
 from proxy.session.seeker import Seeker
 from proxy.session.topic import Topic
 from proxy.wire.request import Limits, Request
@@ -95,7 +112,17 @@ class Upstream(PrivateLedger):
         self.usable = False
 
 
-class Route(Gate):
+class Route(
+    RoutePort,
+    PoolPort,
+    CapabilityPort,
+    PolicyPort,
+    ReportPort,
+    TracePort,
+    QueryPort,
+    ScriptPort,
+    SupervisorPort,
+):
     """One route, with as many upstreams as a test gives it: none where `starving`."""
 
     def __init__(self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024, looks: int = 0) -> None:
@@ -135,6 +162,7 @@ class Route(Gate):
         self.moment = 1000.0
         self.generation = 0
         self.put_in_force(policy)
+        self.ports = Ports(self, self, self, self, self, self, self, self, self)
 
     def put_in_force(self, policy: Policy) -> None:
         """A new generation of the policy; sessions are not told."""
@@ -165,7 +193,7 @@ class Route(Gate):
         for seeker in waiting:
             seeker.arrived()
 
-    # The gate
+    # The ports
 
     def regime(self, key: PoolKey, caller: Caller) -> Regime:
         return self._regime
@@ -221,9 +249,6 @@ class Route(Gate):
         self.released.append(ledger)
         self.idle.append(ledger)
 
-    def linger(self, over: Callable[[], None]) -> None:
-        self.lingering.append(over)
-
     def discard(self, ledger: Ledger) -> None:
         assert isinstance(ledger, Upstream)
         ledger.closed = True
@@ -265,7 +290,7 @@ class Route(Gate):
             self.waiting.append(seeker)
         return self.briefings.get(topic.subject)
 
-    def seek_scripts(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
+    def seek(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
         if not self.workers or not keys:
             return False
         self.sought.append((seeker, keys))
@@ -299,6 +324,9 @@ class Route(Gate):
             self.asked.append((key, questions, answered))
 
     def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+        if seconds == LINGER:
+            self.lingering.append(act)
+            return lambda: None
         self.timers.append(act)
         return lambda: self.timers.remove(act) if act in self.timers else None
 
@@ -352,7 +380,7 @@ class Client(Dispatcher):
         self.cause: str | None = None
         self.paused = False
         self.heard_parts: list[bytes] = []
-        super().__init__(route, home, route.limits(authenticated=False))
+        super().__init__(route.ports, home, route.limits(authenticated=False))
         self.write = self.heard_parts.append
 
     def say(self, *arguments: bytes | str | int) -> None:

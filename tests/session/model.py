@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hiredis
 
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from tests.session.given import Route, Upstream
 
 ARITY = b"-ERR wrong number of arguments\r\n"

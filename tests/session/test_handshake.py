@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from tests.session.given import HOME, Client, Route, call
 
 OK = b"+OK\r\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from tests.policy.given import policy
 from tests.session.given import HOME, LARGE, Client, call
 from tests.session.model import Connection, ModelRoute, ModelUpstream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import STANDARD, Lane, State
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from tests.session.given import Client, Route, Upstream, call, route_with
 
 OK = b"+OK\r\n"

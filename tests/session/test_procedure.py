@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from proxy.session.gate import PoolKey, PrivateLedger
+from proxy.session.ports import PoolKey, PrivateLedger
 from tests.policy.given import policy
 from tests.session.given import Client, Route, call, route_with
 

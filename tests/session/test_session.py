@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.session.gate import PoolKey
 from proxy.session.poison import POISON
+from proxy.session.ports import PoolKey
 from proxy.wire.request import Request
 from tests.policy.given import policy
 from tests.session.given import HOME, Client, Route, call, route_with

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.session.gate import PoolKey
+from proxy.session.ports import PoolKey
 from tests.hotpath.bench import confirmation, message
 from tests.session.given import Client, Route, call
 

@@ -12,7 +12,7 @@ from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.rules.scripts.memory import ScriptKey
-from proxy.session.measuring import Measurement
+from proxy.session.measuring import Measurement, Observer
 from proxy.session.seeker import Seeker
 from proxy.session.topic import Topic
 from proxy.wire.request import Limits
@@ -65,19 +65,8 @@ class PrivateLedger(Ledger):
     identity: tuple[bytes, bytes, bytes]
 
 
-class Gate(Protocol):
-    """One route, as its sessions see it; without ``pooling`` every client has an upstream of its own."""
-
-    pooling: bool
-
-    def regime(self, key: PoolKey, caller: Caller) -> Regime:
-        """The policy in force for a client of this pool."""
-
-    def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
-        """The policy in force for a client of this pool, to try commands on: nothing comes of it."""
-
-    def limits(self, authenticated: bool) -> Limits:
-        """What a client may announce; a stranger less, where the engine asks for a password."""
+class PoolPort(Protocol):
+    """Connections to Redis: shared ones, and those of one client alone."""
 
     def shared(self, key: PoolKey, lane: Lane) -> Ledger | None:
         """A shared upstream that takes commands now."""
@@ -100,23 +89,8 @@ class Gate(Protocol):
     def await_private_anywhere(self, seeker: Seeker, key: PoolKey) -> None:
         """Call ``arrived`` when ``private_anywhere`` may answer, or ``close`` when it will not in time."""
 
-    def relies_on_process(self, seeker: Seeker) -> None:
-        """This client counts on the memory of the server process: it is closed when that is another one."""
-
     def release(self, ledger: PrivateLedger) -> None:
         """Take back a private upstream that has no state of its client left."""
-
-    def linger(self, over: Callable[[], None]) -> None:
-        """Call ``over`` in a moment: a login is rarely followed by nothing."""
-
-    def ask(self, key: PoolKey, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
-        """Ask Redis on a connection of Keyrail's own.
-
-        ``answered`` gets the reply frames, or None where there are none to be had; perhaps before this returns.
-        """
-
-    def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
-        """Call ``act`` when that time is over, unless what this returns is called before."""
 
     def discard(self, ledger: Ledger) -> None:
         """Close an upstream at once: what stands unfinished on it must not run."""
@@ -127,32 +101,36 @@ class Gate(Protocol):
         What was sent on it still runs, as after a client's close, and so do the hidden commands that follow from that.
         """
 
-    def knows_user(self, user: str) -> bool:
-        """Whether it is known what this user, as whom some client has logged in, may run."""
+    def retire(self, ledger: Ledger) -> None:
+        """Give a shared upstream no more work, and close it when it has no pending replies."""
+
+    def relies_on_process(self, seeker: Seeker) -> None:
+        """This client counts on the memory of the server process: it is closed when that is another one."""
 
     def await_user(self, seeker: Seeker, user: str) -> bool:
         """Whether that is being found out now; ``arrived`` is called when it has been."""
 
-    def retire(self, ledger: Ledger) -> None:
-        """Give a shared upstream no more work, and close it when it has no pending replies."""
 
-    def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
-        """Count what the rules said of a command, and log what is to be logged."""
+class CapabilityPort(Protocol):
+    """What the Redis behind the route can do, and whom it lets do it."""
 
-    def looks(self) -> bool:
-        """Whether the next command that a plan refuses by itself is to be shown to ``witness``."""
+    def limits(self, authenticated: bool) -> Limits:
+        """What a client may announce; a stranger less, where the engine asks for a password."""
 
-    def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
-        """See a command that a plan has refused by itself, and has counted."""
+    def knows_user(self, user: str) -> bool:
+        """Whether it is known what this user, as whom some client has logged in, may run."""
 
-    def consult(self, seeker: Seeker, topic: Topic) -> dict[str, Any] | None:
-        """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
+    def keeps_names(self, key: PoolKey) -> bool:
+        """Whether CLIENT SETNAME and its kin are answered here: not for users who may not use them."""
 
-    def seek_scripts(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
-        """Ask the other workers what these scripts and functions call; ``arrived`` is called when they have been asked.
+    def strange(self, key: PoolKey) -> bool:
+        """Whether nobody has logged in on this pool's connections, although Redis asks for a password."""
 
-        False where there is nobody to ask, or nothing.
-        """
+    def any_command_covers(self) -> bool:
+        """Whether any command moves its connection's replication offset, as WAIT sees it, up to the server's."""
+
+    def names_libraries(self) -> bool:
+        """Whether the engine knows CLIENT SETINFO."""
 
     def lacks(self, name: CommandName) -> bool:
         """Whether the engine has said that it does not know this command."""
@@ -172,35 +150,35 @@ class Gate(Protocol):
     def end_probe(self, name: CommandName, lacking: bool) -> None:
         """The engine has answered, or the session has ended without an answer."""
 
-    def keeps_names(self, key: PoolKey) -> bool:
-        """Whether CLIENT SETNAME and its kin are answered here: not for users who may not use them."""
 
-    def strange(self, key: PoolKey) -> bool:
-        """Whether nobody has logged in on this pool's connections, although Redis asks for a password."""
+class PolicyPort(Protocol):
+    """The policy in force."""
 
-    def any_command_covers(self) -> bool:
-        """Whether any command moves its connection's replication offset, as WAIT sees it, up to the server's."""
+    def regime(self, key: PoolKey, caller: Caller) -> Regime:
+        """The policy in force for a client of this pool."""
 
-    def names_libraries(self) -> bool:
-        """Whether the engine knows CLIENT SETINFO."""
+    def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
+        """The policy in force for a client of this pool, to try commands on: nothing comes of it."""
 
-    def protocol_error(self, code: int, byte: int) -> bytes:
-        """The engine's own words for a protocol error, as a reply."""
 
-    def now(self) -> float:
-        """Seconds since the epoch."""
+class ReportPort(Protocol):
+    """Who counts what rules say."""
 
-    def clock(self) -> float:
-        """Seconds on a clock that never goes back."""
+    def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+        """Count what the rules said of a command, and log what is to be logged."""
 
-    def chance(self) -> float:
-        """A random number in [0, 1)."""
+    def looks(self) -> bool:
+        """Whether the next command that a plan refuses by itself is to be shown to ``witness``."""
+
+    def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+        """See a command that a plan has refused by itself, and has counted."""
+
+
+class TracePort(Observer, Protocol):
+    """Who takes commands that are looked at closely."""
 
     def departs(self, ledger: Ledger, measurement: Measurement) -> None:
         """Note when the command, which has just been sent, leaves for Redis."""
-
-    def observe(self, measurement: Measurement) -> None:
-        """Take what is known of a command that was looked at closely."""
 
     def follow(self, weight: int) -> int:
         """How many reads a look of this weight stands for if its client is followed from there; 0 if it is not."""
@@ -210,3 +188,63 @@ class Gate(Protocol):
 
     def found_run(self, pattern: str, weight: int) -> None:
         """So many reads of keys of this pattern each began a run of single reads."""
+
+
+class QueryPort(Protocol):
+    """Keyrail's own questions to Redis."""
+
+    def ask(self, key: PoolKey, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
+        """Ask Redis on a connection of Keyrail's own.
+
+        ``answered`` gets the reply frames, or None where there are none to be had; perhaps before this returns.
+        """
+
+
+class ScriptPort(Protocol):
+    """What other workers have seen of scripts."""
+
+    def seek(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
+        """Ask the other workers what these scripts and functions call; ``arrived`` is called when they have been asked.
+
+        False where there is nobody to ask, or nothing.
+        """
+
+
+class SupervisorPort(Protocol):
+    """What only the supervisor knows."""
+
+    def consult(self, seeker: Seeker, topic: Topic) -> dict[str, Any] | None:
+        """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
+
+
+class RoutePort(Protocol):
+    """The route itself. Without ``pooling`` every client has an upstream of its own."""
+
+    pooling: bool
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def chance(self) -> float:
+        """A random number in [0, 1)."""
+
+    def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+        """Call ``act`` when that time is over, unless what this returns is called before."""
+
+    def protocol_error(self, code: int, byte: int) -> bytes:
+        """The engine's own words for a protocol error, as a reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All that a session asks of the network side, by subject."""
+
+    route: RoutePort
+    pools: PoolPort
+    capabilities: CapabilityPort
+    policies: PolicyPort
+    reports: ReportPort
+    traces: TracePort
+    queries: QueryPort
+    scripts: ScriptPort
+    supervisor: SupervisorPort
