@@ -190,12 +190,13 @@ class Gateway(RoutePort):
         if self._known.refusal is not None:
             raise ClusterRefusedError(self._known.refusal)
 
-    async def serve(self, sock: socket, listener: ListenerSettings, ssl_context: ssl.SSLContext | None) -> None:
+    async def serve(self, sock: socket, of: ListenerSettings, tls: ssl.SSLContext | None) -> asyncio.AbstractServer:
         """Accept clients on a socket that listens."""
         create = self.loop.create_unix_server if sock.family == AF_UNIX else self.loop.create_server
-        new_client = partial(self._new_client, str(listener.address).partition("://")[2])
-        server = await create(new_client, sock=sock, ssl=ssl_context, backlog=1024)
+        new_client = partial(self._new_client, str(of.address).partition("://")[2])
+        server = await create(new_client, sock=sock, ssl=tls, backlog=1024)
         self._servers.append(server)
+        return server
 
     def _new_client(self, listener: str) -> ClientConnection:
         return ClientConnection(

@@ -6,6 +6,8 @@ supervisor.py       start, serve, reload, stop
 open_files.py       the limit of open files: how many clients and connections there is room for
 listeners.py        the listening sockets: bound once, inherited by workers
 crew.py             the worker processes: starts, asks, replaces and drains them
+hung_workers.py     finds a worker that has reported nothing for long
+covering.py         who accepts connections for a worker that is missing
 member.py           one worker process: its channel and its reports
 worker.py           the worker process itself
 control.py          messages between supervisor and workers

@@ -13,8 +13,8 @@
 
     supervisor tells a worker                      a worker tells the supervisor
     Start   what to serve, on which fds            Serving  every listener accepts
-    Drain   finish, then end                       Unfit    this route must not be served, and why: the group ends
-                                                   Report   figures, every second and as the last word
+    Cover   accept for missing workers             Unfit    this route must not be served, and why: the group ends
+    Drain   finish, then end                       Report   figures, every second and as the last word
                                                    News     with each report: violations, changed evidence
                                                    Watched  with each report: what was done, second by second
 
@@ -37,8 +37,9 @@ from proxy.traffic.digest import Digest
 
 @dataclass(frozen=True, slots=True)
 class ListenerSocket:
-    """A listening socket that a worker has inherited: its listener, by position, and the file descriptor."""
+    """A listening socket that a worker has inherited: whose it is, its listener, by position, the file descriptor."""
 
+    worker: int
     route: int
     listener: int
     fd: int
@@ -116,8 +117,16 @@ class Start(Notification):
     settings: Settings
     policies: tuple[Policy, ...]
     generation: int
+    number: int
     sockets: tuple[ListenerSocket, ...]
     paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cover(Notification):
+    """Accept connections for these workers as well, and for no others."""
+
+    workers: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,5 +176,6 @@ class News(Notification):
 Order: TypeAlias = Prepare | Commit | Switch
 """What changes how a worker judges: followed one after another, in the order in which they were given."""
 WorkerRequest: TypeAlias = Order | RecallScript
+WorkerNotification: TypeAlias = Cover | Drain
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits
 SupervisorNotification: TypeAlias = Serving | Unfit | Report | News | Watched

@@ -19,6 +19,7 @@ from proxy.rules.scripts.memory import ScriptKey
 from proxy.rules.scripts.text import ScriptCalls
 from proxy.server.control import (
     Commit,
+    Cover,
     Drain,
     FindScript,
     GroupInfo,
@@ -36,12 +37,23 @@ from proxy.server.control import (
     Unfit,
     Watched,
 )
+from proxy.server.covering import covered_by
 from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
+from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers, silence
 from proxy.server.leases import Leases, deal_out
 from proxy.server.listeners import Listeners
 from proxy.server.member import Member, launch
 from proxy.server.notices import notice
-from proxy.server.requests import PeerLost, RequestTimeout, TypedReply, first_known, outcomes
+from proxy.server.requests import (
+    PeerLost,
+    Reply,
+    Request,
+    RequestError,
+    RequestTimeout,
+    TypedReply,
+    first_known,
+    outcomes,
+)
 from proxy.server.violations import Violations
 from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
@@ -51,9 +63,6 @@ from proxy.traffic.rings import Rings
 
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
 """Seconds before a replacement: the first pause doubles up to the longest, until a worker has lived steadily."""
-
-SILENT_SECONDS = 5.0
-"""Workers report every second; one that has not for so long is stuck."""
 
 
 class CrewError(Exception):
@@ -94,6 +103,7 @@ class Crew:
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
         self._departed_evidence: list[Records] = [{} for _ in settings.routes]
         self._tasks: list[asyncio.Task[None]] = []
+        self._orders = 0
         self._stopping = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -107,6 +117,7 @@ class Crew:
         if self.broken.done():
             self.broken.result()
         self._started.result()
+        self._spawn(self._replace_hung())
 
     @property
     def complete(self) -> bool:
@@ -123,7 +134,7 @@ class Crew:
     def silent(self) -> list[tuple[int, float]]:
         """Return the workers that serve but have not reported for long, with the seconds since they did."""
         now = time.monotonic()
-        ages = [(member.number, now - member.heard) for member in self._members.values() if member.serving]
+        ages = [(member.number, silence(member, now)) for member in self._members.values() if member.serving]
         return [(number, age) for number, age in ages if age > SILENT_SECONDS]
 
     def figures(self) -> list[RouteFigures]:
@@ -155,7 +166,7 @@ class Crew:
         """
         prepare = Prepare(policies, self.generation + 1)
         preparing = [member for member in self._members.values() if member.serving]
-        told = await outcomes([member.channel.request(prepare) for member in preparing])
+        told = await self._order(preparing, prepare)
         for member, problem in zip(preparing, told, strict=True):
             # A worker that has ended needs no preparation: its replacement starts with the policies in force.
             if problem is not None and not isinstance(problem, PeerLost):
@@ -172,11 +183,17 @@ class Crew:
         self.paused = paused
         await self._have_all(Switch(paused))
 
+    async def _order(self, members: Sequence[Member], order: Request[Reply]) -> list[Reply | RequestError]:
+        self._orders += 1
+        try:
+            return await outcomes([member.channel.request(order) for member in members])
+        finally:
+            self._orders -= 1
+
     async def _have_all(self, order: Commit | Switch) -> None:
         """Give an order to every worker, and wait until all have followed; say who does not."""
         told = list(self._members.values())
-        replies = [member.channel.request(order) for member in told]
-        outcome_of_each = await outcomes(replies)
+        outcome_of_each = await self._order(told, order)
         for member, followed in zip(told, outcome_of_each, strict=True):
             if isinstance(followed, RequestTimeout):
                 notice(f"worker {member.number} has not confirmed in {order.seconds:g} s: {order}")
@@ -241,8 +258,34 @@ class Crew:
         self._bury(member)
         return f"(pid {member.process.pid}) ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
-    def _start_of(self, sockets: tuple[ListenerSocket, ...]) -> Start:
-        return Start(self._settings, self.policies, self.generation, sockets, self.paused)
+    def _start_of(self, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
+        return Start(self._settings, self.policies, self.generation, number, sockets, self.paused)
+
+    def _cover(self) -> None:
+        """Let the workers that serve accept connections for those that are missing."""
+        if not self._started.done() or self._stopping.is_set():
+            return
+        serving = {number: member for number, member in self._members.items() if member.serving}
+        for number, covers in covered_by(self._settings.workers, serving).items():
+            if serving[number].covers != covers:
+                serving[number].covers = covers
+                serving[number].channel.notify(Cover(covers))
+
+    async def _replace_hung(self) -> None:
+        """Kill a worker that hangs, so that it is replaced; not one that is busy with a new policy."""
+        hung = HungWorkers(self._settings.workers, time.monotonic())
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), TURN_SECONDS)
+                return
+            member = hung.look(self._members.values(), time.monotonic())
+            if member is not None and not self._orders:
+                age = silence(member, time.monotonic())
+                notice(
+                    f"worker {member.number} (pid {member.process.pid}) has not reported for {age:.0f} s: killing it"
+                )
+                with contextlib.suppress(ProcessLookupError):
+                    member.process.kill()
 
     async def _hear(self, member: Member) -> None:
         await member.channel.serve(partial(self._answer, member), partial(self._take, member))
@@ -264,10 +307,11 @@ class Crew:
         match notification:
             case Serving():
                 member.serving = True
+                self._cover()
                 self._on_change()
             case Report():
                 member.report = notification
-                member.heard = time.monotonic()
+                member.heard, member.forgiven = time.monotonic(), 0.0
                 self._on_change()
             case News(routes):
                 self._note(member, routes)
@@ -318,4 +362,5 @@ class Crew:
                 add_numbers(departed, counters_of(snapshot))
         for route, records in enumerate(member.evidence):
             self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
+        self._cover()
         self._on_change()

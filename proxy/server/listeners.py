@@ -4,9 +4,9 @@ With SO_REUSEPORT each worker has a socket of its own and the kernel spreads the
 could bind the same port and silently take half of them. So a socket without that option listens on the port first,
 which fails if anybody else listens there; only while it holds the port do the workers' sockets join it; then it goes.
 
-While a worker is being replaced its socket stays open here, so that connections to it wait instead of being refused. A
-unix socket can't be shared that way: all workers accept from one. A stale socket file, which nobody answers behind, is
-removed; so is our own at the end.
+While a worker is being replaced its socket stays open here, so that connections to it are not refused, and another
+worker accepts from it (``covering``). A unix socket can't be shared that way: all workers accept from one. A stale
+socket file, which nobody answers behind, is removed; so is our own at the end.
 
 What a predecessor has handed on (``succession``) is taken instead of bound, and may be handed on again.
 """
@@ -61,9 +61,16 @@ class Listeners:
             self.close()
             raise
 
-    def sockets_of(self, worker: int) -> list[tuple[int, int, socket.socket]]:
-        """Return the sockets of a worker as (route, listener, socket)."""
-        return [(b.route, b.listener, b.sockets[worker % len(b.sockets)]) for b in self._bound]
+    def sockets_for(self, worker: int) -> list[tuple[int, int, int, socket.socket]]:
+        """Return what a worker inherits as (worker, route, listener, socket): its sockets, and those of all others.
+
+        A unix socket is everybody's.
+        """
+        return [
+            (worker if len(b.sockets) == 1 else number, b.route, b.listener, each)
+            for b in self._bound
+            for number, each in enumerate(b.sockets)
+        ]
 
     def addresses(self, route: int) -> list[ListenAddress]:
         """Return where a route really listens: port 0 has become a number."""

@@ -25,21 +25,32 @@ class Member:
     report: Report | None = None
     evidence: list[Records] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
+    forgiven: float = 0.0
+    """Seconds since then in which the supervisor itself stood still."""
+    covers: frozenset[int] = frozenset()
+    """Missing workers whose connections it accepts."""
     wanted: tuple[Demands, ...] = ()
 
 
-async def launch(number: int, listeners: Listeners, start: Callable[[tuple[ListenerSocket, ...]], Start]) -> Member:
+async def launch(
+    number: int, listeners: Listeners, start: Callable[[int, tuple[ListenerSocket, ...]], Start]
+) -> Member:
     """Start a worker process, hand it its listening sockets, and tell it to start. Raises OSError."""
     ours, theirs = socket.socketpair()
-    handed = listeners.sockets_of(number)
+    handed = listeners.sockets_for(number)
     with theirs:
         process = await asyncio.create_subprocess_exec(
             *module_command("proxy.server.worker", str(theirs.fileno())),
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), *(each.fileno() for _, _, each in handed)],
+            pass_fds=[theirs.fileno(), *(each.fileno() for *_, each in handed)],
             env=module_environment(),
             process_group=0,
         )
     channel = await Channel.over(ours)
-    channel.notify(start(tuple(ListenerSocket(route, listener, each.fileno()) for route, listener, each in handed)))
+    channel.notify(
+        start(
+            number,
+            tuple(ListenerSocket(owner, route, listener, each.fileno()) for owner, route, listener, each in handed),
+        )
+    )
     return Member(number, process, channel)

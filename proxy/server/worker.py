@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -28,6 +29,7 @@ from proxy.rules.scripts.memory import ScriptKey
 from proxy.rules.scripts.text import ScriptCalls
 from proxy.server.control import (
     Commit,
+    Cover,
     Drain,
     FindScript,
     GroupInfo,
@@ -43,6 +45,7 @@ from proxy.server.control import (
     Switch,
     Unfit,
     Watched,
+    WorkerNotification,
     WorkerRequest,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
@@ -68,6 +71,8 @@ class Worker:
         self._drain_seconds = start.settings.drain
         self._failed = False
         self._orders = asyncio.Lock()
+        self._covers: asyncio.Queue[frozenset[int]] = asyncio.Queue()
+        self._covering: dict[int, list[asyncio.AbstractServer]] = {}
         self._prepared: int | None = None
         self._leased = 0.0
         self._wanted = False
@@ -108,10 +113,12 @@ class Worker:
         gc.freeze()
         self._channel.notify(Serving())
         obeying = asyncio.get_running_loop().create_task(self._obey())
+        covering = asyncio.get_running_loop().create_task(self._cover_all())
         self._reports.turn()
         if self._start.settings.workers > 1:
             self._limits.begin()
         await self._stop.wait()
+        covering.cancel()
         await self._drain()
         self._limits.end()
         obeying.cancel()
@@ -134,7 +141,7 @@ class Worker:
                 return False
             if isinstance(started, BaseException):
                 raise started
-        for handed in self._start.sockets:
+        for handed in self._sockets_of(self._start.number):
             try:
                 await self._serve(handed)
             except TlsError as error:
@@ -142,24 +149,46 @@ class Worker:
                 return False
         return True
 
-    async def _serve(self, handed: ListenerSocket) -> None:
+    def _sockets_of(self, worker: int) -> list[ListenerSocket]:
+        return [handed for handed in self._start.sockets if handed.worker == worker]
+
+    async def _serve(self, handed: ListenerSocket) -> asyncio.AbstractServer:
         listener = self._start.settings.routes[handed.route].listeners[handed.listener]
         context: ssl.SSLContext | None = None
         if listener.address.tls is not None:
             context = listener_context(listener.address.tls, _log.warning)
-        await self._gateways[handed.route].serve(socket.socket(fileno=handed.fd), listener, context)
+        # A copy, since what accepts closes it, and may have to begin again.
+        sock = socket.socket(fileno=os.dup(handed.fd))
+        return await self._gateways[handed.route].serve(sock, listener, context)
+
+    async def _cover(self, workers: frozenset[int]) -> None:
+        for number in self._covering.keys() - workers:
+            for server in self._covering.pop(number):
+                server.close()
+        for number in workers - self._covering.keys():
+            self._covering[number] = [await self._serve(handed) for handed in self._sockets_of(number)]
 
     async def _obey(self) -> None:
         try:
-            await self._channel.serve(self._answer, self._begin_drain)
+            await self._channel.serve(self._answer, self._take)
         except Exception:
             self._end_now()
             raise
         self._stop.set()
 
-    def _begin_drain(self, notification: Drain) -> None:
-        self._drain_seconds = notification.seconds
-        self._stop.set()
+    def _take(self, notification: WorkerNotification) -> None:
+        match notification:
+            case Cover(workers):
+                self._covers.put_nowait(workers)
+            case Drain(seconds):
+                self._drain_seconds = seconds
+                self._stop.set()
+            case _:
+                assert_never(notification)
+
+    async def _cover_all(self) -> None:
+        while True:
+            await self._cover(await self._covers.get())
 
     async def _answer(self, request: WorkerRequest) -> TypedReply:
         match request:
@@ -265,6 +294,9 @@ class Worker:
     async def _drain(self) -> None:
         for gateway in self._gateways:
             gateway.stop_accepting()
+        # The kernel would go on taking connections, while a copy is open anywhere.
+        for fd in {handed.fd for handed in self._start.sockets}:
+            os.close(fd)
         await asyncio.gather(*(gateway.drain(self._drain_seconds) for gateway in self._gateways))
         for gateway in self._gateways:
             gateway.close()

@@ -14,12 +14,17 @@ def route(*urls: str) -> RouteSettings:
     return RouteSettings("r", listeners, UpstreamAddress(), PolicySource())
 
 
+def own_sockets(listeners: Listeners, worker: int) -> list[socket.socket]:
+    """What a worker accepts from by itself: it inherits the sockets of the others, too."""
+    return [each for owner, _, _, each in listeners.sockets_for(worker) if owner == worker]
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_worker_has_the_port_and_nobody_else(workers: int) -> None:
     listeners = Listeners()
     listeners.open([route("127.0.0.1:0")], workers)
     (address,) = listeners.addresses(0)
-    sockets = [listeners.sockets_of(worker)[0][2] for worker in range(workers)]
+    sockets = [own_sockets(listeners, worker)[0] for worker in range(workers)]
     assert len({each.fileno() for each in sockets}) == workers
     assert {each.getsockname()[1] for each in sockets} == {address.port}
     with pytest.raises(ListenError, match="already in use"):
@@ -46,7 +51,7 @@ def test_a_failure_leaves_nothing_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         with pytest.raises(ListenError):
             listeners.open([route("127.0.0.1:0", f"127.0.0.1:{taken.getsockname()[1]}")], 2)
-        assert listeners.sockets_of(0) == []
+        assert listeners.sockets_for(0) == []
 
 
 def test_a_name_with_several_addresses_has_one_port() -> None:

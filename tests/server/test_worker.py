@@ -147,7 +147,7 @@ async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeGatewa
     here, there = socket.socketpair()
     ours, theirs = await Channel.over(here), await Channel.over(there)
     route = RouteSettings("r", (), UpstreamAddress(), PolicySource())
-    worker = Worker(theirs, Start(Settings((route,), workers=2), (TRANSPARENT,), 1, (), False))
+    worker = Worker(theirs, Start(Settings((route,), workers=2), (TRANSPARENT,), 1, 0, (), False))
     gateway = cast("FakeGateway", worker._gateways[0])
     gateway.failing.update(failing)
     loop = asyncio.get_running_loop()
