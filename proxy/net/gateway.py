@@ -32,6 +32,7 @@ from typing import Any
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.sampler import Sampler
 from proxy.net.admission import MAX_CLIENTS, Admission
+from proxy.net.buffers import buffers_of
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
 from proxy.net.consultation import Consultation, RequestInfo
@@ -332,6 +333,7 @@ class Gateway(RoutePort):
             "silent_since": self._liveness.silent_since,
             "engine": None if engine is None else {"name": engine.name, "version": engine.version_text},
             "clients": len(self.clients),
+            "buffers": buffers_of(self.clients),
             "clients_total": self._clients_total,
             "upstreams": self._connections.standing(),
             "commands": {

@@ -128,6 +128,9 @@ class Settings:
     client_output_limit: int = 8 * 1024 * 1024
     """Bytes of replies that may wait for one client that does not read, before it is closed."""
 
+    buffer_limit: int = 1024 * 1024 * 1024
+    """Bytes that may wait for all clients of one worker together, before those with the most are closed."""
+
     client_query_limit: int = 1024 * 1024 * 1024
     """Bytes of one client's unfinished command, before it is closed; Redis's own default."""
 

@@ -20,7 +20,7 @@ COUNTERS = (
     "reconnects",
     "looks",
 )
-GAUGES = ("clients", "upstreams", "breakers")
+GAUGES = ("clients", "buffers", "upstreams", "breakers")
 
 Snapshot = Mapping[str, Any]
 

@@ -5,6 +5,7 @@ keyrail_pooled_share{route}                 pooled commands of all that went to 
 keyrail_verdicts_total{route,rule,app,mode,what}   what: refused, rewritten, skipped, error
 keyrail_violations_dropped_total{route,rule}       beyond what the log of violations takes each second
 keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_closes_total{route,cause}
+keyrail_buffer_bytes{route,kind}            what waits for clients; kind: output, query
 keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{route}, keyrail_out_of_step_total{route}
 keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
 keyrail_breaker_open{route,rule}            workers in which a circuit breaker answers for Redis
@@ -128,12 +129,17 @@ def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:
     closes = CounterMetricFamily(
         "keyrail_client_closes", "Client connections that ended, by cause.", labels=("route", "cause")
     )
+    buffers = GaugeMetricFamily(
+        "keyrail_buffer_bytes", "Bytes that wait for clients in memory, by kind.", labels=("route", "kind")
+    )
     for route in routes:
+        for kind, number in route.gauges.get("buffers", {}).items():
+            buffers.add_metric((route.name, kind), number)
         clients.add_metric((route.name,), route.gauges.get("clients", 0))
         accepted.add_metric((route.name,), route.counters.get("clients_total", 0))
         for cause, number in route.counters.get("closed", {}).items():
             closes.add_metric((route.name, cause), number)
-    yield from (clients, accepted, closes)
+    yield from (clients, buffers, accepted, closes)
 
 
 def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:

@@ -285,6 +285,13 @@ OPTIONS: tuple[Option, ...] = (
         "close a client whose unfinished command is larger than this (default 1GB)",
     ),
     Option(
+        "buffer_limit",
+        Scope.GROUP,
+        read_size,
+        "SIZE",
+        "close the clients with the largest buffers when those of all clients of a worker exceed this (default 1GB)",
+    ),
+    Option(
         "looks",
         Scope.GROUP,
         count(0, 100_000),

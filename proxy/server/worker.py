@@ -22,6 +22,7 @@ from typing import Any, assert_never
 import uvloop
 
 from proxy.net.admission import Admission
+from proxy.net.buffers import enforce
 from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.periodic import Periodic
 from proxy.net.tls import TlsError, listener_context
@@ -279,6 +280,7 @@ class Worker:
         self._admission.look()
         if self._admission.lacks_files:
             self._count("no_open_files")
+        enforce(self._start.settings.buffer_limit, [gateway.clients for gateway in self._gateways])
 
     def _tell_figures(self) -> None:
         self._channel.notify(Report(tuple(gateway.snapshot() for gateway in self._gateways)))

@@ -131,6 +131,28 @@ def test_a_lack_of_private_connections_is_said(new_engine: NewEngine) -> None:
             assert second.frame() == b"-ERR all 1 private connections are in use\r\n"
 
 
+def test_all_buffers_together_are_bounded(new_engine: NewEngine) -> None:
+    engine = new_engine()
+    with serve("--upstream", engine.url, "--policy", "none", "--buffer-limit", "2MB") as running, ExitStack() as held:
+        running.ready()
+        modest = held.enter_context(running.wire())
+        modest.send(pack("SET", "k", "v")[:-1])  # unfinished: a few bytes wait
+        readers = [held.enter_context(running.wire()) for _ in range(6)]
+        for reader in readers:
+            reader.send(pack("SUBSCRIBE", "news"))
+            assert reader.frame().startswith(b"*3")
+        with engine.wire() as direct:  # nobody reads it: each is below its limit, and all are above theirs
+            for _ in range(60):
+                assert direct.ask("PUBLISH", "news", "x" * 400_000).startswith(b":")
+        closes = 'keyrail_client_closes_total{cause="buffer_limit",route="default"}'
+        eventually(lambda: running.metric(closes) > 0)
+        eventually(lambda: running.metric('keyrail_buffer_bytes{kind="output",route="default"}') <= 2 << 20)
+        assert running.metric('keyrail_buffer_bytes{kind="query",route="default"}') > 0
+        running.await_line(r"^keyrail: closed \d+ clients: all buffers held \d+ bytes, --buffer-limit allows 2097152$")
+        modest.send(b"\n")
+        assert modest.frame() == b"+OK\r\n"
+
+
 def test_who_left_gives_its_socket_back_while_redis_hangs(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
     engine = new_engine()
     keyrail = new_keyrail(engine.url, extra=("--upstream-silence", "500ms"))
