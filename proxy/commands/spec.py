@@ -158,6 +158,11 @@ class Spec:
         return "write" in self.flags
 
     @property
+    def only_reads(self) -> bool:
+        """Flagged as a read by the engine, and no script."""
+        return "readonly" in self.flags and "noscript" not in self.flags and not self.process_bound
+
+    @property
     def one_reply(self) -> bool:
         """Whether the command is answered by exactly one frame that is no push, whatever its arguments."""
         return self.state not in _OTHER_REPLY_COUNTS

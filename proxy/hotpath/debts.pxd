@@ -9,6 +9,8 @@ cdef class Creditor:
     cdef public bint full
     cdef public bint attentive
     cdef public bint stalled
+    cdef public bint ordered
+    cdef public bint wrote
     cdef public Py_ssize_t low_water
     cdef public bytes run
     cdef public Py_ssize_t commands
@@ -17,6 +19,7 @@ cdef class Creditor:
 
     @cython.locals(out=list)
     cpdef flush(self)
+    cpdef advance(self)
 
 
 cdef class Entry:

@@ -55,7 +55,9 @@ MEASURE = _MEASURE
 class Creditor:
     """One to whom replies are owed: a client. ``write`` takes bytes for it.
 
-    While replies are owed, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long.
+    While replies are owed, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long, and
+    ``wrote`` says that not all of them are to commands that only read. ``ordered`` says that several sources owe it
+    something.
     """
 
     def __init__(self) -> None:
@@ -64,6 +66,8 @@ class Creditor:
         self.full = False
         self.attentive = False
         self.stalled = False
+        self.ordered = False
+        self.wrote = False
         self.low_water = 0
         self.run: bytes | None = None
         self.commands = 0
@@ -87,6 +91,13 @@ class Creditor:
 
     def relieved(self) -> None:
         """At most ``low_water`` replies are owed; called only while ``stalled``."""
+
+    def advance(self) -> None:
+        """Something that was owed has come; called only while ``ordered``, in place of ``settled`` and ``relieved``."""
+
+    def client(self) -> "Creditor | None":
+        """The client that gets what is delivered here; None where that is Keyrail itself."""
+        return None
 
 
 class Entry:
@@ -167,9 +178,10 @@ class Debts:
         creditor.owed -= done
         if creditor.owed == 0:
             creditor.run = None
-            if creditor.attentive or creditor.stalled:
+            creditor.wrote = False
+            if creditor.attentive or creditor.stalled or creditor.ordered:
                 self.calls.append(creditor)
-        elif creditor.stalled and creditor.owed <= creditor.low_water:
+        elif creditor.ordered or (creditor.stalled and creditor.owed <= creditor.low_water):
             self.calls.append(creditor)
 
     def end_round(self) -> None:
@@ -185,6 +197,9 @@ class Debts:
             calls = self.calls
             self.calls = []
             for creditor in calls:
+                if creditor.ordered:
+                    creditor.advance()
+                    continue
                 if creditor.stalled:
                     creditor.relieved()
                 if creditor.attentive and creditor.owed == 0:

@@ -7,12 +7,14 @@ from proxy.hotpath.counters cimport Counters
 from proxy.hotpath.debts cimport Creditor
 from proxy.hotpath.ledger cimport Ledger
 from proxy.hotpath.plan cimport Plan
+from proxy.hotpath.reply_order cimport ReplyOrder
 from proxy.hotpath.sampler cimport Sampler
 from proxy.hotpath.splice cimport Splice
 from proxy.wire.request cimport Limits, Request
 
 cdef int _TAKEN, _WAIT, _ENDED
 cdef int APPEND, JUDGE, PASS, REFUSE, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
+cdef int _READS, _MAY_WRITE
 cdef int _SPECIAL, _STALLED, _REFUSED, _ASSEMBLE
 
 
@@ -34,6 +36,7 @@ cdef class Intake(Creditor):
     cdef public Terms terms
     cdef public Limits limits
     cdef public Ledger ledger
+    cdef public ReplyOrder order
     cdef public bytes simple
     cdef public bint direct
     cdef public bint halted
@@ -56,6 +59,8 @@ cdef class Intake(Creditor):
     cpdef collect(self, bytes data)
     cdef _begin_assembly(self, bytes data)
     cpdef relieved(self)
+    @cython.locals(order=ReplyOrder)
+    cpdef advance(self)
     @cython.locals(size=cython.Py_ssize_t)
     cdef _keep(self, bytes data, Py_ssize_t position, bint partial)
     @cython.locals(partial=Request, assembly=bytearray, code=cython.int)
@@ -64,7 +69,7 @@ cdef class Intake(Creditor):
                    request=Request)
     cdef _advance(self, bytes data)
     @cython.locals(terms=Terms, request=Request, plan=Plan, ledger=Ledger, limits=Limits,
-                   size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t,
+                   size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t, wrote=cython.bint,
                    splice=Splice, spending=Spending, chunk=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
     cdef int _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, Splice splice) except -1

@@ -36,6 +36,7 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.debts import Creditor
 from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
+from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.splice import Splice
 from proxy.wire.inline import split_inline
@@ -49,6 +50,12 @@ TAKEN = _TAKEN
 WAIT = _WAIT
 ENDED = _ENDED
 
+# May the intake forward the command by itself?
+_READS = 1
+_MAY_WRITE = 2
+READS = _READS
+MAY_WRITE = _MAY_WRITE
+
 _SPECIAL = 10
 _STALLED = 11
 _REFUSED = 12
@@ -59,9 +66,9 @@ _ASSEMBLE = 16384
 class Terms:
     """What is in force for a client: the plan, the table behind it, and which command ids may join a run.
 
-    ``pooled`` and ``pinned`` hold a byte for each command id, 1 where the intake may forward the command by itself
-    on a shared and on a private upstream. ``request`` is the scratch space that all clients of a worker share, and
-    ``sampler`` says which commands are to be looked at closely; without one, none are.
+    ``pooled`` and ``pinned`` hold a byte for each command id: READS or MAY_WRITE where the intake may forward the
+    command by itself on a shared and on a private upstream, 0 elsewhere. ``request`` is the scratch space that all
+    clients of a worker share, and ``sampler`` says which commands are to be looked at closely; without one, none are.
     """
 
     def __init__(
@@ -98,6 +105,7 @@ class Intake(Creditor):
         self.limits = limits
         self.low_water = terms.window // 2
         self.ledger: Ledger | None = None
+        self.order: ReplyOrder | None = None
         self.simple = terms.pooled
         self.direct = False
         self.halted = False
@@ -165,6 +173,33 @@ class Intake(Creditor):
         """Few enough replies are owed again."""
         self.stalled = False
         self.resume()
+
+    def client(self) -> Creditor | None:
+        """The client itself."""
+        return self
+
+    def begin_order(self) -> ReplyOrder:
+        """From now on, until nothing is owed, replies may come from several sources."""
+        if self.order is None:
+            self.order = ReplyOrder(self)
+            self.ordered = True
+        return self.order
+
+    def advance(self) -> None:
+        """Of the replies that several sources owe, some have come."""
+        order = self.order
+        if order is None:
+            return
+        order.advance()
+        if self.owed == 0:
+            self.order = None
+            self.ordered = False
+            self.run = None
+            self.wrote = False
+        if self.stalled and self.owed <= self.low_water and order.size <= MOST_HELD:
+            self.relieved()
+        if self.attentive and self.owed == 0:
+            self.settled()
 
     def unread(self) -> int:
         """Bytes that have arrived and wait."""
@@ -259,6 +294,7 @@ class Intake(Creditor):
         budget = terms.window - self.owed
         start = position
         count = 0
+        wrote = False
         splice = terms.splice
         splice.clear()
         spending = terms.spending
@@ -295,6 +331,7 @@ class Intake(Creditor):
                 break
             if plan.spends:
                 spending.take(request.end - request.start)
+            wrote = wrote or simple[command_id] == _MAY_WRITE
             count += 1
             position = request.end
             if decision != PASS:
@@ -310,7 +347,11 @@ class Intake(Creditor):
                 splice.put(p, start, position)
                 chunk = splice.take()
             self.forwarded += count
-            ledger.submit(self, chunk, count)
+            self.wrote = self.wrote or wrote
+            if self.order is None:
+                ledger.submit(self, chunk, count)
+            else:
+                self.order.submit(ledger, chunk, count)
         return code
 
     def _rewrite(self, p: bytes, request: Request, plan: Plan, decision: int, splice: Splice) -> None:

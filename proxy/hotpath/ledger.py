@@ -10,6 +10,7 @@
 Out of step means closing both sides. A reply is never guessed at.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from proxy.hotpath.debts import (
@@ -96,7 +97,14 @@ class Ledger(Outgoing):
             return
         creditor.owed += due if due > 0 else 1
         creditor.run = None
+        creditor.wrote = creditor.wrote or fate != LOCAL
         self.add(Entry(creditor, due, fate, payload))
+
+    def when_paid(self, act: Callable[[], object]) -> None:
+        """Call ``act`` when everything that is owed now has been paid."""
+        marker = Creditor()
+        marker.write = lambda _: act()
+        self.owe(marker, 1, LOCAL, b" ")
 
     # From Redis
 

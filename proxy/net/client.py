@@ -12,6 +12,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from proxy.hotpath.intake import Intake
+from proxy.hotpath.reply_order import MOST_HELD
 from proxy.net.tls import subject_of
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.dispatcher import Dispatcher
@@ -97,8 +98,9 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         self._guarded(self.resume)
 
     def waiting(self) -> int:
-        """Bytes that the client has been sent and has not taken."""
-        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+        """Bytes that the client has been sent and has not taken, or that wait for replies before them."""
+        held = 0 if self.order is None else self.order.size
+        return held if self.transport is None else held + self.transport.get_write_buffer_size()
 
     def hold_upstream(self, upstream: UpstreamConnection) -> None:
         """Resume the upstream when the client has caught up."""
@@ -122,6 +124,12 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         """Nothing is owed."""
         self._guarded(super().settled)
         self._close_if_done()
+
+    def advance(self) -> None:
+        """Of the replies that several sources owe, some have come."""
+        self._guarded(super().advance)
+        if not self.full and (self.order is None or self.order.size <= MOST_HELD):
+            self._release_upstream()
 
     def relieved(self) -> None:
         """Few enough replies are owed."""

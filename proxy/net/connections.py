@@ -306,7 +306,7 @@ class Connections:
         self.account(upstream)
         pool = self.pools.of(upstream.key)
         shared = pool.forget(upstream)
-        losers = set(upstream.abandon())
+        losers = {creditor.client() for creditor in upstream.abandon()}
         owner = upstream.owner
         if isinstance(owner, ClientConnection) and owner not in losers and not owner.let_go():
             losers.add(owner)

@@ -16,9 +16,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from proxy.commands.spec import Spec
 from proxy.commands.table import Lane, State, Table
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.intake import Terms
+from proxy.hotpath.intake import MAY_WRITE, READS, Terms
 from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection
 from proxy.net.connect import Opened
@@ -183,9 +184,8 @@ class Policies(PolicyPort):
         able, app = whose
         table = coming.table
         policy = compile_policy(coming.policy, table, able, app=app, memory=coming.memory, paused=coming.paused)
-        # What counts on the server process is for the session to see.
-        pinned = bytes(spec.state is State.POOL and not spec.process_bound for spec in table.specs)
-        pooled = bytes(may and lane == Lane.FAST.value for may, lane in zip(pinned, table.lanes, strict=True))
+        pinned = bytes(map(_forwarding, table.specs))
+        pooled = bytes(may * (lane == Lane.FAST.value) for may, lane in zip(pinned, table.lanes, strict=True))
         terms = Terms(
             policy.plan,
             table.lookup,
@@ -279,6 +279,13 @@ class Policies(PolicyPort):
                 changed[command_id] = 0
                 for hit in hits if count else ():
                     verdicts.add(hit, count, regime.policy.app)
+
+
+def _forwarding(spec: Spec) -> int:
+    # What counts on the server process is for the session to see.
+    if spec.state is not State.POOL or spec.process_bound:
+        return 0
+    return READS if spec.only_reads else MAY_WRITE
 
 
 def _identified(known: dict[Caller, App | None], policy: Policy, caller: Caller) -> App | None:

@@ -10,10 +10,10 @@ if others are waiting behind it.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from proxy.commands.table import Lane
-from proxy.hotpath.debts import EDIT, HIDE, LOCAL, MEMBERS, NOTE, PEEK, UNWRAP, Creditor
+from proxy.hotpath.debts import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, Creditor
 from proxy.hotpath.ledger import Ledger
 from proxy.session.measuring import Measurement
 from proxy.session.ports import PoolKey, PrivateLedger
@@ -207,12 +207,6 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         """Whether nothing is owed on it, and it can be given to one client."""
         return self.head is None and self.vacant() and not self.closed and not self.retiring
 
-    def when_paid(self, act: Any) -> None:
-        """Call ``act`` when everything that is owed now has been paid."""
-        marker = Creditor()
-        marker.write = lambda _: act()
-        self.owe(marker, 1, LOCAL, b" ")
-
     def check(self) -> None:
         """Raises ConnectionResetError when the connection is no longer there."""
         if self.closed:
@@ -244,13 +238,14 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def overflowing(self, creditor: Creditor) -> None:
         """A client does not take what it is sent: hold its replies back where they are."""
-        if not self.reading or not isinstance(creditor, asyncio.BaseProtocol) or creditor.gone:
+        client = creditor.client()
+        if not self.reading or client is None or client.gone:
             return
-        reader = cast("Reader", creditor)
+        reader = cast("Reader", client)
         if self.shared:
             if reader.waiting() <= self.keeper.output_limit:
                 return
-            self._held_timer = self.loop.call_later(self._patience, self._give_up, creditor, reader.waiting())
+            self._held_timer = self.loop.call_later(self._patience, self._give_up, client, reader.waiting())
             self.heavy(creditor)
         self.hold()
         reader.hold_upstream(self)
@@ -313,19 +308,19 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.keeper.retired(self)
         self.when_paid(self.close)
 
-    def _give_up(self, creditor: Creditor, waited: int) -> None:
+    def _give_up(self, client: Creditor, waited: int) -> None:
         self._held_timer = None
-        waiting = cast("Reader", creditor).waiting()
-        if waiting < waited and not self._others_wait(creditor):
-            self._held_timer = self.loop.call_later(_PATIENCE, self._give_up, creditor, waiting)
+        waiting = cast("Reader", client).waiting()
+        if waiting < waited and not self._others_wait(client):
+            self._held_timer = self.loop.call_later(_PATIENCE, self._give_up, client, waiting)
             return
         self._patience = _LATER_PATIENCE
-        cast("Reader", creditor).close("slow_reader")
+        cast("Reader", client).close("slow_reader")
         self.resume()
 
-    def _others_wait(self, creditor: Creditor) -> bool:
-        creditors = (entry.creditor for entry in self.entries())
-        return any(each is not creditor and isinstance(each, asyncio.BaseProtocol) for each in creditors)
+    def _others_wait(self, client: Creditor) -> bool:
+        clients = (entry.creditor.client() for entry in self.entries())
+        return any(each is not None and each is not client for each in clients)
 
     def _unburden(self) -> None:
         self.burdened = False

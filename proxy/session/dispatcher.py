@@ -232,6 +232,10 @@ class Dispatcher(Session):
         self.pending = None
         self.assembly = None
         self.held = None
+        if self.order is not None:
+            self.order.abandon()
+            self.order = None
+            self.ordered = False
         if self.inquiry is not None:
             self.inquiry.cancel()
             self.inquiry = None

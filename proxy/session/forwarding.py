@@ -22,6 +22,7 @@ def forward(session: Session, item: Item) -> int:
 def dispatch(session: Session, item: Item) -> None:
     """Send a command to the current upstream, with all that goes with it."""
     measurement = item.measurement
+    wrote = session.wrote
     if item.followings:
         if measurement is not None:
             measurement.without_reply()
@@ -30,3 +31,5 @@ def dispatch(session: Session, item: Item) -> None:
         session.submit(item.raw, item.edit)
     else:
         session.submit_measured(item.raw, item.edit, measurement)
+    if item.command.spec.only_reads and not item.followings:
+        session.wrote = wrote

@@ -5,6 +5,7 @@ for the rest of the session: what they set, only Redis knows.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.table import State, Table
@@ -30,6 +31,7 @@ _REPLY_IN_NO_MODE = encode_command([b"CLIENT", b"REPLY", b"?"])
 _MODE_UNKNOWN = b"-ERR syntax error"
 _SAYS_NOTHING = (b"-NOAUTH", b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
 """Errors that come before Redis looks at the command's name, or in place of running it."""
+_BEGIN = frozenset({"SHUTDOWN", "FAILOVER"})
 _PING = encode_command([b"PING"])
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
@@ -252,11 +254,29 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
 
 def _idle(session: Session, item: Item) -> int:
     # SCRIPT KILL behind the script that it is to end would wait for it, and so would SELECT.
-    if switching.to_anywhere(session) is None:
+    if session.pinned is not None:
+        ledger = switching.to_private(session)
+        assert ledger is not None, "it has one already"
+        session.attentive = True
+        session.submit(item.raw, item.edit)
+        return TAKEN
+    if session.owed > 0 and (session.wrote or not _only_ends_waits(item.command)):
+        switching.wait_until_settled(session)
         return WAIT
-    session.attentive = True
-    session.submit(item.raw, item.edit)
+    ledger = switching.to_anywhere(session)
+    if ledger is None:
+        return WAIT
+    # A read of this client's own may wait behind somebody's write, which is what the command ends. So it does not wait
+    # for the replies to reads; whatever comes behind it waits for all of them.
+    session.send_elsewhere(ledger, item.raw, item.edit)
+    ledger.when_paid(partial(session.ports.pools.release, ledger))
+    switching.wait_until_settled(session)
     return TAKEN
+
+
+def _only_ends_waits(command: Command) -> bool:
+    # SHUTDOWN and FAILOVER can also begin something, before which what was asked must be answered.
+    return command.spec.name not in _BEGIN or any(word_of(word) == b"ABORT" for word in command.argv[1:])
 
 
 def _refused(session: Session, item: Item) -> int:

@@ -231,6 +231,7 @@ class Session(Intake):
         ledger = self.ledger
         assert ledger is not None
         self.forwarded += 1
+        self.wrote = True
         if self.replies != silence.ON and silence.falls_on(self):
             ledger.send(self, raw)
             ledger.commands += 1
@@ -252,6 +253,16 @@ class Session(Intake):
         ledger.send(self, raw)
         ledger.commands += 1
         ledger.owe(self, due, fate, payload)
+
+    def send_elsewhere(self, ledger: PrivateLedger, raw: bytes, edit: ReplyEdit | None) -> None:
+        """Send one command on this connection, which is not the current upstream: its reply keeps its place."""
+        order = self.begin_order()
+        self.forwarded += 1
+        if edit is None:
+            order.submit(ledger, raw, 1)
+        else:
+            order.send(ledger, raw, EDIT, edit)
+        self.wrote = True
 
     def hide(self, raw: bytes) -> None:
         """Send a command of the proxy's own on the private upstream; its reply is dropped."""
@@ -276,6 +287,8 @@ class Session(Intake):
             self.out.append(payload)
             if not self.running or len(self.out) >= _AT_ONCE or len(payload) > _SHORT:
                 self.flush()
+        elif self.order is not None:
+            self.order.answer(payload)
         else:
             assert self.ledger is not None
             self.ledger.owe(self, 1, LOCAL, payload)

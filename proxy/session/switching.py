@@ -1,7 +1,8 @@
 """Between upstreams: a client's commands go to a shared one, or to one of its own.
 
-A client has at most one upstream with open debts. It is *pooled* (``ledger`` is a shared upstream, and the intake
-forwards plain commands by itself) or *pinned* (``pinned`` is an upstream of its own). Before it changes upstreams, all
+All that a client is owed comes from one upstream, but for what is sent elsewhere on purpose (see ``pinned``). It is
+*pooled* (``ledger`` is a shared upstream, and the intake forwards plain commands by itself) or *pinned* (``pinned`` is
+an upstream of its own). Before it changes upstreams, all
 replies that it is owed must have come: the command waits (``WAIT``), and ``Session.settled`` brings it again.
 
       pooled ──(MULTI, WATCH, SUBSCRIBE, BLPOP, CLIENT ID …)──> pinned
@@ -69,22 +70,11 @@ def to_private(session: Session) -> PrivateLedger | None:
 
 
 def to_anywhere(session: Session) -> PrivateLedger | None:
-    """An upstream for one command that has no database: the client's own, or any idle one of its user.
-
-    None when the command has to wait. On one that is not the client's own, nothing else may follow.
-    """
-    if session.pinned is not None:
-        return to_private(session)
-    if session.owed > 0:
-        wait_until_settled(session)
-        return None
+    """Any idle upstream of the client's user, for one command that has no database; None when it has to wait."""
     found = session.ports.pools.private_anywhere(session.key)
     if found is None:
         session.halted = True
         session.ports.pools.await_private_anywhere(session, session.key)
-        return None
-    _pin(session, found)
-    wait_until_settled(session)
     return found
 
 

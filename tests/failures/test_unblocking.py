@@ -18,7 +18,7 @@ from proxy.commands.table import STANDARD, State
 from tests.conftest import kind_named
 from tests.engines import Engine, client_ids
 from tests.keyrail_process import DIRECT, Keyrail
-from tests.resp import Wire, eventually
+from tests.resp import Wire, eventually, pack
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="these are the connections themselves")
 
@@ -149,6 +149,37 @@ def test_it_is_answered_as_on_a_direct_connection(
         assert wire.ask(*command) == expected, kind
         stage.clear()
         assert wire.ask("GET", "k").startswith(b"$1"), "and its own database is what it was"
+
+
+READS = [["GET", "k"], ["GET", "k"], ["STRLEN", "k"], ["EXISTS", "k", "nokey"], ["MGET", "k", "k"], ["TTL", "k"]]
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("count", [1, 2, 50])
+def test_it_does_not_wait_behind_reads_of_its_own_client(
+    engine: Engine, keyrail: Keyrail, clients: dict[tuple[str, int], Wire], name: str, situation: str, count: int
+) -> None:
+    """In one write and in several: reads may wait behind another client's write, and it ends what that waits for."""
+    stage, command = Stage(engine, keyrail), COMMANDS[name]
+    reads = [READS[i % len(READS)] for i in range(count)]
+    for kind, wire in clients.items():
+        with engine.wire() as direct:
+            assert direct.ask("SELECT", kind[1]) == b"+OK\r\n"
+            SITUATIONS[situation](stage)
+            direct.send(b"".join(pack(*each) for each in (*reads, command)))
+            expected = direct.frames(count + 1)
+            stage.clear()
+        SITUATIONS[situation](stage)
+        wire.send(b"".join(pack(*each) for each in reads[: count // 2]))
+        wire.send(b"".join(pack(*each) for each in (*reads[count // 2 :], command, ["GET", "k"])))
+        if expected[-1] == b"+OK\r\n" or situation != "writes are paused":
+            assert wire.frames(count + 1)[-1] == expected[-1], kind
+            stage.clear()
+        else:  # it has ended nothing, so reads behind a write go on waiting
+            stage.clear()
+            assert wire.frames(count + 1)[-1] == expected[-1], kind
+        assert wire.frame().startswith((b"$1", b"-BUSY")), "what comes behind it has its place, too"
 
 
 def test_a_transaction_that_begins_while_a_script_runs_waits_for_its_connection(

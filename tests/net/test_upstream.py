@@ -94,8 +94,11 @@ class Client(Creditor):
         self.heard: list[bytes] = []
         self.write = self.heard.append
 
+    def client(self) -> Creditor | None:
+        return self
 
-class SlowReader(Client, asyncio.Protocol):
+
+class SlowReader(Client):
     """A client that takes nothing of what it is sent; so many bytes wait for it."""
 
     def __init__(self, behind: int) -> None:

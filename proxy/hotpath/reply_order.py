@@ -1,0 +1,190 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""The order in which a client asked, where more than one source owes it replies.
+
+While all that a client is owed comes from one upstream connection, that connection's queue is its order. As soon as a
+second source owes it something (another connection, or Keyrail itself) there is a ``ReplyOrder``. It vanishes when
+nothing is owed any more:
+
+    client ──> what its first connection owes it, as before
+               Segment of connection B    3 replies, held back until all before it has left
+               Segment of Keyrail's own   an answer, ready
+               Segment of connection A    2 replies
+
+A connection owes its replies to a segment in the client's place, and notices nothing. What reaches the first segment
+leaves at once; what reaches a later one is held back. The client's ``window`` bounds how many replies can be held back,
+and ``MOST_HELD`` stops the client from asking for more while their bytes are many.
+
+Several connections can owe parts of one reply to one segment (``join``). A command can be sent again, to another
+connection, in the place where its reply is awaited: whoever hears its first reply owes the segment another one.
+"""
+
+from typing import Any
+
+from proxy.hotpath.debts import Creditor
+from proxy.hotpath.ledger import Ledger
+
+MOST_HELD = 1 << 20
+"""Bytes; while more are held back for a client, none of its commands is forwarded."""
+
+
+class Segment(Creditor):
+    """Neighbouring replies of one ``source``, or of Keyrail itself (None), in the client's order.
+
+    ``asked`` is how many of the replies that the client is owed are this segment's. ``held`` are its bytes that wait
+    for all segments before it.
+    """
+
+    def __init__(self, order: "ReplyOrder", source: Ledger | None) -> None:
+        super().__init__()
+        self.order = order
+        self.source = source
+        self.asked = 0
+        self.held: list[bytes] = []
+        self.following: Segment | None = None
+        self.ordered = True
+
+    def flush(self) -> None:
+        """Let what this round has brought leave, or hold it back."""
+        if self.out:
+            self.order.take(self)
+
+    def advance(self) -> None:
+        """Something that was owed has come."""
+        self.order.asker.advance()
+
+    def weighed(self, run: bytes, index: int, size: int) -> None:
+        """The reply to a command of this run is large."""
+        self.order.asker.weighed(run, index, size)
+
+    def client(self) -> Creditor | None:
+        """The client that gets what is delivered here."""
+        return self.order.asker
+
+
+class ReplyOrder:
+    """What several sources owe the client ``asker``, in the order in which it asked.
+
+    Of the replies that the client is owed, ``beyond`` belong to segments. The others come first: they are of the
+    connection that was its only source. ``size`` is how many bytes are held back.
+    """
+
+    def __init__(self, asker: Creditor) -> None:
+        self.asker = asker
+        self.first: Segment | None = None
+        self.last: Segment | None = None
+        self.beyond = 0
+        self.size = 0
+
+    # What is asked
+
+    def submit(self, source: Ledger, chunk: bytes, count: int) -> None:
+        """Send a run of ``count`` commands on this connection; their replies come behind all others."""
+        segment = self._segment(source)
+        source.submit(segment, chunk, count)
+        self._ask(segment, count)
+
+    def send(self, source: Ledger, command: bytes, fate: int, payload: Any) -> None:
+        """Send one command on this connection; its reply has a fate of its own, and comes behind all others."""
+        self.send_part(self._segment(source), source, command, fate, payload)
+
+    def send_part(self, segment: Segment, source: Ledger, command: bytes, fate: int, payload: Any) -> None:
+        """Send one command on this connection; its reply comes in this segment's place."""
+        source.send(segment, command)
+        source.commands += 1
+        source.owe(segment, 1, fate, payload)
+        self._ask(segment, 1)
+
+    def join(self) -> Segment:
+        """A segment behind all others whose reply is joined from parts: see ``send_part`` and ``bring``."""
+        return self._segment(None)
+
+    def answer(self, payload: bytes) -> None:
+        """An answer of Keyrail's own comes behind all others."""
+        segment = self._segment(None)
+        self._ask(segment, 1)
+        self.bring(segment, payload)
+
+    def _segment(self, source: Ledger | None) -> Segment:
+        # The last one goes on where the source stays the same; not behind parts that have not all come.
+        last = self.last
+        if last is not None and last.source is source and (source is not None or last.owed == 0):
+            return last
+        segment = Segment(self, source)
+        if last is None:
+            self.first = segment
+        else:
+            last.following = segment
+        self.last = segment
+        return segment
+
+    def _ask(self, segment: Segment, count: int) -> None:
+        segment.asked += count
+        self.beyond += count
+        self.asker.owed += count
+
+    # What comes
+
+    def bring(self, segment: Segment, payload: bytes) -> None:
+        """These bytes are (the next) of the segment's."""
+        segment.out.append(payload)
+        self.take(segment)
+
+    def take(self, segment: Segment) -> None:
+        """What was brought to the segment leaves if its turn has come, and is held back otherwise."""
+        asker = self.asker
+        if asker.gone:
+            segment.out.clear()
+        elif segment is self.first and asker.owed == self.beyond:
+            self._leave(segment)
+            asker.flush()
+            segment.full = asker.full
+        else:
+            chunk = segment.out[0] if len(segment.out) == 1 else b"".join(segment.out)
+            segment.out.clear()
+            segment.held.append(chunk)
+            self.size += len(chunk)
+            segment.full = self.size > MOST_HELD
+            if segment.full:
+                asker.stalled = True
+
+    def _leave(self, segment: Segment) -> None:
+        for chunk in segment.held:
+            self.size -= len(chunk)
+        self.asker.out.extend(segment.held)
+        self.asker.out.extend(segment.out)
+        segment.held.clear()
+        segment.out.clear()
+
+    def advance(self) -> None:
+        """Let leave whatever has its turn now, and forget the segments that are complete."""
+        asker = self.asker
+        if asker.owed > self.beyond:
+            return
+        segment = self.first
+        while segment is not None:
+            self._leave(segment)
+            done = segment.asked - segment.owed
+            if done > 0:
+                segment.asked -= done
+                self.beyond -= done
+                asker.owed -= done
+            if segment.owed > 0:
+                break
+            segment = segment.following
+        self.first = segment
+        if segment is None:
+            self.last = None
+        asker.flush()
+
+    def abandon(self) -> None:
+        """The client has gone: what still comes is dropped."""
+        segment = self.first
+        while segment is not None:
+            segment.gone = True
+            segment.held.clear()
+            segment.out.clear()
+            following = segment.following
+            segment.following = None
+            segment = following
+        self.first = None
+        self.last = None

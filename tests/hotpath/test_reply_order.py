@@ -1,0 +1,273 @@
+"""A client hears its replies in the order in which it asked, whichever sources they come from, however they are cut.
+
+Two connections stand for two nodes of a topology. A generated client asks them in turn, in runs, by commands whose
+reply is edited, replaced or hidden, by commands that are sent again to the other node, and by commands of which each
+node answers a part. Answers of Keyrail's own come in between. The nodes answer in pieces of any size, in any order,
+and may be lost at any point.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.hotpath.debts import EDIT, HIDE, NOTE, REPLACE
+from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.reply_order import MOST_HELD, Segment
+from tests.hotpath.gathering import Client
+
+REPLIES = [
+    b"+OK\r\n",
+    b"$-1\r\n",
+    b"-ERR no\r\n",
+    b"*2\r\n:1\r\n$3\r\nabc\r\n",
+    b"$5\r\nab\r\nc\r\n",
+    b"%1\r\n+a\r\n:1\r\n",
+]
+KINDS = ["run", "run of three", "edit", "replace", "hide", "local", "join", "again"]
+
+
+class Node(Ledger):
+    """A connection whose replies wait until a test lets some of their bytes come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.usable = True
+        self.write = lambda _: None
+        self.schedule = lambda: None
+        self.under_way = b""
+        self.faults: list[bytes] = []
+
+    def will_say(self, reply: bytes) -> bytes:
+        self.under_way += reply
+        return reply
+
+    def says(self, size: int) -> None:
+        now, self.under_way = self.under_way[:size], self.under_way[size:]
+        self.receive(now)
+
+    def out_of_step(self) -> None:
+        self.faults.append(b"out of step")
+
+    def uninvited(self, frame: bytes) -> None:
+        self.faults.append(frame)
+
+
+class Asker(Client):
+    """A client that asks two nodes; ``expected`` is what it must hear in the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes = [Node(), Node()]
+        self.heard = b""
+        self.expected = b""
+        self.calls = 0
+        self.write: Callable[[bytes], object] = self.hear
+
+    def hear(self, data: bytes) -> None:
+        """What the client is sent."""
+        self.heard += data
+
+    def settled(self) -> None:
+        assert self.owed == 0
+        self.calls += 1
+        self.attentive = False
+
+    def ask(self, kind: str, node: Node, reply: bytes) -> None:
+        """Ask in the way of a session: the first source is plain, others have a place in the order."""
+        if kind in ("join", "again"):
+            getattr(self, f"_{kind}")(node, reply)
+        elif kind == "local":
+            self._local(b"+local %d\r\n" % len(self.expected))
+        elif self.order is None and (self.owed == 0 or self.ledger is node):
+            self.ledger = node
+            self._plain(kind, node, reply)
+        else:
+            self._ordered(kind, node, reply)
+
+    def _plain(self, kind: str, node: Node, reply: bytes) -> None:
+        if kind.startswith("run"):
+            count = 3 if kind == "run of three" else 1
+            node.submit(self, b"x", count)
+            self.expected += b"".join(node.will_say(reply) for _ in range(count))
+        else:
+            fate, payload, heard = self._fate(kind, reply)
+            node.send(self, b"x")
+            node.owe(self, 1, fate, payload)
+            node.will_say(reply)
+            self.expected += heard
+
+    def _ordered(self, kind: str, node: Node, reply: bytes) -> None:
+        order = self.begin_order()
+        if kind.startswith("run"):
+            count = 3 if kind == "run of three" else 1
+            order.submit(node, b"x", count)
+            self.expected += b"".join(node.will_say(reply) for _ in range(count))
+        else:
+            fate, payload, heard = self._fate(kind, reply)
+            order.send(node, b"x", fate, payload)
+            node.will_say(reply)
+            self.expected += heard
+
+    def _fate(self, kind: str, reply: bytes) -> tuple[int, object, bytes]:
+        if kind == "edit":
+            return EDIT, lambda frame: b"*1\r\n" + frame, b"*1\r\n" + reply
+        if kind == "replace":
+            return REPLACE, b"-DENIED\r\n", b"-DENIED\r\n"
+        return HIDE, None, b""
+
+    def _local(self, answer: bytes) -> None:
+        self.expected += answer
+        if self.owed == 0:
+            self.hear(answer)
+        else:
+            self.begin_order().answer(answer)
+
+    def _join(self, node: Node, reply: bytes) -> None:
+        # As MGET over two nodes: one reply of two parts, in the order of the nodes.
+        order = self.begin_order()
+        place = order.join()
+        parts: dict[Node, bytes] = {}
+
+        def came(part: Node, frame: bytes) -> None:
+            parts[part] = frame
+            if len(parts) == len(self.nodes):
+                order.bring(place, b"*2\r\n" + b"".join(parts[each] for each in self.nodes))
+
+        for each in self.nodes:
+            order.send_part(place, each, b"x", NOTE, partial(came, each))
+            each.will_say(reply)
+        self.expected += b"*2\r\n" + reply + reply
+
+    def _again(self, node: Node, reply: bytes) -> None:
+        # As after MOVED: what the first node says is not for the client; the other one is asked in its place.
+        order = self.begin_order()
+        place = order.join()
+        other = self.nodes[1 - self.nodes.index(node)]
+
+        def came(frame: bytes) -> None:
+            order.bring(place, frame)
+
+        def moved(frame: bytes) -> None:
+            order.send_part(place, other, b"x", NOTE, came)
+            other.will_say(reply)
+
+        order.send_part(place, node, b"x", NOTE, moved)
+        node.will_say(b"-MOVED 1 host:1\r\n")
+        self.expected += reply
+
+    def check(self) -> None:
+        assert self.expected.startswith(self.heard)
+        assert [node.faults for node in self.nodes] == [[], []]
+
+    def finish(self) -> None:
+        """All that is under way comes."""
+        while any(node.under_way for node in self.nodes):
+            for node in self.nodes:
+                node.says(len(node.under_way))
+        self.check()
+        assert self.heard == self.expected
+        assert (self.owed, self.order, self.ordered) == (0, None, False)
+        assert all(node.head is None for node in self.nodes)
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(KINDS), st.integers(0, 1), st.sampled_from(REPLIES)),
+        st.tuples(st.just("come"), st.integers(0, 1), st.integers(1, 40)),
+        st.tuples(st.just("listen"), st.just(0), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=400)
+@given(steps)
+def test_replies_come_in_the_order_of_the_commands(program: list[tuple[str, int, bytes | int]]) -> None:
+    client = Asker()
+    for kind, which, what in program:
+        if isinstance(what, bytes):
+            client.ask(kind, client.nodes[which], what)
+        elif kind == "come":
+            client.nodes[which].says(what)
+        else:
+            client.attentive = client.owed > 0
+        client.check()
+    waits = client.attentive
+    calls = client.calls
+    client.finish()
+    assert client.calls == calls + waits, "who waits until nothing is owed is told once"
+
+
+def thousand(random: Random) -> Asker:
+    """1,000 commands to nodes in turn, of which no reply has come."""
+    client = Asker()
+    for number in range(1000):
+        kind = random.choice(KINDS) if number % 10 == 0 else "run"
+        client.ask(kind, client.nodes[number % 2], random.choice(REPLIES))
+    return client
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 4096])
+def test_a_thousand_commands_to_two_nodes(size: int) -> None:
+    random = Random(size)
+    client = thousand(random)
+    while any(node.under_way for node in client.nodes):
+        random.choice(client.nodes).says(random.randint(1, size))
+        client.check()
+    client.finish()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_node_is_lost(seed: int) -> None:
+    random = Random(seed)
+    client = thousand(random)
+    for _ in range(random.randint(0, 200)):
+        random.choice(client.nodes).says(random.randint(1, 64))
+    lost, other = random.sample(client.nodes, 2)
+    assert [loser.client() for loser in lost.abandon()].count(client) >= 1, "it is told whose replies are lost"
+    client.check()
+    client.gone = True
+    assert client.order is not None
+    client.order.abandon()
+    client.order = None
+    heard = client.heard
+    other.says(len(other.under_way))
+    assert client.heard == heard, "one who has gone hears nothing"
+    assert other.head is None
+
+
+def test_nothing_is_left_in_memory() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        client = thousand(Random(1))
+        assert segments() > 500
+        client.finish()
+        assert segments() == 0, "no circle of references is left for the collector"
+    finally:
+        gc.enable()
+
+
+def segments() -> int:
+    return sum(isinstance(each, Segment) for each in gc.get_objects())
+
+
+def test_many_bytes_that_wait_stop_the_client() -> None:
+    client = Asker()
+    first, second = client.nodes
+    client.ask("run", first, b"+first\r\n")
+    large = b"$%d\r\n%b\r\n" % (MOST_HELD, b"x" * MOST_HELD)
+    client.ask("run", second, large)
+    stalled = [client.stalled]
+    for node in (second, first):
+        node.says(len(node.under_way))
+        stalled.append(client.stalled)
+    assert stalled == [False, True, False]
+    client.finish()
