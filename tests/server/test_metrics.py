@@ -98,7 +98,7 @@ class OneRoute:
             "reconnects": 0,
             "looks": latencies.figures(),
         }
-        gauges = {"clients": 1, "upstreams": {"shared": 1}, "breakers": {"calm": 0}}
+        gauges = {"clients": 1, "buffers": {"output": 1}, "upstreams": {"shared": 1}, "breakers": {"calm": 0}}
         engine = {"name": "valkey", "version": "9.1.0"}
         return [RouteFigures("default", True, "", engine, 1, ["COMMAND"], counters, gauges)]
 

@@ -44,6 +44,7 @@ class FakeGateway:
     def __init__(self, *_: object) -> None:
         self.failing: Counter[str] = Counter()
         self.counted: Counter[str] = Counter()
+        self.clients: set[object] = set()
         self.done: list[str] = []
         self.compiled = asyncio.Event()
         self.well: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
