@@ -26,16 +26,14 @@ from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.decision import Aside, Decision, Following, Hit, Pause, Step, What
 from proxy.policy.following import following
-from proxy.policy.lifetimes import others_of, specific_first
+from proxy.policy.lifetimes import beside, specific_first
 from proxy.policy.model import Mode, OnError, Policy
 from proxy.policy.precedence import is_active, voice
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
-from proxy.rules.limits.membership import Limiting
 from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.memory import Memory
-from proxy.rules.one_slot.rule import OneSlot
-from proxy.rules.order import ORDER
+from proxy.rules.order import place_of
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, takes
 from proxy.rules.verdict import (
@@ -80,10 +78,10 @@ class CompiledPolicy:
         self.table = table
         self.app = UNKNOWN if app is None else app.name
         self.steps = steps
-        self.needs: frozenset[str] = frozenset().union(*(step.rule.needs for step in steps))
-        self.follows_slots = any(isinstance(step.rule, OneSlot) for step in steps)
+        self.needs: frozenset[str] = frozenset().union(*(step.rule.needs.commands for step in steps))
+        self.follows_slots = any(step.rule.needs.slots for step in steps)
         self.scripts = following(steps)
-        self.limits = tuple(step.rule for step in steps if isinstance(step.rule, Limiting))
+        self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
         self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
         self.plan, self.lowered = self._lower()
 
@@ -251,10 +249,10 @@ def compile_policy(
         voices = [(rule, voiced.rehearsed()) for rule, voiced in voices]
     active = [(rule, voiced) for rule, voiced in voices if voiced.varies or voiced.stage.mode is not Mode.OFF]
     active = specific_first(active)
-    active.sort(key=lambda each: ORDER.index(type(each[0].settings)))
+    active.sort(key=lambda each: place_of(each[0].settings))
     steps = []
     for place, (rule, voiced) in enumerate(active):
-        bound = replace(binding, lifetimes=others_of((rule, voiced), active), may_exempt=not rule.locked)
+        bound = replace(binding, beside=beside((rule, voiced), active), may_exempt=not rule.locked)
         made = rule.settings.bind(rule.name, wording_of(policy, rule), bound)
         steps.append(Step(place, made, rule, voiced, voiced.varies, voiced.stage.mode))
     return CompiledPolicy(policy, table, app, tuple(steps))
@@ -264,7 +262,7 @@ def needs_of(policy: Policy, table: Table) -> frozenset[str]:
     """The commands that rewrites may send in place of the clients' own, whatever app they are of."""
     binding = Binding(table, schema=policy.schema)
     rules = (rule.settings.bind(rule.name, rule.wording, binding) for rule in policy.rules if is_active(policy, rule))
-    return frozenset().union(*(rule.needs for rule in rules))
+    return frozenset().union(*(rule.needs.commands for rule in rules))
 
 
 def _lower_command(spec: Spec, steps: tuple[Step, ...], purses: Mapping[str, int]) -> Lowering:

@@ -17,16 +17,11 @@ from proxy.commands.table import STANDARD
 from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Decision
 from proxy.policy.explain import followers, refused_alone, shown_command
-from proxy.policy.model import Expectation, Policy
+from proxy.policy.model import Expectation, Policy, PolicyRule
 from proxy.policy.precedence import is_active
-from proxy.rules.breaker.rule import BreakerSettings
 from proxy.rules.context import Context
-from proxy.rules.limits.rule import LimitsSettings
-from proxy.rules.rule import takes
+from proxy.rules.rule import Binding, takes
 from proxy.rules.verdict import Answer, Pass, Procedure, Refuse, Rewrite
-
-_OVER_TIME = (LimitsSettings, BreakerSettings)
-"""What these do depends on what went before: no single command can show it."""
 
 _CHANCES = (0.5, 0.0, 0.999999)
 
@@ -75,8 +70,12 @@ def run_tests(policy: Policy, now: float) -> Report:
         reached.update(rule for decision in decisions for rule in _heard(decision))
         got = next((text for decision in decisions if (text := _mismatch(test, decision))), "")
         outcomes.append(Outcome(test, got))
-    testable = (rule for rule in policy.rules if is_active(policy, rule) and not isinstance(rule.settings, _OVER_TIME))
+    testable = (rule for rule in policy.rules if is_active(policy, rule) and not _needs_history(policy, rule))
     return Report(tuple(outcomes), tuple(rule.name for rule in testable if rule.name not in reached))
+
+
+def _needs_history(policy: Policy, rule: PolicyRule) -> bool:
+    return rule.settings.bind(rule.name, rule.wording, Binding(STANDARD, schema=policy.schema)).needs.history
 
 
 def _decisions(compiled: CompiledPolicy, test: Expectation, now: float) -> Iterator[Decision]:

@@ -21,7 +21,7 @@ from proxy.policy.decision import Decision, Step
 from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.rules.context import Context
-from proxy.rules.order import ORDER
+from proxy.rules.order import place_of
 from proxy.rules.verdict import PASS, Answer, End, Follow, Look, Pass, Procedure, Refuse, Rewrite, Verdict
 from proxy.schema.entries import Schema
 from proxy.wire.encode import encode_command
@@ -74,7 +74,7 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
         said[step.rule.name] = text, stage
 
     decision = compiled.judge(command, context, witness)
-    rules = sorted(compiled.policy.rules, key=lambda rule: ORDER.index(type(rule.settings)))
+    rules = sorted(compiled.policy.rules, key=lambda rule: place_of(rule.settings))
     asked = {step.rule.name: step for step in compiled.steps}
     lines = []
     for rule in rules:

@@ -17,12 +17,8 @@ from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.policy.decision import Step
 from proxy.policy.model import Mode
-from proxy.rules.breaker.rule import Breaker
 from proxy.rules.context import Context
-from proxy.rules.lifetime.rule import Lifetime
-from proxy.rules.limits.rule import Limits
-from proxy.rules.one_slot.rule import OneSlot
-from proxy.rules.rule import CommandRule, Rule
+from proxy.rules.rule import InScripts, Rule
 from proxy.rules.scripts.calls import CalledCommand
 from proxy.rules.scripts.memory import ScriptKey
 from proxy.rules.scripts.rule import Objection, Scripts, keys_of
@@ -35,7 +31,7 @@ ScriptRules: TypeAlias = tuple[tuple[Step, Scripts], ...]
 def holds_scripts(rule: Rule) -> bool:
     """Whether scripts are held to the rule. To rules about who asks, and how much at a time, a script is one command,
     whatever it calls."""
-    return not isinstance(rule, Scripts | Limits | Breaker)
+    return rule.needs.in_scripts is not InScripts.NOTHING
 
 
 def following(steps: Sequence[Step]) -> ScriptRules:
@@ -55,16 +51,14 @@ class _Others:
         ordered = sorted(steps, key=lambda step: step.source.audits_scripts)
         speaking = [step for step in ordered if step.varies or step.mode.strictness >= least.strictness]
         held_to = [step for step in speaking if holds_scripts(step.rule)]
-        self._about_commands = _ByCommand(step for step in held_to if isinstance(step.rule, CommandRule))
-        self._about_slots = _ByCommand(step for step in held_to if isinstance(step.rule, OneSlot))
-        others = [step for step in held_to if not isinstance(step.rule, CommandRule | OneSlot)]
-        self._about_calls = _ByCommand(others)
-        self.about_keys = any(not isinstance(step.rule, CommandRule) for step in held_to)
+        self._about_commands = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.COMMANDS)
+        self._about_slots = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.ALL_KEYS)
+        self._about_calls = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.CALLS)
+        self.about_keys = any(step.rule.needs.in_scripts is not InScripts.COMMANDS for step in held_to)
 
     def to_command(self, command: Command, complete: bool, context: Context) -> Objection | None:
         for step in self._about_commands.touching(command.spec):
             rule = step.rule
-            assert isinstance(rule, CommandRule)
             if not self._speaks(step, command, context):
                 continue
             refuses_it = not complete and rule.refuses_part(command)
@@ -87,8 +81,7 @@ class _Others:
         return None
 
     def _ask(self, step: Step, command: Command, context: Context) -> Objection | None:
-        judge = step.rule.judge_called if isinstance(step.rule, Lifetime) else step.rule.judge
-        verdict = judge(command, context)
+        verdict = step.rule.judge_call(command, context)
         if isinstance(verdict, Procedure) and verdict.waits:
             verdict = verdict.otherwise("a script calls it")
         if not isinstance(verdict, Refuse):

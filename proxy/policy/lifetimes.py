@@ -10,22 +10,17 @@ from typing import TypeAlias
 
 from proxy.policy.model import PolicyRule
 from proxy.policy.precedence import Voice
-from proxy.rules.lifetime.precedence import OtherLifetimes, compare
-from proxy.rules.lifetime.rule import LifetimeSettings
-from proxy.rules.schema.ttl import SchemaTtlSettings
+from proxy.rules.lifetime.precedence import compare
+from proxy.rules.lifetime.settings import LifetimeSettings
+from proxy.rules.rule import Settings
 
 Voiced: TypeAlias = tuple[PolicyRule, Voice]
 
 
-def others_of(each: Voiced, active: Iterable[Voiced]) -> OtherLifetimes:
-    """The rules that may take keys from this one, if it is about lifetimes."""
-    rule, _ = each
-    if not isinstance(rule.settings, LifetimeSettings):
-        return OtherLifetimes()
-    ahead = [other.settings for other, voiced in active if other is not rule and _may_take((other, voiced), each)]
-    return OtherLifetimes(
-        by_schema=any(isinstance(settings, SchemaTtlSettings) for settings in ahead),
-        globs=tuple(settings.globs for settings in ahead if isinstance(settings, LifetimeSettings)),
+def beside(each: Voiced, active: Iterable[Voiced]) -> tuple[Settings, ...]:
+    """What the rules say that may take keys from this one."""
+    return tuple(
+        other.settings for other, voiced in active if other is not each[0] and _may_take((other, voiced), each)
     )
 
 

@@ -16,6 +16,8 @@ key_globs.py        key patterns with ``*``
 name_language.py    key-name rules as automata
 memory.py           state of rules between commands
 sizes_known.py      sizes of collections that Redis reported a moment ago
+free_commands.py    commands that no limit and no breaker keeps from a client
+limit_membership.py  which limits a client is under
 refusals.py         composes the error text of all refusals
 known_libraries.py  libraries recognised by their keys, so that a refusal says how to exempt them
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from proxy.rules.limits.token_buckets import Advance
-
 NO_SLOT = -1
 """Stands for the slot of keys that have not come yet."""
 
@@ -17,8 +15,8 @@ class Context:
     application that the client belongs to, empty where it is unknown. `slot` is the hash slot of the first key that
     has been watched or queued since the last transaction. `address` is the host that the client comes from, without the
     port. `surplus` are the limits under which it is one client too many. `no_wait` says in words why the command can't
-    wait for a procedure (it is inside MULTI, or on its way already), and is empty where it can. `advances` is what a
-    streamed command has paid of its bytes already, by the limit's name.
+    wait for a procedure (it is inside MULTI, or on its way already), and is empty where it can. `prepaid` is how
+    many bytes of a streamed command have been paid for already, by the limit's name.
     """
 
     user: str
@@ -32,4 +30,4 @@ class Context:
     address: str = ""
     surplus: frozenset[str] = frozenset()
     no_wait: str = ""
-    advances: Mapping[str, Advance] | None = None
+    prepaid: Mapping[str, int] | None = None

@@ -30,7 +30,7 @@ from proxy.rules.collections.rule import CollectionsSettings
 from proxy.rules.databases.rule import DatabasesSettings
 from proxy.rules.fan_out.rule import FanOutSettings
 from proxy.rules.keys_by_scan.rule import KeysByScanSettings
-from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.names.rule import NamesSettings
 from proxy.rules.one_slot.rule import OneSlotSettings
@@ -42,7 +42,6 @@ from proxy.rules.replies.rule import RepliesSettings
 from proxy.rules.rule import Settings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.schema.size import SchemaSizeSettings
-from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.sizes.rule import SizesSettings
@@ -77,3 +76,9 @@ ORDER: tuple[type[Settings], ...] = (
     LifetimeSettings,
 )
 """First to last."""
+_PLACES = {kind: place for place, kind in enumerate(ORDER)}
+
+
+def place_of(settings: Settings) -> int:
+    """The place of a rule with these settings among all guardrails."""
+    return _PLACES[type(settings)]

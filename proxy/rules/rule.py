@@ -7,15 +7,16 @@ each other.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from enum import Enum
+from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
-from proxy.rules.lifetime.precedence import NO_OTHERS, OtherLifetimes
+from proxy.rules.limit_membership import NO_LIMIT, Presence
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
-from proxy.rules.verdict import Verdict
+from proxy.rules.verdict import Refuse, Verdict
 from proxy.schema.entries import NO_SCHEMA, Schema
 
 
@@ -43,7 +44,8 @@ class Binding:
     `available` are the commands that the engine is known to run for this user, among those that rules need;
     None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
     for clients of no app; `proven` are the apps that no client can merely claim to be. `schema` is the policy's.
-    `memory` keeps what rules remember. `lifetimes` are those that may take keys from the rule that is bound.
+    `memory` keeps what rules remember. `beside` says what the other rules are that may take keys from the one that is
+    bound: they are in no weaker mode for any of these clients, and no other app's own.
     For its refusals: `contacts` are the apps' (by name), `may_exempt` says whether an exception could let somebody off
     the rule, and `show_key` writes a key as it may be shown.
     """
@@ -55,7 +57,7 @@ class Binding:
     schema: Schema = NO_SCHEMA
     memory: Memory = field(default_factory=Memory)
     proven: frozenset[str] = frozenset()
-    lifetimes: OtherLifetimes = NO_OTHERS
+    beside: "tuple[Settings, ...]" = ()
     contacts: Mapping[str, str] = field(default_factory=dict)
     may_exempt: bool = False
     show_key: Callable[[bytes], str] = ascii_of
@@ -77,16 +79,52 @@ class Settings(Protocol):
         """The rule itself."""
 
 
+class InScripts(Enum):
+    """What scripts are held to of a rule."""
+
+    NOTHING = "nothing"
+    """It is about who asks, and how much at a time: a script is one command, whatever it calls."""
+    COMMANDS = "commands"
+    """It is about commands as such, their first arguments at most: ``refuses_part`` is asked, too."""
+    CALLS = "calls"
+    """It is about keys and arguments: ``judge_call`` is asked about each call that they are known of."""
+    ALL_KEYS = "all keys"
+    """It is about how keys lie to each other: all that a script touches are judged together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a rule needs of whoever compiles and runs it, declared so that nobody asks which guardrail it is.
+
+    `commands` are those that its rewrites send instead of the client's own, to be probed before that. `slots`: the hash
+    slot of a transaction's keys (``Context.slot``). `place`: clients enter it, and its lowering may ``spend``.
+    `history`: what it says depends on the commands before, so that no single command can show it.
+    """
+
+    commands: frozenset[str] = frozenset()
+    slots: bool = False
+    place: bool = False
+    history: bool = False
+    in_scripts: InScripts = InScripts.CALLS
+
+
+class Prepayment(Protocol):
+    """What one limit is paid for the bytes of a command that is still arriving."""
+
+    @property
+    def bytes(self) -> int:
+        """How many have been paid for."""
+
+    def pay(self, total: int, now: float) -> Refuse | None:
+        """Pay for all of the first `total` bytes; the refusal if the limit does not allow so many."""
+
+
 class Rule(Protocol):
-    """One guardrail of a policy, bound to a command table."""
+    """One guardrail of a policy, bound to a command table. `name` is its name in the policy, as errors and metrics
+    show it."""
 
-    @property
-    def name(self) -> str:
-        """The rule's name in the policy, as errors and metrics show it."""
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Commands that its rewrites send instead of the client's own, to be probed before that."""
+    name: str
+    needs: Needs = Needs()
 
     def touches(self, spec: Spec, /) -> bool:
         """Whether `judge` can say anything but PASS to this command."""
@@ -97,10 +135,18 @@ class Rule(Protocol):
     def lower(self, spec: Spec, lowering: Lowering, /) -> None:
         """Add to `lowering` what the plan is to do with a command that the rule touches."""
 
-
-@runtime_checkable
-class CommandRule(Rule, Protocol):
-    """A rule about commands as such, their first arguments at most: scripts are held to it as well."""
-
-    def refuses_part(self, command: Command, /) -> bool:
+    def refuses_part(self, _command: Command, /) -> bool:
         """Whether a request may be refused of which only these first arguments are known. The rule touches it."""
+        return False
+
+    def judge_call(self, command: Command, context: Context, /) -> Verdict:
+        """The verdict on a command that a script calls, in which nothing can be changed."""
+        return self.judge(command, context)
+
+    def enter(self, _context: Context, /) -> Presence:
+        """Count a client in."""
+        return NO_LIMIT
+
+    def prepay(self, _command: Command, _context: Context, /) -> Prepayment | None:
+        """What is to be paid for bytes before their command is whole; None if, by what is known, they are free."""
+        return None

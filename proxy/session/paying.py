@@ -8,33 +8,35 @@ with exceptions.
 from proxy.commands.command import Command
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
-from proxy.rules.limits.rule import Limits
-from proxy.rules.limits.token_buckets import Advance
+from proxy.rules.rule import Prepayment
 from proxy.session.session import Session
 
 
 class Paying:
     """The limits that one streamed command pays, and what it has paid each so far."""
 
-    __slots__ = ("_command", "_limits", "_session", "advances")
+    __slots__ = ("_command", "_limits", "_session")
 
     def __init__(self, session: Session, command: Command) -> None:
         context = session.context()
         self._session = session
         self._command = command
-        self._limits: list[tuple[Limits, Advance]] = []
+        self._limits: list[tuple[str, Prepayment]] = []
         for step in session.regime.policy.steps:
-            rule = step.rule
-            if step.enforced and isinstance(rule, Limits) and (advance := rule.advance(command, context)) is not None:
-                self._limits.append((rule, advance))
-        self.advances = {limit.name: advance for limit, advance in self._limits}
+            if step.enforced and (prepayment := step.rule.prepay(command, context)) is not None:
+                self._limits.append((step.rule.name, prepayment))
+
+    @property
+    def prepaid(self) -> dict[str, int]:
+        """How many bytes have been paid for, by the limit's name."""
+        return {limit: prepayment.bytes for limit, prepayment in self._limits}
 
     def pay(self, total: int) -> bytes | None:
         """Pay for the first `total` bytes of the command; the error if a limit does not allow so many."""
         ports = self._session.ports
-        for limit, advance in self._limits:
-            shortage = advance.pay(total, ports.route.now())
-            if shortage is not None:
-                ports.reports.report((Hit(limit.name, Mode.ENFORCE, "refused"),), self._command, self._session)
-                return limit.too_much(shortage).error
+        for limit, prepayment in self._limits:
+            refusal = prepayment.pay(total, ports.route.now())
+            if refusal is not None:
+                ports.reports.report((Hit(limit, Mode.ENFORCE, "refused"),), self._command, self._session)
+                return refusal.error
         return None

@@ -16,8 +16,7 @@ from proxy.hotpath.intake import ENDED, TAKEN, Intake
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
-from proxy.rules.limits.membership import Standing
-from proxy.rules.limits.token_buckets import Advance
+from proxy.rules.limit_membership import Standing
 from proxy.rules.scripts.memory import ScriptKey
 from proxy.rules.verdict import Refuse, ReplyEdit, Verdict, closes
 from proxy.session import silence
@@ -124,8 +123,8 @@ class Session(Intake):
 
     # What the policy decides about it
 
-    def context(self, no_wait: str = "", advances: Mapping[str, Advance] | None = None) -> Context:
-        """This client, now; ``no_wait`` says why no procedure may run, ``advances`` what is paid already."""
+    def context(self, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Context:
+        """This client, now; ``no_wait`` says why no procedure may run, ``prepaid`` what is paid for already."""
         running = self.transaction
         return Context(
             self.key.user_name,
@@ -138,12 +137,12 @@ class Session(Intake):
             slot=self.slot,
             address=self.address.rpartition(":")[0] or self.address,
             no_wait="it is inside MULTI" if running is not None else no_wait,
-            advances=advances,
+            prepaid=prepaid,
         )
 
-    def judge(self, command: Command, no_wait: str = "", advances: Mapping[str, Advance] | None = None) -> Decision:
+    def judge(self, command: Command, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Decision:
         """What the policy decides; what its rules said is reported."""
-        context = self.context(no_wait, advances)
+        context = self.context(no_wait, prepaid)
         if self.regime.policy.limits:
             self._stand(context)
         decision = self.regime.policy.judge(command, context)

@@ -279,7 +279,7 @@ class _Stream:
                 _cut(session, self.refusal)
             return
         assert self.paying is not None
-        decision = session.judge(command, _ON_ITS_WAY, self.paying.advances)
+        decision = session.judge(command, _ON_ITS_WAY, self.paying.prepaid)
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)

@@ -39,7 +39,8 @@ ALLOWED = {
     "session/own.py": "names of the table, shown",
     "session/pinned.py::_says_unknown": "a reply",
     "session/silence.py::choose": "its caller has read the mode",
-    "session/subscription.py": "a name of the table, sent back",
+    "session/subscribe.py": "a name of the table, sent back",
+    "session/subscription.py": "replies",
     "session/topic.py::read_options": "Keyrail's own command",
     "wire/inline.py": "escapes in quotes",
 }

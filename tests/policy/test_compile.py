@@ -11,6 +11,7 @@ from proxy.policy.decision import Decision, Hit
 from proxy.policy.model import Mode, OnError
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.rule import Rule
 from proxy.rules.verdict import PASS, Refuse, Rewrite, Verdict
 from tests.policy.given import bound_rules, compiled
 from tests.rules.given import command, context, spec, streamed
@@ -157,10 +158,8 @@ def test_a_table_that_was_completed_by_the_engine_is_judged_too() -> None:
     assert isinstance(bound.judge(given, context()).verdict, Refuse)
 
 
-class _Fixed:
+class _Fixed(Rule):
     """A rule that says one thing about one command."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, verdict: Verdict, about: str = "PING") -> None:
         self.name = name

@@ -6,9 +6,8 @@ import pytest
 
 from proxy.commands.creation import TYPES
 from proxy.policy_yaml.errors import PolicyError
-from proxy.rules.lifetime.rule import USUAL_TYPES, LifetimeSettings
+from proxy.rules.lifetime.settings import USUAL_TYPES, LifetimeSettings, SchemaTtlSettings
 from proxy.rules.lifetime.ttl_options import Conduct, Existing, Outside, Persist, Unproven
-from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.schema.bounds import Bounds
 from tests.policy.given import policy
 

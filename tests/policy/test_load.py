@@ -6,7 +6,7 @@ import pytest
 from proxy.policy.model import Mode, OnError
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.guardrails import GUARDRAILS
-from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.lifetime.settings import LifetimeSettings
 from proxy.rules.names.rule import NamesSettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings

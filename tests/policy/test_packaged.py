@@ -16,11 +16,11 @@ from proxy.policy.model import TRANSPARENT, Mode
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.breaker.rule import BreakerSettings
 from proxy.rules.guardrails import GUARDRAILS
+from proxy.rules.lifetime.settings import SchemaTtlSettings
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.order import ORDER
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.schema.size import SchemaSizeSettings
-from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.verdict import Pass, Refuse, Rewrite

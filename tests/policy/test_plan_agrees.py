@@ -22,7 +22,7 @@ from proxy.policy_yaml.shipped import packaged
 from proxy.rules.allow_only.rule import AllowOnlySettings
 from proxy.rules.databases.rule import DatabasesSettings
 from proxy.rules.fan_out.rule import FanOutSettings
-from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
 from proxy.rules.lifetime.ttl_options import Conduct
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.limits.token_buckets import Rate
@@ -36,7 +36,6 @@ from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.rule import Settings, Wording
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.schema.size import SchemaSizeSettings
-from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.sizes.rule import SizesSettings
 from proxy.rules.transactions.rule import TransactionsSettings

@@ -142,7 +142,7 @@ def test_a_push_may_trim_its_list(text: str, reply: bytes, follows: list[list[by
     verdict = rule.judge(command(text), at(0))
     assert isinstance(verdict, Follow)
     assert [list(argv) for argv in verdict.conclude(reply, ())] == follows
-    assert rule.needs == {"LTRIM"}
+    assert rule.needs.commands == {"LTRIM"}
 
 
 def test_a_user_without_ltrim_is_refused_instead() -> None:

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.table import STANDARD
-from proxy.rules.lifetime.precedence import OtherLifetimes
-from proxy.rules.lifetime.rule import USUAL_CONDUCT, USUAL_TYPES, Lifetime, LifetimeSettings
+from proxy.rules.lifetime.rule import Lifetime
+from proxy.rules.lifetime.settings import USUAL_CONDUCT, USUAL_TYPES, LifetimeSettings, SchemaTtlSettings
 from proxy.rules.lifetime.ttl_options import Conduct, Existing, Outside, Persist, Unproven
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.rules.verdict import PASS, Follow, Pass, Refuse, Rewrite, Verdict
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import KeyEntry, Schema
@@ -243,7 +242,7 @@ def test_without_the_options_of_expire_a_script_says_the_same() -> None:
 
 def test_what_is_sent_along_must_be_allowed() -> None:
     hidden = {"EVAL", "EXEC", "EXISTS", "EXPIRE", "TTL", "TYPE"}
-    assert lifetime().needs == {"SET", "MSETEX", "SETNX", "GETSET", "MSET", "MSETNX"} | hidden
+    assert lifetime().needs.commands == {"SET", "MSETEX", "SETNX", "GETSET", "MSET", "MSETNX"} | hidden
     for text in ("SETNX k v", "GETSET k v", "MSET k v", "MSETNX k v"):
         own = lifetime(available=frozenset({"SET", "MSETEX"} | hidden))
         assert isinstance(judged(text, own), Follow), "Redis is to refuse what this user may not send"
@@ -442,7 +441,7 @@ def test_the_schema_says_how_long_each_key_lives() -> None:
 
 def test_a_rule_for_all_other_keys_leaves_the_schema_its_own() -> None:
     settings = LifetimeSettings(FIVE_MINUTES, types=ALL)
-    by_schema = Binding(STANDARD, schema=SCHEMA, lifetimes=OtherLifetimes(by_schema=True))
+    by_schema = Binding(STANDARD, schema=SCHEMA, beside=(SchemaTtlSettings(),))
     rule = settings.bind("others", NO_WORDS, by_schema)
     for text in ("SET misc:1 v", "SET unknown v"):
         assert judged(text, rule) == Rewrite([*text.encode().split(), b"EX", b"300"])
@@ -461,7 +460,8 @@ def test_the_most_specific_keys_decide() -> None:
     inner, outer, all_others = ("a:b:*", "c"), ("a:*", "a:b:c:*", "d:*"), ("*",)
 
     def bound(keys: tuple[str, ...], *others: tuple[str, ...]) -> Lifetime:
-        binding = Binding(STANDARD, lifetimes=OtherLifetimes(globs=others))
+        beside = tuple(LifetimeSettings(FIVE_MINUTES, keys=each) for each in others)
+        binding = Binding(STANDARD, beside=beside)
         return LifetimeSettings(FIVE_MINUTES, keys=keys).bind("l", NO_WORDS, binding)
 
     rules = [bound(inner, outer, all_others), bound(outer, inner, all_others), bound((), inner, outer)]

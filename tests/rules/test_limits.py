@@ -82,8 +82,8 @@ def test_commands_under_way() -> None:
     assert rule.judge(command("GET a"), caller()) == PASS
     client = Creditor()
     client.owed = 1
-    assert presence.account is not None
-    presence.account.members.add(client)
+    assert presence.members is not None
+    presence.members.add(client)
     refused = rule.judge(command("GET a"), caller())
     assert error(refused) == (
         "-DENIED keyrail/fair: more than 1 commands under way from this user; retry after 10 ms\r\n"
@@ -132,8 +132,8 @@ def test_one_client_too_many(per: Per, may_still_log_in: bool) -> None:
     presences = []
     for _ in range(3):
         presences.append(rule.enter(caller()))
-        if presences[-1].account is not None:
-            presences[-1].account.members.add(Creditor())
+        if presences[-1].members is not None:
+            presences[-1].members.add(Creditor())
     assert [presence.surplus for presence in presences] == [False, False, True]
     surplus = replace(caller(), surplus=frozenset({"fair"}))
     assert rule.judge(command("GET a"), caller()) == PASS

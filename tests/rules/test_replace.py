@@ -5,7 +5,7 @@ import pytest
 
 from proxy.commands.twins import interchangeable, twins
 from proxy.rules.replace.rule import Replacement, ReplaceSettings
-from proxy.rules.rule import Binding
+from proxy.rules.rule import Binding, Needs
 from proxy.rules.verdict import PASS, Pass, Rewrite
 from tests.rules.given import BINDING, command, context, spec, streamed
 
@@ -44,7 +44,7 @@ def test_who_may_not_send_the_one_is_not_given_the_other() -> None:
 
 
 def test_it_says_what_has_to_be_probed() -> None:
-    assert replacement().needs == {"DEL", "UNLINK"}
+    assert replacement().needs.commands == {"DEL", "UNLINK"}
     assert replacement().touches(spec("DEL"))
     assert not replacement().touches(spec("UNLINK"))
 
@@ -52,7 +52,7 @@ def test_it_says_what_has_to_be_probed() -> None:
 def test_a_bare_flush_gets_its_argument_and_any_other_stays() -> None:
     pairs = (("FLUSHALL", "FLUSHALL ASYNC"), ("SCRIPT FLUSH", "SCRIPT FLUSH ASYNC"))
     rule = Replacement("lazy", ReplaceSettings(pairs), Binding(BINDING.table, frozenset()))
-    assert rule.needs == frozenset()
+    assert rule.needs == Needs()
     assert rule.judge(command("flushall"), context()) == Rewrite([b"flushall", b"ASYNC"])
     assert rule.judge(command("Script Flush"), context()) == Rewrite([b"Script", b"Flush", b"ASYNC"])
     for text in ("FLUSHALL SYNC", "FLUSHALL async", "SCRIPT FLUSH SYNC", "FLUSHALL x y"):

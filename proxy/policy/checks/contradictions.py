@@ -26,14 +26,13 @@ from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.allow_only.rule import AllowOnlySettings
 from proxy.rules.keys_by_scan.rule import KeysByScanSettings
-from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
 from proxy.rules.listing import covered, entry_of
 from proxy.rules.names.rule import DEFAULT_PREFIXES, NamesSettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.rule import Settings
 from proxy.rules.schema.size import SchemaSizeSettings
-from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.transactions.rule import BEGINNINGS, TransactionsSettings
 from proxy.schema.entries import NO_SCHEMA, KeyEntry

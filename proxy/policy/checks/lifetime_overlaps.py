@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from proxy.commands.creation import TYPES
-from proxy.policy.lifetimes import others_of
+from proxy.policy.lifetimes import beside
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.precedence import Voice, audience, is_active, voice
 from proxy.policy.sections.schema import PlacedEntry
@@ -21,8 +21,7 @@ from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import write_duration
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.lifetime.precedence import OtherLifetimes, compare, leaves_entry, left_keys
-from proxy.rules.lifetime.rule import LifetimeSettings
-from proxy.rules.schema.ttl import SchemaTtlSettings
+from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings, other_lifetimes
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.schema.automaton import SchemaError, find_regions
 from proxy.schema.entries import KeyEntry
@@ -160,7 +159,7 @@ def _views(policy: Policy, rule: PolicyRule) -> Iterator[OtherLifetimes]:
         active = [(one, said) for one, said in voiced if _is_on(said)]
         for one, said in active:
             if one is rule:
-                yield others_of((one, said), active)
+                yield other_lifetimes(beside((one, said), active))
 
 
 def _is_on(said: Voice) -> bool:

@@ -9,10 +9,10 @@ from proxy.policy.model import Policy
 from proxy.policy.sections.schema import PlacedEntry
 from proxy.policy_yaml.bounds import GIVEN_BESIDE_REQUIRED, REQUIRED_ALONE
 from proxy.policy_yaml.yaml_source import Problems
+from proxy.rules.lifetime.settings import SchemaTtlSettings
 from proxy.rules.lifetime.ttl_options import Unproven
 from proxy.rules.rule import Settings
 from proxy.rules.schema.size import SchemaSizeSettings
-from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.schema.entries import KeyEntry
 

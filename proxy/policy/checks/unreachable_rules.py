@@ -19,10 +19,10 @@ from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
 from proxy.policy.precedence import Voice, audience, voice
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.allow_only.rule import AllowOnlySettings
-from proxy.rules.lifetime.rule import LifetimeSettings
+from proxy.rules.lifetime.settings import LifetimeSettings
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.lowering import Lowering
-from proxy.rules.order import ORDER
+from proxy.rules.order import place_of
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.rule import Binding, Rule, Settings
 from proxy.rules.scripts.rule import ScriptsSettings
@@ -83,7 +83,7 @@ def _check_rules(
         ]
         for rule in rules
     }
-    ordered = sorted(rules, key=lambda rule: ORDER.index(type(rule.settings)))
+    ordered = sorted(rules, key=lambda rule: place_of(rule.settings))
     for rule in ordered:
         earlier = [each for each in ordered[: ordered.index(rule)] if each.name in refusing]
         takers: dict[str, PolicyRule] = {}

@@ -14,7 +14,7 @@ from proxy.rules.context import Context
 from proxy.rules.listing import Listing
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
 ALWAYS_ALLOWED = tuple(sorted(row.display for row in ROWS.values() if row.needed or row.always_allowed))
@@ -32,10 +32,10 @@ class AllowOnlySettings:
         return AllowOnly(name, self, wording, binding)
 
 
-class AllowOnly:
+class AllowOnly(Rule):
     """Everything that is not listed does not reach Redis."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(in_scripts=InScripts.COMMANDS)
 
     def __init__(self, name: str, settings: AllowOnlySettings, wording: Wording, binding: Binding) -> None:
         self.name = name

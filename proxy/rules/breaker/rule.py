@@ -28,10 +28,11 @@ from proxy.commands.command import Command
 from proxy.commands.table import Spec
 from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
 from proxy.rules.context import Context
-from proxy.rules.limits.membership import Presence, is_free
+from proxy.rules.free_commands import is_free
+from proxy.rules.limit_membership import Presence
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 _NEXT_LOOK = 1.0
@@ -149,10 +150,10 @@ class Circuit:
         return self.state is State.CLOSED
 
 
-class Breaker:
+class Breaker(Rule):
     """The rule that goes by a circuit."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(place=True, history=True, in_scripts=InScripts.NOTHING)
 
     def __init__(self, name: str, settings: BreakerSettings, wording: Wording, binding: Binding) -> None:
         self.name = name

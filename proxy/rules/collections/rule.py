@@ -33,7 +33,7 @@ from proxy.commands.values import RESTORES, payload_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Needs, Rule, Wording
 from proxy.rules.sizes_known import KnownSizes
 from proxy.rules.verdict import PASS, Follow, Look, Pass, Procedure, Refuse, Steps, Verdict
 from proxy.wire.decode import read_reply
@@ -86,14 +86,14 @@ class _Seen:
         return self._turn
 
 
-class Collections:
+class Collections(Rule):
     """One cap for collections, and one for streams."""
 
     def __init__(self, name: str, settings: CollectionsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
         self._settings = settings
         self._refusals = Refusals(name, wording, binding)
-        self.needs = frozenset({"LTRIM"}) if settings.trim else frozenset()
+        self.needs = Needs(frozenset({"LTRIM"})) if settings.trim else Needs()
         self._trims = settings.trim and binding.can_send("LTRIM")
         self._seen = binding.memory.of(name, settings, lambda: _Seen(settings.remember))
 

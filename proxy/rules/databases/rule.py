@@ -18,7 +18,7 @@ from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording, takes
 from proxy.rules.verdict import PASS, Verdict
 
 _NAMED_BY = {row.name: row.databases for row in ROWS.values() if row.databases is not None}
@@ -35,10 +35,10 @@ class DatabasesSettings:
         return Databases(name, self, wording, binding)
 
 
-class Databases:
+class Databases(Rule):
     """Refuses commands that name another database."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(in_scripts=InScripts.COMMANDS)
 
     def __init__(self, name: str, settings: DatabasesSettings, wording: Wording, binding: Binding) -> None:
         self.name = name

@@ -11,7 +11,7 @@ from proxy.commands.spec import KeySpec, Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 
@@ -25,10 +25,8 @@ class FanOutSettings:
         return FanOut(name, self, Refusals(name, wording, binding))
 
 
-class FanOut:
+class FanOut(Rule):
     """One limit on the keys of a command."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, settings: FanOutSettings, refusals: Refusals) -> None:
         self.name = name

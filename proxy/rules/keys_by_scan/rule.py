@@ -18,7 +18,7 @@ from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording, takes
 from proxy.rules.verdict import PASS, Answer, Procedure, Refuse, Steps, Verdict
 from proxy.wire.decode import read_reply
 from proxy.wire.encode import encode_array
@@ -39,10 +39,10 @@ class KeysByScanSettings:
         return KeysByScan(name, self, Refusals(name, wording, binding))
 
 
-class KeysByScan:
+class KeysByScan(Rule):
     """KEYS within a budget."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(in_scripts=InScripts.COMMANDS)
 
     def __init__(self, name: str, settings: KeysByScanSettings, refusals: Refusals) -> None:
         self.name = name

@@ -1,6 +1,7 @@
 """TTLs, a default for keys without one and bounds: ``lifetime: {default: 5m, max: 1d}``.
 
-rule.py          the settings, and the rule: judging and lowering
+rule.py          the rule: judging and lowering
+settings.py      its settings, and those of ``schema: ttl``, which is the same rule
 scope.py         which keys a lifetime rule covers
 precedence.py    which lifetime rule a key falls under: the most specific
 creations.py     hidden commands that give a new key its TTL

@@ -39,9 +39,6 @@ class OtherLifetimes:
     globs: tuple[Globs, ...] = ()
 
 
-NO_OTHERS = OtherLifetimes()
-
-
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Two globs that overlap although neither lies within the other, or that are equal; and a key that both match."""

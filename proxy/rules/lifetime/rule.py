@@ -9,7 +9,7 @@ A TTL travels inside the command that writes wherever it can, so it is atomic an
     RESTORE k 0 data         ->  RESTORE k n data         the same reply
 
 Every other command that creates a key is followed by a hidden one that gives the key its TTL, once it is proved that
-this very command has created it: see ``lifetime_of_creations``. A command with an option that is not known here is left
+this very command has created it: see ``creations``. A command with an option that is not known here is left
 alone, since that might speak of the TTL: counted as skipped. Options start behind the value: a *value* "EX" is a value.
 
 A TTL that the application states is held within the least and the most, by refusing it or by changing the number. What
@@ -24,12 +24,11 @@ spread too where the policy asks for it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
 
 from proxy.commands.command import Command
-from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
+from proxy.commands.creation import ELSEWHERE, creation_of
 from proxy.commands.expiry import (
     OPTIONS,
     RESTORES,
@@ -49,7 +48,6 @@ from proxy.commands.table import Spec
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lifetime.creations import Creations
-from proxy.rules.lifetime.precedence import EVERY_KEY, leaves_entry, left_keys
 from proxy.rules.lifetime.scope import Scope
 from proxy.rules.lifetime.ttl_commands import NEEDS, Stamps
 from proxy.rules.lifetime.ttl_options import Conduct, Outside, Persist, Unproven
@@ -57,7 +55,7 @@ from proxy.rules.lifetime.uses import Uses
 from proxy.rules.lifetime.wording import LifetimeWording
 from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering
 from proxy.rules.lowering import Stated as PlannedNumber
-from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
 from proxy.schema.bounds import Bounds, spread
 
@@ -68,40 +66,10 @@ _ANY_NUMBER = 10**15
 """More than a plan reads as a number; what is no lifetime is judged."""
 _UNKNOWN = 0
 
-USUAL_CONDUCT = Conduct()
-USUAL_TYPES = frozenset(TYPES) - {"list", "stream"}
-"""Queues and streams live as long as somebody works on them: they are only meant where a policy names them."""
-
 _Judge: TypeAlias = Callable[[Command, Context], Verdict]
 
 
-@dataclass(frozen=True, slots=True)
-class LifetimeSettings:
-    """One set of bounds for all keys of these `types`, or for those that match one of `keys` (globs).
-
-    Keys that fall under a more specific rule (``lifetime_precedence``) are left to that, and so are those whose entry
-    in the schema says that they live for ever on purpose.
-    """
-
-    bounds: Bounds
-    conduct: Conduct = USUAL_CONDUCT
-    keys: tuple[str, ...] = ()
-    types: frozenset[str] = USUAL_TYPES
-
-    @property
-    def globs(self) -> tuple[str, ...]:
-        """Its keys as globs, one at least."""
-        return self.keys or EVERY_KEY
-
-    def bind(self, name: str, wording: Wording, binding: Binding) -> "Lifetime":
-        others = binding.lifetimes
-        left = (leaves_entry(entry.lifetime, others) for entry in binding.schema.entries)
-        places = (self.bounds, *(self.bounds if is_left else None for is_left in left))
-        scope = Scope(binding.schema, places, self.types, left_keys(self.globs, others.globs))
-        return Lifetime(name, scope, self.conduct, wording, binding)
-
-
-class Lifetime:
+class Lifetime(Rule):
     """The lifetimes of keys."""
 
     def __init__(self, name: str, scope: Scope, conduct: Conduct, wording: Wording, binding: Binding) -> None:
@@ -125,7 +93,7 @@ class Lifetime:
         writes = tuple(0 if bounds is not None else UNLIMITED for bounds in places)
         self._spoken_of = EntryCheck(owners, reads, writes, all_pass)
         self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
-        self.needs = self._needed()
+        self.needs = Needs(self._needed())
 
     def _needed(self) -> frozenset[str]:
         needs = frozenset({*WITH_TTL, *WITH_TTL.values(), *NEEDS}) if self._scope.gives else frozenset[str]()
@@ -166,7 +134,7 @@ class Lifetime:
             return self._words.refuse_streamed(command)
         return verdict
 
-    def judge_called(self, command: Command, context: Context) -> Verdict:
+    def judge_call(self, command: Command, context: Context) -> Verdict:
         """The same for what a script calls: nothing can be changed there. A TTL that would be is unproven, and the keys
         that it creates get theirs behind the script."""
         verdict = self.judge(command, context)

@@ -6,7 +6,7 @@ from proxy.policy_yaml.fields import Fields, choice, read_fields, read_list
 from proxy.policy_yaml.globs import read_key_pattern
 from proxy.policy_yaml.json_schema_sketch import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
-from proxy.rules.lifetime.rule import USUAL_TYPES, LifetimeSettings
+from proxy.rules.lifetime.settings import USUAL_TYPES, LifetimeSettings
 from proxy.rules.lifetime.ttl_options import Conduct, Existing, Outside, Persist, Unproven
 
 

@@ -2,6 +2,5 @@
 
 rule.py           the settings, and the rule: judging and lowering
 token_buckets.py  what each subject of a limit has left
-membership.py     which limits a client is under
 yaml.py           reads its YAML
 """

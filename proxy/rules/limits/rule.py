@@ -22,12 +22,13 @@ from typing import TypeAlias
 from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
+from proxy.rules.free_commands import is_free
 from proxy.rules.key_globs import KeyGlob
-from proxy.rules.limits.membership import Presence, is_free
+from proxy.rules.limit_membership import Presence
 from proxy.rules.limits.token_buckets import Advance, Meter, Quota, Rate, Shortage
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Prepayment, Rule, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 from proxy.wire.encode import encoded_size
 
@@ -78,10 +79,10 @@ class LimitsSettings:
         return Limits(name, self, wording, binding)
 
 
-class Limits:
+class Limits(Rule):
     """One limit of a policy."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(place=True, history=True, in_scripts=InScripts.NOTHING)
 
     def __init__(self, name: str, settings: LimitsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name
@@ -120,22 +121,20 @@ class Limits:
             return self._too_many_clients()
         if not self._costs(command.spec) or not self._names_counted_key(command) or self._rehearsal:
             return PASS
-        advance = context.advances.get(self.name) if context.advances else None
+        paid = context.prepaid.get(self.name, 0) if context.prepaid else 0
         size = encoded_size(command.argv) + command.unseen
         account = self._meter.account(self._subject(context), context.now)
-        shortage = account.take(size, context.now, 0 if advance is None else advance.bytes)
+        shortage = account.take(size, context.now, paid)
         return PASS if shortage is None else self.too_much(shortage)
 
-    def advance(self, command: Command, context: Context) -> Advance | None:
-        """What the bytes of a command are paid from that is still arriving; None if, by what is known, they are free.
-
-        What has been paid is handed to ``judge`` in the context's ``advances``.
-        """
+    def prepay(self, command: Command, context: Context) -> Prepayment | None:
+        """What is paid is handed to ``judge`` in the context's ``prepaid``."""
         keys = self._keys
         counts = keys is None or any(keys.fits(key.name) for key in command.known_keys)
         if self._rehearsal or not counts or not self._costs(command.spec):
             return None
-        return self._meter.account(self._subject(context), context.now).advance()
+        advance = self._meter.account(self._subject(context), context.now).advance()
+        return None if advance is None else _Prepayment(self, advance)
 
     def _names_counted_key(self, command: Command) -> bool:
         keys = self._keys
@@ -191,7 +190,7 @@ class Limits:
         account = self._meter.account(self._subject(context), context.now)
         if self._connections is not None and account.clients + account.elsewhere >= self._connections:
             return Presence(account.purse, surplus=True)
-        return Presence(account.purse, account)
+        return Presence(account.purse, account.members)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan spends what is there; a command with a key that counts, or that costs nothing, is judged."""
@@ -202,6 +201,22 @@ class Limits:
             lowering.spend()
         else:
             lowering.judge()
+
+
+class _Prepayment:
+    """What one command pays one limit while it is arriving."""
+
+    def __init__(self, limit: Limits, advance: Advance) -> None:
+        self._limit = limit
+        self._advance = advance
+
+    @property
+    def bytes(self) -> int:
+        return self._advance.bytes
+
+    def pay(self, total: int, now: float) -> Refuse | None:
+        shortage = self._advance.pay(total, now)
+        return None if shortage is None else self._limit.too_much(shortage)
 
 
 def _counted_keys(settings: LimitsSettings) -> KeyGlob | None:

@@ -23,7 +23,7 @@ from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned, HashTags, Prefixes, SegmentKinds
 from proxy.rules.names.in_schema import Membership
 from proxy.rules.refusals import Refusals, over, under
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import Owner
 
@@ -101,10 +101,8 @@ class NamesSettings:
         return Naming(name, self, wording, binding)
 
 
-class Naming:
+class Naming(Rule):
     """One standard for the names of keys."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, settings: NamesSettings, wording: Wording, binding: Binding) -> None:
         self.name = name

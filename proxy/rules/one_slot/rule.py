@@ -17,7 +17,7 @@ from proxy.commands.table import Spec, State
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 
@@ -31,10 +31,10 @@ class OneSlotSettings:
         return OneSlot(name, self, Refusals(name, wording, binding))
 
 
-class OneSlot:
+class OneSlot(Rule):
     """Refuses commands whose keys lie apart, and such as lie apart from their transaction's."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(slots=True, in_scripts=InScripts.ALL_KEYS)
 
     def __init__(self, name: str, settings: OneSlotSettings, refusals: Refusals) -> None:
         self.name = name

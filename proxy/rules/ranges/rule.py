@@ -12,7 +12,7 @@ from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 
@@ -28,10 +28,8 @@ class RangesSettings:
         return Ranges(name, self, Refusals(name, wording, binding))
 
 
-class Ranges:
+class Ranges(Rule):
     """One standard for the length of spans."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, settings: RangesSettings, refusals: Refusals) -> None:
         self.name = name

@@ -13,7 +13,7 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
 from proxy.rules.verdict import Refuse, Verdict
 
 _UNKNOWN = 0
@@ -29,10 +29,10 @@ class ReadOnlySettings:
         return ReadOnly(name, Refusals(name, wording, binding))
 
 
-class ReadOnly:
+class ReadOnly(Rule):
     """Refuses writes."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(in_scripts=InScripts.COMMANDS)
 
     def __init__(self, name: str, refusals: Refusals) -> None:
         self.name = name

@@ -13,7 +13,7 @@ from proxy.rules.context import Context
 from proxy.rules.listing import Entry, Listing
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
 _INSTEAD = {row.display: row.instead for row in ROWS.values() if row.instead}
@@ -31,10 +31,10 @@ class RefuseSettings:
         return Refusal(name, self, wording, binding)
 
 
-class Refusal:
+class Refusal(Rule):
     """A list of commands that do not reach Redis."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(in_scripts=InScripts.COMMANDS)
 
     def __init__(self, name: str, settings: RefuseSettings, wording: Wording, binding: Binding) -> None:
         self.name = name

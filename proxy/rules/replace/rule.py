@@ -18,7 +18,7 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.listing import entry_of
 from proxy.rules.lowering import Lowering
-from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
 
 _NAME_AND_ARGUMENTS = -2
@@ -35,7 +35,7 @@ class ReplaceSettings:
         return Replacement(name, self, binding)
 
 
-class Replacement:
+class Replacement(Rule):
     """A list of commands that run under other names."""
 
     def __init__(self, name: str, settings: ReplaceSettings, binding: Binding) -> None:
@@ -52,9 +52,8 @@ class Replacement:
                     self._added[spec.id] = entry.words
         renamed = [(source, target) for source, target in self._targets.items() if source != target.id]
         self._unsent = {source for source, _ in renamed if not self._can_send(binding.table.specs[source].display)}
-        self.needs = frozenset(
-            name for source, target in renamed for name in (target.display, binding.table.specs[source].display)
-        )
+        names = (name for source, target in renamed for name in (target.display, binding.table.specs[source].display))
+        self.needs = Needs(frozenset(names))
 
     def touches(self, spec: Spec) -> bool:
         """The commands to be replaced."""

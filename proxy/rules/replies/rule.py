@@ -16,7 +16,7 @@ from proxy.commands.spec import Spec
 from proxy.commands.wholes import READS
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import Look, Verdict
 
 LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, *(row.name for row in ROWS.values() if row.large_reply)}))
@@ -35,10 +35,8 @@ class RepliesSettings:
         return Replies(name, self)
 
 
-class Replies:
+class Replies(Rule):
     """One standard for the size of replies."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, settings: RepliesSettings) -> None:
         self.name = name

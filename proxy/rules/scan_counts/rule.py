@@ -12,7 +12,7 @@ from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import PASS, Rewrite, Verdict
 
 
@@ -27,10 +27,8 @@ class ScanCountsSettings:
         return ScanCounts(name, self, Refusals(name, wording, binding))
 
 
-class ScanCounts:
+class ScanCounts(Rule):
     """One limit on the steps of walks."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, settings: ScanCountsSettings, refusals: Refusals) -> None:
         self.name = name

@@ -2,6 +2,5 @@
 
 type.py  commands for another type than the schema gives a key
 size.py  writes larger than the schema allows
-ttl.py   TTLs that the schema gives
-yaml.py  reads the YAML of all three
+yaml.py  reads the YAML of these, and of ``schema: ttl``, which ``lifetime`` has
 """

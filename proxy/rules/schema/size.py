@@ -12,7 +12,7 @@ from proxy.commands.values import brings_values, members_of, values_of, writes_f
 from proxy.rules.context import Context
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.sizes.rule import SMALLER, oversize, too_many_members
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, KeySize, Owner
@@ -30,10 +30,8 @@ class SchemaSizeSettings:
         return SchemaSize(name, wording, binding)
 
 
-class SchemaSize:
+class SchemaSize(Rule):
     """The sizes that the schema gives to keys."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, wording: Wording, binding: Binding) -> None:
         self.name = name

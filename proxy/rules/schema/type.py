@@ -14,7 +14,7 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import EntryCheck, Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, Owner
 
@@ -30,10 +30,8 @@ class SchemaTypeSettings:
         return SchemaType(name, self, wording, binding)
 
 
-class SchemaType:
+class SchemaType(Rule):
     """The types that the schema gives to keys."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, settings: SchemaTypeSettings, wording: Wording, binding: Binding) -> None:
         self.name = name

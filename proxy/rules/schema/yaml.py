@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from proxy.policy_yaml.fields import Fields, choice
 from proxy.policy_yaml.json_schema_sketch import note
 from proxy.policy_yaml.yaml_source import Value
+from proxy.rules.lifetime.settings import SchemaTtlSettings
 from proxy.rules.lifetime.yaml import read_conduct
 from proxy.rules.names.yaml import ACCESS
 from proxy.rules.rule import Settings
 from proxy.rules.schema.size import SchemaSizeSettings
-from proxy.rules.schema.ttl import SchemaTtlSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 
 

@@ -32,7 +32,7 @@ from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording, takes
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording, takes
 from proxy.rules.scripts.calls import (
     SCRIPT_USES,
     CalledCommand,
@@ -127,10 +127,10 @@ class ScriptsSettings:
         )
 
 
-class Scripts:
+class Scripts(Rule):
     """Holds what scripts call against the other rules, which the policy gives to it; None for no others."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(in_scripts=InScripts.NOTHING)
 
     def __init__(
         self, name: str, settings: ScriptsSettings, refusals: Refusals, table: Table, memory: ScriptMemory

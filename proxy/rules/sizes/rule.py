@@ -14,7 +14,7 @@ from proxy.commands.values import RESTORES, Value, brings_values, members_of, va
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 SMALLER = "keep it small: compress it, or split it over several keys"
@@ -32,10 +32,8 @@ class SizesSettings:
         return Sizes(name, self, Refusals(name, wording, binding))
 
 
-class Sizes:
+class Sizes(Rule):
     """One standard for the size of writes; the limit on whole commands holds for reads too."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, settings: SizesSettings, refusals: Refusals) -> None:
         self.name = name

@@ -10,7 +10,7 @@ from proxy.commands.table import Spec, State
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import Verdict
 
 BEGINNINGS = (State.MULTI, State.WATCH)
@@ -25,10 +25,8 @@ class TransactionsSettings:
         return Transactions(name, Refusals(name, wording, binding))
 
 
-class Transactions:
+class Transactions(Rule):
     """Refuses MULTI and WATCH."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, refusals: Refusals) -> None:
         self.name = name

@@ -10,7 +10,7 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
 from proxy.rules.verdict import Verdict
 
 _UNKNOWN = 0
@@ -24,10 +24,10 @@ class UnknownCommandsSettings:
         return UnknownCommands(name, Refusals(name, wording, binding))
 
 
-class UnknownCommands:
+class UnknownCommands(Rule):
     """Refuses what is in no table."""
 
-    needs: frozenset[str] = frozenset()
+    needs = Needs(in_scripts=InScripts.COMMANDS)
 
     def __init__(self, name: str, refusals: Refusals) -> None:
         self.name = name

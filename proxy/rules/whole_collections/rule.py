@@ -21,7 +21,7 @@ from proxy.commands.wholes import READS, WHOLES, asked_of_whole, measured_keys
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.sizes_known import KnownSizes
 from proxy.rules.verdict import PASS, Pass, Procedure, Refuse, Steps, Verdict
 from proxy.wire.decode import read_reply
@@ -47,10 +47,8 @@ class WholeCollectionsSettings:
         return WholeCollections(name, self, wording, binding)
 
 
-class WholeCollections:
+class WholeCollections(Rule):
     """A list of commands that must not work on large collections, or on any."""
-
-    needs: frozenset[str] = frozenset()
 
     def __init__(self, name: str, settings: WholeCollectionsSettings, wording: Wording, binding: Binding) -> None:
         self.name = name

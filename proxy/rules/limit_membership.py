@@ -2,40 +2,32 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from proxy.commands.overlay import HANDSHAKE
-from proxy.commands.table import Spec, State
-from proxy.hotpath.allowance import Allowance, Purse
+from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
 from proxy.hotpath.debts import Creditor
 from proxy.rules.context import Context
-from proxy.rules.limits.token_buckets import Account
 
-_FREE = frozenset({"connection", "transaction"})
-_FREE_STATES = frozenset({State.UNSUBSCRIBE, State.OWN})
 _NONE = Purse(Allowance(0), Allowance(0), Allowance(0))
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A client's place under one limit. `account` is where it is counted; a client that is `surplus` is in none."""
+    """A client's place under one limit: whose tokens it spends.
+
+    `members` are the clients that count there, itself among them from now on; a client that is `surplus` is in none.
+    """
 
     purse: Purse
-    account: Account | None = None
+    members: set[Creditor] | None = None
     surplus: bool = False
 
 
-def is_free(spec: Spec) -> bool:
-    """Whether a client needs the command to introduce itself, to stay alive, or to leave a state that it is in.
-
-    Keyrail's own commands are free as well: they are what explains a refusal.
-    """
-    return not _FREE.isdisjoint(spec.categories) or spec.state in _FREE_STATES or spec.name in HANDSHAKE
+NO_LIMIT = Presence(Purse(Allowance(UNLIMITED), Allowance(UNLIMITED), Allowance(UNLIMITED)))
 
 
-@runtime_checkable
 class Limiting(Protocol):
-    """A rule that clients have a place under; its lowering may ``spend``."""
+    """A rule that counts clients: see ``Needs.place``."""
 
     @property
     def name(self) -> str:
@@ -53,8 +45,8 @@ class Standing:
         self._names = [limit.name for limit in limits]
         self._presences = [limit.enter(context) for limit in limits]
         for presence in self._presences:
-            if presence.account is not None:
-                presence.account.members.add(client)
+            if presence.members is not None:
+                presence.members.add(client)
         self._spread(frozenset(limit for limit, each in self._named() if each.surplus))
 
     def _named(self) -> Iterable[tuple[str, Presence]]:
@@ -71,7 +63,7 @@ class Standing:
     def leave(self) -> None:
         """The client has gone, or is to be counted anew."""
         for presence in self._presences:
-            if presence.account is not None:
-                presence.account.members.discard(self._client)
+            if presence.members is not None:
+                presence.members.discard(self._client)
         self._presences = []
         self._names = []

@@ -1,0 +1,15 @@
+"""Commands that no limit and no breaker keeps from a client."""
+
+from proxy.commands.overlay import HANDSHAKE
+from proxy.commands.spec import Spec, State
+
+_FREE = frozenset({"connection", "transaction"})
+_FREE_STATES = frozenset({State.UNSUBSCRIBE, State.OWN})
+
+
+def is_free(spec: Spec) -> bool:
+    """Whether a client needs the command to introduce itself, to stay alive, or to leave a state that it is in.
+
+    Keyrail's own commands are free as well: they are what explains a refusal.
+    """
+    return not _FREE.isdisjoint(spec.categories) or spec.state in _FREE_STATES or spec.name in HANDSHAKE

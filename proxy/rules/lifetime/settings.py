@@ -1,0 +1,71 @@
+"""The settings of two rules: of ``lifetime``, which names keys and bounds, and of ``schema: ttl``, which takes both
+from the schema. Bound to a policy, either is a ``Lifetime``."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from proxy.commands.creation import TYPES
+from proxy.rules.lifetime.precedence import EVERY_KEY, OtherLifetimes, leaves_entry, left_keys
+from proxy.rules.lifetime.rule import Lifetime
+from proxy.rules.lifetime.scope import Scope
+from proxy.rules.lifetime.ttl_options import Conduct
+from proxy.rules.rule import Binding, Settings, Wording
+from proxy.schema.bounds import Bounds
+
+USUAL_CONDUCT = Conduct()
+USUAL_TYPES = frozenset(TYPES) - {"list", "stream"}
+"""Queues and streams live as long as somebody works on them: they are only meant where a policy names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifetimeSettings:
+    """One set of bounds for all keys of these `types`, or for those that match one of `keys` (globs).
+
+    Keys that fall under a more specific rule (``precedence``) are left to that, and so are those whose entry
+    in the schema says that they live for ever on purpose.
+    """
+
+    bounds: Bounds
+    conduct: Conduct = USUAL_CONDUCT
+    keys: tuple[str, ...] = ()
+    types: frozenset[str] = USUAL_TYPES
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """Its keys as globs, one at least."""
+        return self.keys or EVERY_KEY
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
+        others = other_lifetimes(binding.beside)
+        left = (leaves_entry(entry.lifetime, others) for entry in binding.schema.entries)
+        places = (self.bounds, *(self.bounds if is_left else None for is_left in left))
+        scope = Scope(binding.schema, places, self.types, left_keys(self.globs, others.globs))
+        return Lifetime(name, scope, self.conduct, wording, binding)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTtlSettings:
+    """What is done about lifetimes; how long they are, each schema entry's ``ttl`` says.
+
+    A key of an entry without a ``ttl``, or with ``ttl: none``, lives as long as its application says; so does a key
+    that no entry owns. Since an entry names its keys, lists and streams are no exception.
+    """
+
+    conduct: Conduct = USUAL_CONDUCT
+
+    def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
+        places = (None, *(_bounds(entry.lifetime) for entry in binding.schema.entries))
+        return Lifetime(name, Scope(binding.schema, places, frozenset(TYPES)), self.conduct, wording, binding)
+
+
+def _bounds(lifetime: Bounds | None) -> Bounds | None:
+    return None if lifetime is None or lifetime.permanent else lifetime
+
+
+def other_lifetimes(settings: Iterable[Settings]) -> OtherLifetimes:
+    """Which of the rules with these settings may take keys from a lifetime."""
+    found = tuple(settings)
+    return OtherLifetimes(
+        by_schema=any(isinstance(each, SchemaTtlSettings) for each in found),
+        globs=tuple(each.globs for each in found if isinstance(each, LifetimeSettings)),
+    )
