@@ -14,6 +14,7 @@ engine.py           engine, version and features of the Redis behind a route
 knowledge.py        what a route knows about its Redis
 inquiries.py        Keyrail's own queries to Redis, on connections of their own
 admission.py        how many clients a worker takes
+reply_timeout.py    closes clients that have waited too long for a reply
 buffers.py          what waits for clients in memory, and a bound on all of it
 idle_clients.py     closes clients that have sent no command for long
 expiries.py         asks Redis when traced keys expire

@@ -48,6 +48,7 @@ from proxy.net.periodic import Periodic
 from proxy.net.policies import Policies
 from proxy.net.pulse import Pulse
 from proxy.net.relearning import Relearning
+from proxy.net.reply_timeout import ReplyTimeout
 from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.upstream import UpstreamConnection
@@ -136,6 +137,7 @@ class Gateway(RoutePort):
         count = self._connections.count
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
+        self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._inquiries = Inquiries(self._lending)
         self._expiries = Expiries(self._inquiries.ask, self._lending.has_spare)
@@ -183,6 +185,7 @@ class Gateway(RoutePort):
         """Begin to connect; a Redis that is down is no error. Raises ClusterRefusedError and TlsError."""
         self._connections.begin()
         self._pulse.begin()
+        self._reply_timeout.begin()
         self._ticker.turn()
         try:
             await asyncio.wait_for(self._connections.attempted.wait(), self.settings.connect_timeout)
@@ -226,6 +229,7 @@ class Gateway(RoutePort):
         self._connections.closing = True
         self.stop_accepting()
         self._pulse.end()
+        self._reply_timeout.end()
         for client in list(self.clients):
             client.close("shutdown")
         self._connections.close()

@@ -104,6 +104,9 @@ class Settings:
     shutdown_delay: float = 0.0
     """Seconds for which clients are still accepted after SIGTERM."""
 
+    upstream_timeout: float = 0.0
+    """Seconds that a reply of Redis may take before its client gets an error and is closed; 0 is for ever."""
+
     connect_timeout: float = 5.0
     """Seconds that connecting to an upstream (name, TCP, TLS, login) may take."""
 

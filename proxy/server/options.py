@@ -236,6 +236,14 @@ OPTIONS: tuple[Option, ...] = (
         "how long Redis may leave a PING without an answer before the route is not ready (default 3s; 0 sends none)",
     ),
     Option(
+        "upstream_timeout",
+        Scope.GROUP,
+        read_seconds,
+        "TIME",
+        "how long Redis may take for a reply before its client gets an error and is closed; not for commands that "
+        "block (default 0: for ever)",
+    ),
+    Option(
         "connect_timeout",
         Scope.GROUP,
         read_positive_seconds,

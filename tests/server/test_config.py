@@ -52,6 +52,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "shutdown_delay": "5s",
         "ready_when": "any",
         "upstream_silence": "4s",
+        "upstream_timeout": "3s",
         "connect_timeout": "2",
         "upstream_connections": "5",
         "private_connections": "6",

@@ -1,0 +1,84 @@
+"""Bounds the time that a client waits for a reply (``--upstream-timeout``): then it gets an error, and is closed.
+
+Closed, since the reply may still come, and the command may have run: nothing is sent again, and no later reply is taken
+for this one. Not bounded is who asked to wait: commands that block, subscriptions, MONITOR; and a client that does not
+read what it is sent. Nothing is noted while a command passes: each turn compares what a client has been answered.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from proxy.net.client import ClientConnection
+from proxy.net.periodic import Periodic
+from proxy.net.upstream import UpstreamConnection
+
+_TURNS = 4
+"""Looks at each client in the time that a reply may take; so it is over within 1.25 of it."""
+
+
+class _Wait(NamedTuple):
+    """What a client has been answered, and since when it waits for more."""
+
+    answered: int
+    since: float
+
+
+class ReplyTimeout:
+    """Watches over the clients of one route in one worker. A reply may take ``seconds``; 0 is for ever."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clients: Collection[ClientConnection],
+        seconds: float,
+        count: Callable[[str], object],
+    ) -> None:
+        self._loop = loop
+        self._clients = clients
+        self._seconds = seconds
+        self._turned = loop.time()
+        self._waits: dict[ClientConnection, _Wait] = {}
+        self._error = f"-ERR upstream timeout: no reply from Redis for {seconds:g} s (--upstream-timeout)\r\n".encode()
+        self._turns = Periodic(loop, seconds / _TURNS, {"closing clients that wait": self._turn}, count)
+
+    def begin(self) -> None:
+        """Begin to watch."""
+        if self._seconds > 0:
+            self._turns.begin()
+
+    def end(self) -> None:
+        """End it."""
+        self._turns.end()
+
+    def _turn(self) -> None:
+        now = self._loop.time()
+        # While this process stood still it read no replies.
+        pause = max(0.0, now - self._turned - 2 * self._seconds / _TURNS)
+        self._turned = now
+        before, self._waits = self._waits, {}
+        for client in list(self._clients):
+            if not _waits(client):
+                continue
+            wait = before.get(client)
+            answered = client.forwarded - client.owed
+            since = now if wait is None or wait.answered != answered else wait.since + pause
+            if now - since < self._seconds:
+                self._waits[client] = _Wait(answered, since)
+                continue
+            if _between_frames(client):
+                client.out.append(self._error)
+            client.close("upstream_timeout")
+
+
+def _waits(client: ClientConnection) -> bool:
+    chosen = client.blocked or client.full or (client.pinned is not None and client.pinned.relay)
+    return (client.owed > 0 or client.halted) and not chosen
+
+
+def _between_frames(client: ClientConnection) -> bool:
+    """Whether no part of a reply has come: an error in its middle would be taken for data."""
+    upstream = client.ledger
+    if not isinstance(upstream, UpstreamConnection):
+        return upstream is None
+    return not upstream.rest and upstream.scanner.elements == 0 and upstream.scanner.bulk == 0

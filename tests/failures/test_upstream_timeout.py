@@ -1,0 +1,60 @@
+"""`--upstream-timeout`: who waits too long for a reply is told and closed, and nobody who asked to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.engines import Engine
+from tests.keyrail_process import DIRECT, Keyrail
+from tests.resp import Closed, Wire, eventually, pack
+
+pytestmark = pytest.mark.skipif(DIRECT, reason="a plain relay has no such option")
+
+NewEngine = Callable[..., Engine]
+NewKeyrail = Callable[..., Keyrail]
+TIMEOUT = ("--upstream-timeout", "800ms")
+ERROR = b"-ERR upstream timeout: no reply from Redis for 0.8 s (--upstream-timeout)\r\n"
+
+
+def is_told(wire: Wire) -> None:
+    assert wire.frame() == ERROR
+    with pytest.raises(Closed):
+        wire.frame()
+
+
+def test_a_reply_that_takes_too_long_closes_its_client(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
+    engine = new_engine()
+    keyrail = new_keyrail(engine.url, extra=TIMEOUT)
+    with keyrail.wire() as pooled, keyrail.wire() as pinned, keyrail.wire() as rests, keyrail.wire() as waits:
+        assert rests.ask("SET", "k", "v") == b"+OK\r\n"
+        assert pinned.ask("WATCH", "k") == b"+OK\r\n"
+        waits.send(pack("BLPOP", "queue", "0"))
+        eventually(lambda: engine.info("clients")["blocked_clients"] == "1")
+        engine.freeze()
+        pooled.send(pack("GET", "k") + pack("INCR", "n"))
+        pinned.send(pack("GET", "k"))
+        is_told(pooled)
+        is_told(pinned)
+        engine.thaw()
+        assert rests.ask("GET", "k") == b"$1\r\nv\r\n"
+        # What it sent has run, once: nothing is sent again, and nobody gets its reply.
+        eventually(lambda: rests.ask("GET", "n") == b"$1\r\n1\r\n")
+        assert rests.ask("RPUSH", "queue", "job") == b":1\r\n"
+        assert waits.frame() == b"*2\r\n$5\r\nqueue\r\n$3\r\njob\r\n"
+    eventually(lambda: keyrail.metric("keyrail_client_closes_total", cause="upstream_timeout") == 2)
+
+
+def test_a_client_that_is_answered_again_and_again_stays(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
+    """Some reply is always pending, and none for long."""
+    engine = new_engine()
+    keyrail = new_keyrail(engine.url, extra=TIMEOUT)
+    with engine.wire() as direct, keyrail.wire() as wire:
+        assert wire.ask("PING") == b"+PONG\r\n"
+        wire.send(pack("INCR", "n"))
+        for number in range(1, 7):
+            wire.send(pack("INCR", "n"))
+            assert direct.ask("CLIENT", "PAUSE", "300", "WRITE") == b"+OK\r\n"
+            assert wire.frame() == b":%d\r\n" % number
+    assert keyrail.metric("keyrail_client_closes_total", cause="upstream_timeout") == 0
