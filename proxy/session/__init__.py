@@ -2,7 +2,7 @@
 
 dispatcher.py     judges each command and hands it to the handler for what it does
 session.py        a client: who it is, the state of its connection, what it sends
-state.py          what a connection can be in the middle of
+state.py          the states of a client's connection, and the table of their transitions
 seeker.py         a session that waits, as the network side sees it
 item.py           one judged command, and what is to follow it
 ports.py          what a session needs from the network side

@@ -90,7 +90,7 @@ def _obstacle(session: Session, command: Command, followings: tuple[Following, .
     if silent:
         return silent
     if session.transaction is None and _needs_unit(followings):
-        if session.watching:
+        if session.watching is not None:
             return "the connection is between WATCH and EXEC"
         if command.spec.state is State.BLOCKING:
             return "the command may block"

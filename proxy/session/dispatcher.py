@@ -27,6 +27,7 @@ from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.measuring import Measurement
 from proxy.session.session import Session
+from proxy.session.state import Keeping, Pinned, PooledTransaction, departed
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request
 
@@ -200,22 +201,18 @@ class Dispatcher(Session):
     def settled(self) -> None:
         """Nothing is owed: a private upstream whose state has ended goes back, and what waited goes on."""
         self.attentive = False
-        self.blocked = 0
-        if self.subscriptions is not None:
-            self.subscriptions.asked = 0
-            if self.subscriptions.empty():
-                self._stop_listening()
+        state = self.state
+        if type(state) is Pinned:
+            state.blocked = 0
+            if state.subscriptions is not None:
+                state.subscriptions.asked = 0
+                if state.subscriptions.empty():
+                    subscribe.stop(state)
         if self.deferred and follow_ups.catch_up(self):
             self.attentive = True
-        elif self.pinned is not None and not self.lingering and not switching.keeps_pin(self):
+        elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not switching.keeps_pin(self):
             self.unpin()
         self.arrived()
-
-    def _stop_listening(self) -> None:
-        self.subscriptions = None
-        if self.pinned is not None:
-            self.pinned.listener = None
-            self.pinned.arrays = False
 
     def let_go(self) -> bool:
         """The private upstream is lost: whether nothing of this client is lost with it."""
@@ -245,21 +242,21 @@ class Dispatcher(Session):
         if self.probe is not None:
             self.ports.capabilities.end_probe(self.probe, False)
             self.probe = None
-        if self.transaction is not None and self.pinned is None and self.ledger is not None:
-            # Only a fault can end a session here: what it has begun on a shared upstream must not go on.
-            self.ports.pools.discard(self.ledger)
-        ledger = self.pinned
-        self.pinned = None
-        if ledger is not None and not ledger.closed:
-            ledger.owner = None
-            if self.blocked or ledger.partial is not None:
-                self.ports.pools.discard(ledger)
-            elif self.owed > 0 or holds:
-                self.ports.pools.dismiss(ledger)
-            else:
-                ledger.listener = None
-                ledger.arrays = False
-                self.ports.pools.release(ledger)
+        state, self.state = self.state, departed(self.state)
+        match state:
+            case PooledTransaction() if self.ledger is not None:
+                # Only a fault can end a session here: what it has begun on a shared upstream must not go on.
+                self.ports.pools.discard(self.ledger)
+            case Pinned(upstream) if not upstream.closed:
+                upstream.owner = None
+                if state.blocked or upstream.partial is not None:
+                    self.ports.pools.discard(upstream)
+                elif self.owed > 0 or holds:
+                    self.ports.pools.dismiss(upstream)
+                else:
+                    upstream.listener = None
+                    upstream.arrays = False
+                    self.ports.pools.release(upstream)
 
 
 _HANDLERS = {

@@ -26,7 +26,7 @@ from proxy.session import silence
 from proxy.session.item import FollowUp
 from proxy.session.ports import PoolKey
 from proxy.session.session import Session
-from proxy.session.state import NOBODY_WATCHED
+from proxy.session.state import ended
 from proxy.wire.encode import OK, encode_command, encode_error
 
 MOST_WAITING = 1024
@@ -48,7 +48,7 @@ def take(session: Session, follow_up: FollowUp) -> None:
 
 def catch_up(session: Session, most: int = _AT_ONCE) -> bool:
     """Send what had to wait, if it need not any more; whether something is owed now."""
-    if session.watching or session.transaction is not None:
+    if session.watching is not None or session.transaction is not None:
         return False
     sent = 0
     while session.deferred and sent < most:
@@ -74,9 +74,7 @@ def leave(session: Session) -> None:
         ledger.send(session, _DISCARD)
         if session.replies == silence.ON:
             ledger.owe(_NOBODY, 1, HIDE, None)
-    session.transaction = None
-    session.watching = False
-    session.watched = NOBODY_WATCHED
+    session.state = ended(session.state)
     ledger.unit = None
     catch_up(session)
 
@@ -97,13 +95,6 @@ def overflow(session: Session) -> bytes | None:
     )
 
 
-def watch(session: Session, keys: Sequence[bytes]) -> None:
-    """The client watches these keys, too."""
-    session.watching = True
-    if len(session.watched) < MOST_WAITING:
-        session.watched = session.watched.union(keys)
-
-
 def silent(session: Session) -> str:
     """Why nothing may go along with commands on the client's connection; empty where it may."""
     return "no reply will come" if session.replies != silence.ON else session.unaccompanied
@@ -114,9 +105,8 @@ def _waits(session: Session, follow_up: FollowUp) -> bool:
         return False
     if follow_up.running is not None and follow_up.running.moves:
         return True
-    if not session.watching or not isinstance(follow_up.argv, Renewal):
-        return False
-    return len(session.watched) >= MOST_WAITING or follow_up.argv.key in session.watched
+    watching = session.watching
+    return watching is not None and isinstance(follow_up.argv, Renewal) and watching.watches(follow_up.argv.key)
 
 
 def _may_carry(session: Session, follow_up: FollowUp) -> bool:

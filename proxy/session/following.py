@@ -30,9 +30,15 @@ class Reader(Protocol):
     simple: bytes
     owed: int
     replies: int
-    pinned: PrivateLedger | None
-    transaction: Transaction | None
     following: "Following | None"
+
+    @property
+    def pinned(self) -> PrivateLedger | None:
+        """The upstream that the client has for itself."""
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """What has been queued since MULTI."""
 
 
 class Following:

@@ -23,7 +23,7 @@ from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.ports import PoolKey, user_named
 from proxy.session.session import Session
-from proxy.session.state import NOBODY_WATCHED
+from proxy.session.state import Event, Keeping, Pinned, ended
 from proxy.wire.encode import OK, encode_command, encode_error
 
 _RESET_REPLY = b"+RESET\r\n"
@@ -69,7 +69,7 @@ def _ask(
     confined = session.subscriptions is not None and session.subscriptions.confines()
     if session.replies == silence.RELAYED or (session.replies != silence.ON and confined):
         # Its answer is one line among those of MONITOR, or it is refused without a word.
-        session.permanent = True
+        session.happens(Event.UNKNOWN)
         session.submit(raw)
         return TAKEN
     silent = session.replies != silence.ON
@@ -144,14 +144,15 @@ def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callab
 
 def _linger(session: Session) -> None:
     if not switching.keeps_pin(session):
-        session.lingering = True
+        session.happens(Event.LOGGED_IN)
         session.ports.route.after(LINGER, partial(_linger_over, session))
 
 
 def _linger_over(session: Session) -> None:
     # Nothing followed the login: the upstream goes to the pool.
-    if session.lingering and session.pinned is not None:
-        session.lingering = False
+    state = session.state
+    if type(state) is Pinned and state.keeping is Keeping.LINGERING:
+        state.happens(Event.HURRIED)
         switching.settle_pin(session)
 
 
@@ -179,7 +180,7 @@ def _logged_in(session: Session, user: str) -> None:
     session.log_in()
     if not session.ports.capabilities.knows_user(user):
         # Its connection is given back at once: what the user may run is found out there before its next command.
-        session.lingering = False
+        session.happens(Event.HURRIED)
 
 
 def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
@@ -230,7 +231,7 @@ def _hello(session: Session, item: Item) -> int:
     def refused(frame: bytes) -> None:
         # Redis works through the options one by one: it may have taken the name before it complained.
         if not (said.in_order and frame.startswith(_UNCHANGED)):
-            session.permanent = True
+            session.happens(Event.UNKNOWN)
 
     if session.pinned is None and plain and session.ports.pools.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
@@ -266,7 +267,7 @@ def _odd_hello(session: Session, item: Item) -> int:
         return forward(session, item)
     if switching.to_private(session) is None:
         return WAIT
-    session.permanent = True
+    session.happens(Event.UNKNOWN)
     session.submit(item.raw)
     return TAKEN
 
@@ -328,19 +329,12 @@ def _reset_by(session: Session, frame: bytes) -> bytes:
 
 
 def _start_over(session: Session) -> None:
-    if session.pinned is not None:
-        session.pinned.owner = None
-        session.ports.pools.dismiss(session.pinned)
-        session.pinned = None
-    session.transaction = None
-    session.subscriptions = None
-    session.watching = False
+    ledger = session.leave_upstream()
+    if ledger is not None:
+        session.ports.pools.dismiss(ledger)
+    session.state = ended(session.state)
     session.slot = NO_SLOT
-    session.watched = NOBODY_WATCHED
     session.unaccompanied = ""
-    session.permanent = False
-    session.lingering = False
-    session.replies = silence.ON
     session.name = b""
     session.log_out()
     session.key = session.home
@@ -354,7 +348,7 @@ def _leaves_behind(session: Session) -> bool:
     # what it watches, comes to no other end.
     if not session.deferred:
         return False
-    session.permanent = True  # for another client nothing may be watched
+    session.happens(Event.UNKNOWN)  # for another client nothing may be watched
     follow_ups.leave(session)
     if session.owed == 0:
         return False

@@ -17,6 +17,7 @@ from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.ports import CommandName
 from proxy.session.session import Session
+from proxy.session.state import Event, Keeping, Pinned
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
 
@@ -52,7 +53,7 @@ def _blocking(session: Session, item: Item) -> int:
     if not item.followings:
         submit_blocking(session, item)
     elif company.send(session, item):
-        session.blocked += 1
+        session.on_its_own.blocked += 1
     else:
         switching.settle_pin(session)
     return TAKEN
@@ -61,13 +62,14 @@ def _blocking(session: Session, item: Item) -> int:
 def submit_blocking(session: Session, item: Item) -> None:
     """Send a command that may block."""
     # Until its reply comes, the client counts as blocked; where none is listened for, until nothing is owed.
-    session.blocked += 1
+    state = session.on_its_own
+    state.blocked += 1
     if session.replies != silence.ON or item.edit is not None:
         session.submit(item.raw, item.edit)
         return
 
     def answered(line: bytes) -> None:
-        session.blocked -= 1
+        state.blocked -= 1
 
     session.forwarded += 1
     session.owe(item.raw, PEEK, answered)
@@ -92,7 +94,7 @@ def _wait(session: Session, item: Item) -> int:
         session.hide(_PING)
         ledger.send(session, _SHARD_MESSAGE)
         ledger.owe(session, 1, EDIT, answered)
-        session.lingering = True
+        session.happens(Event.LOGGED_IN)
         switching.wait_until_settled(session)
         return WAIT
     covered, session.covered = session.covered, None
@@ -108,7 +110,7 @@ def _wait(session: Session, item: Item) -> int:
 def _pin(session: Session, item: Item) -> int:
     if switching.to_settled_private(session) is None:
         return WAIT
-    session.permanent = True
+    session.happens(Event.UNKNOWN)
     company.note_state(session, item.command)
     session.submit(item.raw, item.edit)
     return TAKEN
@@ -122,14 +124,14 @@ def _monitor(session: Session, item: Item) -> int:
     if session.owed > 0:
         switching.wait_until_settled(session)
         return WAIT
-    session.permanent = True
+    session.happens(Event.UNKNOWN)
     if session.replies != silence.ON:
         silence.relay(session)
         session.submit(item.raw)
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
-        if frame.startswith(b"+"):
+        if frame.startswith(b"+") and not session.gone:
             silence.relay(session)
         return frame
 
@@ -152,14 +154,14 @@ def _reply(session: Session, item: Item) -> int:
     argv = item.command.argv
     mode = word_of(argv[2]) if len(argv) == 3 else b""
     if session.replies != silence.ON or mode not in (b"OFF", b"SKIP"):
-        session.permanent = True
+        session.happens(Event.UNKNOWN)
         silence.choose(session, mode, item.raw)
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
-        if not frame.startswith(_MODE_UNKNOWN):
+        if session.gone or not frame.startswith(_MODE_UNKNOWN):
             return frame
-        session.permanent = True
+        session.happens(Event.UNKNOWN)
         silence.choose(session, mode, item.raw)
         return b""
 
@@ -178,7 +180,8 @@ def _unknown(session: Session, item: Item) -> int:
     argv = item.command.argv
     container = session.regime.table.container_of(argv)
     name = tuple(word_of(word) for word in (argv[:1] if container is None else argv[:2]))
-    if session.permanent:
+    state = session.state
+    if type(state) is Pinned and state.keeping is Keeping.FOR_GOOD:
         return forward(session, item)
     if session.ports.capabilities.lacks(name):
         whole = session.replies == silence.ON and item.edit is None and not item.followings
@@ -200,7 +203,8 @@ def _unknown(session: Session, item: Item) -> int:
 
     def answered(line: bytes) -> None:
         lacking = _says_unknown(line)
-        session.permanent = session.permanent or not lacking
+        if not lacking:
+            session.happens(Event.UNKNOWN)
         session.probe = None
         session.ports.capabilities.end_probe(name, lacking)
 
@@ -209,7 +213,7 @@ def _unknown(session: Session, item: Item) -> int:
     if session.replies == silence.ON:
         session.owe(item.raw, PEEK, answered)
     else:
-        session.permanent = True
+        session.happens(Event.UNKNOWN)
         session.submit(item.raw)
     return TAKEN
 
@@ -226,7 +230,7 @@ def _lacking(session: Session, item: Item, name: CommandName) -> int:
         # What the command has set on the connection, nobody knows.
         session.ports.capabilities.has(name)
         if ledger is session.pinned:
-            session.permanent = True
+            session.happens(Event.UNKNOWN)
         else:
             session.ports.pools.retire(ledger)
 

@@ -20,6 +20,7 @@ from proxy.rules.verdict import End, Procedure
 from proxy.session import switching
 from proxy.session.inquiry import Inquiry
 from proxy.session.session import Session
+from proxy.session.state import Keeping, Pinned
 
 
 def settle(session: Session, command: Command, decision: Decision) -> Decision | None:
@@ -30,7 +31,9 @@ def settle(session: Session, command: Command, decision: Decision) -> Decision |
             _look_on(session, policy, command, aside)
         if decision.pause is None:
             return decision
-        if session.lingering and session.owed == 0 and not switching.keeps_pin(session):
+        state = session.state
+        lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
+        if lingers and session.owed == 0 and not switching.keeps_pin(session):
             # It has logged in, and this is what follows: its connection may be the only one that there is to ask on.
             session.unpin()
         session.inquiry = inquiry = _inquiry(session, policy, command, decision)

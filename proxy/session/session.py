@@ -26,7 +26,7 @@ from proxy.session.item import FollowUp, Item
 from proxy.session.measuring import Measurement
 from proxy.session.poison import POISON
 from proxy.session.ports import CommandName, PoolKey, Ports, PrivateLedger, Regime
-from proxy.session.state import NOBODY_WATCHED, Transaction
+from proxy.session.state import POOLED, ClientState, Event, Pinned, Transaction, Watching
 from proxy.session.subscription import Subscriptions
 from proxy.wire.encode import encode_command
 from proxy.wire.request import Limits
@@ -47,7 +47,6 @@ class Session(Intake):
     __slots__ = (
         "accompanied",
         "address",
-        "blocked",
         "certificate",
         "covered",
         "deferred",
@@ -58,37 +57,27 @@ class Session(Intake):
         "key",
         "library",
         "library_version",
-        "lingering",
         "listener",
         "local",
         "measurement",
         "name",
-        "permanent",
-        "pinned",
         "ports",
         "probe",
         "regime",
-        "replies",
         "resolved",
         "slot",
         "sought",
         "stale",
         "standing",
-        "subscriptions",
-        "transaction",
+        "state",
         "unaccompanied",
-        "unpinning",
-        "watched",
-        "watching",
     )
 
     def __init__(self, ports: Ports, home: PoolKey, limits: Limits, listener: str = "") -> None:
         regime = ports.policies.regime(home, Caller(home.user_name, listener=listener))
         super().__init__(regime.terms, limits)
         self.ports = ports
-        self.pinned: PrivateLedger | None = None
-        self.transaction: Transaction | None = None
-        self.replies = silence.ON
+        self.state: ClientState = POOLED
         self.local = 0
         self.key = home
         self.name = b""
@@ -104,22 +93,71 @@ class Session(Intake):
         self.inquiry: Inquiry | None = None
         self.resolved: Decision | None = None
         self.covered: bool | None = None
-        self.subscriptions: Subscriptions | None = None
-        self.watching = False
-        self.watched = NOBODY_WATCHED
         self.accompanied = False
         self.deferred: dict[Hashable, FollowUp] = {}
         self.unaccompanied = ""
         self.sought: frozenset[ScriptKey] = frozenset()
-        self.blocked = 0
-        self.permanent = False
-        self.lingering = False
-        self.unpinning = False
         self.probe: CommandName | None = None
         self.library = b""
         self.library_version = b""
         self.measurement: Measurement | None = None
         self.following: Following | None = None
+
+    # The state of its connection
+
+    @property
+    def pinned(self) -> PrivateLedger | None:
+        """The upstream that it has for itself."""
+        return self.state.upstream
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """What has been queued since MULTI."""
+        return self.state.transaction
+
+    @property
+    def watching(self) -> Watching | None:
+        """What it watches."""
+        return self.state.watching
+
+    @property
+    def subscriptions(self) -> Subscriptions | None:
+        """What it is subscribed to, or has asked for."""
+        return self.state.subscriptions
+
+    @property
+    def blocked(self) -> int:
+        """How many of its commands may be waiting in Redis for something to happen."""
+        return self.state.blocked
+
+    @property
+    def replies(self) -> int:
+        """Which commands are answered (``silence.py``)."""
+        return self.state.replies
+
+    @replies.setter
+    def replies(self, mode: int) -> None:
+        self.on_its_own.replies = mode
+
+    @property
+    def on_its_own(self) -> Pinned:
+        """The state of a client that has an upstream for itself."""
+        state = self.state
+        assert type(state) is Pinned, "only a private upstream holds state of a client"
+        return state
+
+    def happens(self, event: Event) -> None:
+        """Something changes for how long the private upstream is kept, if there still is one."""
+        if type(self.state) is Pinned:
+            self.state.happens(event)
+
+    def set_state(self, state: ClientState) -> None:
+        """A transaction or a WATCH has begun or ended: while there is one, the upstream takes nothing of anybody
+        else's."""
+        self.state = state
+        if self.ledger is not None:
+            open_unit = state.transaction is not None or state.watching is not None
+            self.ledger.unit = self if open_unit else None
 
     # What the policy decides about it
 
@@ -324,21 +362,24 @@ class Session(Intake):
 
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""
+        ledger = self.leave_upstream()
+        if ledger is not None:
+            ledger.listener = None
+            ledger.arrays = False
+            if not ledger.closed:
+                self.ports.pools.release(ledger)
+
+    def leave_upstream(self) -> PrivateLedger | None:
+        """The private upstream, if there is one, is this client's no more; the caller says what becomes of it."""
         ledger = self.pinned
         if ledger is None:
-            return
-        self.lingering = False
-        self.unpinning = False
-        self.pinned = None
+            return None
+        self.state = POOLED
+        ledger.owner = None
         self.ledger = None
         self.direct = False
         self.simple = self.terms.pooled
-        self.subscriptions = None
-        ledger.owner = None
-        ledger.listener = None
-        ledger.arrays = False
-        if not ledger.closed:
-            self.ports.pools.release(ledger)
+        return ledger
 
     # What the connection does
 

@@ -31,7 +31,10 @@ class Answered(Protocol):
     direct: bool
     forwarded: int
     ledger: Ledger | None
-    pinned: PrivateLedger | None
+
+    @property
+    def pinned(self) -> PrivateLedger | None:
+        """The upstream that the client has for itself."""
 
     def submit(self, raw: bytes) -> None:
         """Send one command to the current upstream."""

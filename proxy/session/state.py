@@ -1,20 +1,214 @@
-"""What a client's connection is in the middle of."""
+"""The states of a client's connection, and the transitions between them.
 
+    Pooled               its commands go to shared upstreams
+    PooledTransaction    a transaction that has arrived whole is on its way to a shared upstream
+    Pinned               it has an upstream of its own: for how long (``Keeping``), and what is open there (``Unit``)
+    Departed             it has left; replies that it is still owed may have to be read
+
+What only a private upstream can hold, only ``Pinned`` has, so a client without one can hold none of it. The table
+``KEEPING`` is all transitions of the first, the functions behind ``Unit`` those of the second.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import Any, ClassVar, TypeAlias
 
-NOBODY_WATCHED: frozenset[bytes] = frozenset()
+from proxy.session import silence
+from proxy.session.ports import PrivateLedger
+from proxy.session.subscription import Subscriptions
+
+MOST_WATCHED = 1024
+"""Keys of which it is known that the client watches them; with so many, all are taken for watched."""
+
+
+class Keeping(Enum):
+    """For how long a private upstream is kept, once nothing is open on it."""
+
+    SERVING = "until nothing is owed"
+    LINGERING = "a moment longer, since a login is rarely followed by nothing"
+    RETURNING = "until nothing is owed, which the client's next command waits for"
+    FOR_GOOD = "as long as the client stays: what it holds, only Redis knows"
+
+
+class Event(Enum):
+    """What changes for how long a private upstream is kept."""
+
+    NEEDED = "a command has to run there"
+    LOGGED_IN = "a command that is rarely the last one has been sent"
+    HURRIED = "the moment is over, or others need the upstream"
+    ENDED = "the last state there has ended, and replies are pending"
+    UNKNOWN = "from now on it may hold anything"
+
+
+KEEPING: Mapping[tuple[Keeping, Event], Keeping] = {
+    (Keeping.SERVING, Event.NEEDED): Keeping.SERVING,
+    (Keeping.SERVING, Event.LOGGED_IN): Keeping.LINGERING,
+    (Keeping.SERVING, Event.HURRIED): Keeping.SERVING,
+    (Keeping.SERVING, Event.ENDED): Keeping.RETURNING,
+    (Keeping.SERVING, Event.UNKNOWN): Keeping.FOR_GOOD,
+    (Keeping.LINGERING, Event.NEEDED): Keeping.SERVING,
+    (Keeping.LINGERING, Event.HURRIED): Keeping.SERVING,
+    (Keeping.LINGERING, Event.UNKNOWN): Keeping.FOR_GOOD,
+    (Keeping.RETURNING, Event.NEEDED): Keeping.SERVING,
+    (Keeping.RETURNING, Event.HURRIED): Keeping.RETURNING,
+    (Keeping.RETURNING, Event.UNKNOWN): Keeping.FOR_GOOD,
+    (Keeping.FOR_GOOD, Event.NEEDED): Keeping.FOR_GOOD,
+    (Keeping.FOR_GOOD, Event.LOGGED_IN): Keeping.FOR_GOOD,
+    (Keeping.FOR_GOOD, Event.HURRIED): Keeping.FOR_GOOD,
+    (Keeping.FOR_GOOD, Event.UNKNOWN): Keeping.FOR_GOOD,
+}
+"""What is not here cannot happen: logins and endings come behind a command that needed the upstream, and what is kept
+for good does not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Between WATCH and what ends it."""
+
+    keys: frozenset[bytes]
+
+    def watches(self, key: bytes) -> bool:
+        """Whether a change of the key may make EXEC fail."""
+        return len(self.keys) >= MOST_WATCHED or key in self.keys
 
 
 @dataclass(slots=True)
 class Transaction:
     """What has been queued: ``first`` is the client's command count at MULTI; the fates of single members of EXEC's
     array, by position, as the ledger takes them. Where one ``moves`` the client (AUTH, SELECT, HELLO), what stands
-    behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watches`` says that there
-    was a WATCH before it or, in vain, within it."""
+    behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watching`` is what MULTI
+    came behind; ``watches_in_vain`` says that there was a WATCH between MULTI and EXEC."""
 
     first: int
     database: int
+    watching: Watching | None = None
     fates: dict[int, tuple[int, Any]] = field(default_factory=dict)
     moves: bool = False
-    watches: bool = False
+    watches_in_vain: bool = False
+
+
+Unit: TypeAlias = Watching | Transaction | None
+"""What is open on a connection: commands of anybody else would become part of it, or make it fail."""
+
+
+def watch(unit: Unit, keys: Sequence[bytes]) -> Watching:
+    """WATCH outside of a transaction adds keys to those that are watched."""
+    assert not isinstance(unit, Transaction), "Redis refuses WATCH inside MULTI"
+    known = unit.keys if unit is not None else frozenset()
+    return Watching(known if len(known) >= MOST_WATCHED else known.union(keys))
+
+
+def refused(unit: Transaction) -> Watching | None:
+    """Redis has refused MULTI: what was open before is open still."""
+    return unit.watching
+
+
+class Pooled:
+    """No connection is this client's own, and none holds anything of it."""
+
+    __slots__ = ()
+
+    upstream: ClassVar[None] = None
+    transaction: ClassVar[None] = None
+    watching: ClassVar[None] = None
+    subscriptions: ClassVar[None] = None
+    replies: ClassVar[int] = silence.ON
+    blocked: ClassVar[int] = 0
+
+
+POOLED = Pooled()
+"""All pooled clients share it."""
+
+
+@dataclass(slots=True)
+class PooledTransaction:
+    """A transaction that has arrived whole: it travels on a shared upstream as one unbroken slice."""
+
+    transaction: Transaction
+
+    upstream: ClassVar[None] = None
+    watching: ClassVar[None] = None
+    subscriptions: ClassVar[None] = None
+    replies: ClassVar[int] = silence.ON
+    blocked: ClassVar[int] = 0
+
+
+@dataclass(slots=True)
+class Pinned:
+    """An upstream of this client's own. ``blocked`` counts its commands there that may block, ``replies`` is what
+    CLIENT REPLY and MONITOR have chosen (``silence.py``)."""
+
+    upstream: PrivateLedger
+    keeping: Keeping = Keeping.SERVING
+    unit: Unit = None
+    subscriptions: Subscriptions | None = None
+    replies: int = silence.ON
+    blocked: int = 0
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """What has been queued since MULTI."""
+        unit = self.unit
+        return unit if type(unit) is Transaction else None
+
+    @property
+    def watching(self) -> Watching | None:
+        """What is watched, inside a transaction, too."""
+        unit = self.unit
+        return unit.watching if type(unit) is Transaction else unit if type(unit) is Watching else None
+
+    def happens(self, event: Event) -> None:
+        """Something changes for how long the upstream is kept."""
+        self.keeping = KEEPING[self.keeping, event]
+
+    def holds(self) -> bool:
+        """Whether the upstream holds something of this client that replies alone do not end."""
+        if self.keeping is Keeping.FOR_GOOD or self.unit is not None:
+            return True
+        return self.subscriptions is not None and not self.subscriptions.empty()
+
+
+@dataclass(slots=True)
+class Departed:
+    """The client has left. What CLIENT REPLY and subscriptions make of its last connection goes on to be true."""
+
+    subscriptions: Subscriptions | None
+    replies: int
+
+    upstream: ClassVar[None] = None
+    transaction: ClassVar[None] = None
+    watching: ClassVar[None] = None
+    blocked: ClassVar[int] = 0
+
+
+ClientState: TypeAlias = Pooled | PooledTransaction | Pinned | Departed
+
+
+def begun(state: ClientState, transaction: Transaction) -> ClientState:
+    """MULTI has been sent."""
+    match state:
+        case Pooled():
+            return PooledTransaction(transaction)
+        case Pinned():
+            state.unit = transaction
+            return state
+        case PooledTransaction() | Departed():
+            raise AssertionError("a transaction does not begin inside another, nor for nobody")
+
+
+def ended(state: ClientState, left: Watching | None = None) -> ClientState:
+    """What was open has ended; ``left`` is what is open still."""
+    match state:
+        case Pinned():
+            state.unit = left
+            return state
+        case PooledTransaction():
+            return POOLED
+        case Pooled() | Departed():
+            return state
+
+
+def departed(state: ClientState) -> Departed:
+    """The client has left."""
+    return Departed(state.subscriptions, state.replies)

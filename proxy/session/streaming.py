@@ -261,7 +261,7 @@ class _Stream:
         may_block = pinned.may_block(session, self.judged)
         if self.company is not None:
             self.company.end(self.tail)
-            session.blocked += may_block
+            session.on_its_own.blocked += may_block
         elif may_block:
             pinned.submit_blocking(session, Item(self.judged, self.tail, self.edit))
         elif measurement is not None:
@@ -306,11 +306,7 @@ def _cut(session: Session, error: bytes) -> None:
             session.answer(error)
         session.close("refused_while_streaming")
         return
-    session.pinned = None
-    session.ledger = None
-    session.direct = False
-    session.simple = session.terms.pooled
-    ledger.owner = None
+    session.leave_upstream()
     session.ports.pools.discard(ledger)
 
 

@@ -15,6 +15,7 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import silence, switching
 from proxy.session.item import Item
 from proxy.session.session import Session
+from proxy.session.state import Pinned
 from proxy.session.subscription import Subscriptions
 
 
@@ -31,7 +32,7 @@ def _change(session: Session, item: Item) -> int:
         switching.wait_until_settled(session)
         return WAIT
     if subscriptions is None:
-        subscriptions = session.subscriptions = Subscriptions(session.key.protocol)
+        subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol)
         ledger.listener = subscriptions
         ledger.arrays = session.key.protocol == 2
     bare = len(argv) == 1
@@ -48,6 +49,13 @@ def _change(session: Session, item: Item) -> int:
     count: Any = subscriptions.outstanding
     session.owe(item.raw, CONFIRM, (verb, lambda: count(verb)), due)
     return TAKEN
+
+
+def stop(state: Pinned) -> None:
+    """The last subscription has ended."""
+    state.subscriptions = None
+    state.upstream.listener = None
+    state.upstream.arrays = False
 
 
 HANDLERS: dict[State, Callable[[Session, Item], int]] = {

@@ -15,17 +15,19 @@ from proxy.hotpath.ledger import Ledger
 from proxy.session import silence
 from proxy.session.ports import PrivateLedger
 from proxy.session.session import Session
-from proxy.session.state import NOBODY_WATCHED
+from proxy.session.state import Event, Keeping, Pinned
 
 
 def to_shared(session: Session, lane: Lane) -> Ledger | None:
     """The upstream for a command without state; None when the command has to wait."""
     if not session.ports.route.pooling:
-        session.permanent = True
-        return to_private(session)
+        private = to_private(session)
+        session.happens(Event.UNKNOWN)
+        return private
     current = session.ledger
-    if session.pinned is not None:
-        if keeps_pin(session) or (session.owed > 0 and not session.unpinning):
+    state = session.state
+    if type(state) is Pinned:
+        if keeps_pin(session) or (session.owed > 0 and state.keeping is not Keeping.RETURNING):
             return current
         if session.owed > 0:
             wait_until_settled(session)
@@ -51,11 +53,11 @@ def to_shared(session: Session, lane: Lane) -> Ledger | None:
 
 def to_private(session: Session) -> PrivateLedger | None:
     """An upstream of this client's own; None when the command has to wait."""
-    session.lingering = False
-    if session.pinned is not None:
-        session.unpinning = False
-        session.direct = session.replies == silence.ON
-        return session.pinned
+    state = session.state
+    if type(state) is Pinned:
+        state.happens(Event.NEEDED)
+        session.direct = state.replies == silence.ON
+        return state.upstream
     if session.owed > 0:
         wait_until_settled(session)
         return None
@@ -87,32 +89,17 @@ def to_settled_private(session: Session) -> PrivateLedger | None:
 
 
 def _pin(session: Session, ledger: PrivateLedger) -> None:
-    session.unpinning = False
-    session.pinned = ledger
+    session.state = Pinned(ledger)
     session.ledger = ledger
     ledger.owner = session
     session.simple = session.terms.pinned
-    session.direct = session.replies == silence.ON
+    session.direct = True
 
 
 def keeps_pin(session: Session) -> bool:
     """Whether the private upstream still holds state of this client, or an unfinished command."""
-    return (
-        session.permanent
-        or session.watching
-        or session.stream is not None
-        or session.transaction is not None
-        or (session.subscriptions is not None and not session.subscriptions.empty())
-    )
-
-
-def mark_unit(session: Session) -> None:
-    """A transaction or a WATCH has begun or ended: while there is one, the upstream takes nothing of anybody else's."""
-    if not session.watching:
-        session.watched = NOBODY_WATCHED
-    if session.ledger is not None:
-        open_unit = session.transaction is not None or session.watching
-        session.ledger.unit = session if open_unit else None
+    state = session.state
+    return session.stream is not None or (type(state) is Pinned and state.holds())
 
 
 def wait_until_settled(session: Session) -> None:
@@ -123,12 +110,14 @@ def wait_until_settled(session: Session) -> None:
 
 def settle_pin(session: Session) -> None:
     """Give the private upstream back as soon as nothing holds it."""
-    if session.pinned is None:
+    state = session.state
+    if type(state) is not Pinned:
         return
     if session.owed > 0:
         # Its next command waits for that, or a client that always has debts would never go back.
         session.attentive = True
-        session.unpinning = not keeps_pin(session)
-        session.direct = session.direct and not session.unpinning
+        if not keeps_pin(session):
+            state.happens(Event.ENDED)
+            session.direct = False
     elif not keeps_pin(session):
         session.unpin()

@@ -23,7 +23,7 @@ from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.poison import POISONED_EXEC
 from proxy.session.session import Session
-from proxy.session.state import Transaction
+from proxy.session.state import Event, Transaction, begun, ended, refused, watch
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
@@ -48,18 +48,17 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     ledger = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if ledger is None:
         return WAIT
-    running = Transaction(session.forwarded + 1, session.key.database, watches=session.watching)
+    running = Transaction(session.forwarded + 1, session.key.database, session.watching)
 
     def answered(line: bytes) -> None:
         if not line.startswith(b"-"):
             return
-        if running.watches:
+        if running.watching is not None or running.watches_in_vain:
             # Without the transaction its EXEC ends no WATCH either: nobody else may get this connection.
-            session.permanent = True
+            session.happens(Event.UNKNOWN)
         if session.transaction is running:
             _forget_keys(session)
-            session.transaction = None
-            switching.mark_unit(session)
+            session.set_state(ended(session.state, refused(running)))
             session.attentive = True
             if session.stale:
                 session.adopt()
@@ -69,8 +68,7 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     else:
         session.forwarded += 1
         session.owe(item.raw, PEEK, answered)
-    session.transaction = running
-    switching.mark_unit(session)
+    session.set_state(begun(session.state, running))
     if session.regime.policy.follows_slots:
         # Each command is judged, so that none of the keys is missed.
         session.simple = bytes(len(session.simple))
@@ -87,7 +85,7 @@ def _within(session: Session, item: Item) -> int:
     session.submit(item.raw)
     if session.transaction is not None:
         session.transaction.first += 1
-        session.transaction.watches |= item.command.spec.state is State.WATCH
+        session.transaction.watches_in_vain |= item.command.spec.state is State.WATCH
     return TAKEN
 
 
@@ -121,7 +119,7 @@ def queue(session: Session, item: Item) -> int:
         return TAKEN
     if state not in _PLAIN:
         # It acts at EXEC and changes the connection in a way that only Redis knows by then.
-        session.permanent = True
+        session.happens(Event.UNKNOWN)
         company.note_state(session, item.command)
         edit = handshake.queued(session, item)
         if isinstance(edit, bytes):
@@ -186,9 +184,7 @@ def abort(session: Session, error: bytes) -> None:
 
 def _ended(session: Session) -> None:
     moves = session.transaction is not None and session.transaction.moves
-    session.transaction = None
-    session.watching = False
-    switching.mark_unit(session)
+    session.set_state(ended(session.state))
     _forget_keys(session)
     if session.deferred and not moves:
         follow_ups.catch_up(session)
@@ -211,7 +207,7 @@ def _forget(session: Session, item: Item) -> None:
     # DISCARD, UNWATCH: only Redis's word for it frees the connection. A user may be without the command.
     def answered(line: bytes) -> None:
         if not line.startswith(b"+"):
-            session.permanent = True
+            session.happens(Event.UNKNOWN)
 
     if session.replies != silence.ON:
         session.submit(item.raw)
@@ -229,9 +225,10 @@ def _watch(session: Session, item: Item) -> int:
         # What is to follow the commands before this one may not do so while keys are watched.
         switching.wait_until_settled(session)
         return WAIT
-    follow_ups.watch(session, item.command.argv[1:])
+    state = session.on_its_own
+    state.unit = watch(state.unit, item.command.argv[1:])
     session.submit(item.raw)
-    switching.mark_unit(session)
+    session.set_state(state)
     return TAKEN
 
 
@@ -239,8 +236,7 @@ def _unwatch(session: Session, item: Item) -> int:
     if session.pinned is None or len(item.command.argv) != 1:
         return forward(session, item)
     _forget(session, item)
-    session.watching = False
-    switching.mark_unit(session)
+    session.set_state(ended(session.state))
     session.slot = NO_SLOT
     if session.deferred:
         follow_ups.catch_up(session)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
 from proxy.session.ports import PoolKey
+from proxy.session.state import POOLED
 from tests.session.given import HOME, Client, Route, call
 
 OK = b"+OK\r\n"
@@ -157,7 +158,7 @@ def test_reset_returns_to_where_the_listener_begins() -> None:
         if upstream.taken():
             upstream.answer(b"+RESET\r\n")
     assert client.heard() == b"+RESET\r\n"
-    assert (client.key, client.pinned, client.name, client.permanent) == (HOME, None, b"", False)
+    assert (client.key, client.state, client.name) == (HOME, POOLED, b"")
     assert own not in route.released
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from proxy.commands.table import STANDARD, Lane, State
 from proxy.session.ports import PoolKey
+from proxy.session.state import Keeping
 from tests.session.given import Client, Route, Upstream, call, route_with
 
 OK = b"+OK\r\n"
@@ -241,7 +242,7 @@ def test_a_command_that_it_knows_pins_for_good() -> None:
     one.say("MY.OWN", "x")
     two.say("MY.OWN", "y")
     one.own.answer(b"*1\r\n:1\r\n")
-    assert one.permanent
+    assert one.on_its_own.keeping is Keeping.FOR_GOOD
     assert route.lacking == set()
     assert two.own.taken() == call("MY.OWN", "y")
 

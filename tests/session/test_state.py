@@ -1,0 +1,275 @@
+"""Each transition of a client's connection, caused by the commands and replies that cause it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from proxy.session import state
+from proxy.session.ports import PoolKey
+from proxy.session.state import (
+    KEEPING,
+    POOLED,
+    Departed,
+    Event,
+    Keeping,
+    Pinned,
+    Pooled,
+    PooledTransaction,
+    Transaction,
+    Watching,
+)
+from tests.session.given import HOME, Client, Route, call
+
+OK = b"+OK\r\n"
+QUEUED = b"+QUEUED\r\n"
+RESP3 = PoolKey(None, 0, 3)
+
+Row = tuple[Keeping, Event]
+
+
+class Used(Mapping[Row, Keeping]):
+    """The table, and the rows of it that were used."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def __getitem__(self, row: Row) -> Keeping:
+        self.rows.append(row)
+        return KEEPING[row]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(KEEPING)
+
+    def __len__(self) -> int:
+        return len(KEEPING)
+
+
+def subscribe(client: Client) -> None:
+    client.say("SUBSCRIBE", "a")
+    client.own.answer(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n")
+
+
+def subscribe_again(client: Client) -> None:
+    subscribe(client)
+    client.say("SUBSCRIBE", "b")
+
+
+def select(client: Client) -> None:
+    client.say("SELECT", 1)
+
+
+def select_and_watch(client: Client) -> None:
+    select(client)
+    client.own.answer(OK)
+    client.say("WATCH", "k")
+
+
+def transaction(client: Client) -> None:
+    client.say("MULTI")
+    client.say("EXEC")
+
+
+def transaction_and_watch(client: Client) -> None:
+    transaction(client)
+    client.say("WATCH", "k")
+
+
+def refused_transaction_between_watch_and_exec(client: Client) -> None:
+    client.say("WATCH", "k")
+    client.own.answer(OK)
+    transaction(client)
+    client.own.answer(b"-NOPERM\r\n")
+
+
+def client_id(client: Client) -> None:
+    client.say("CLIENT", "ID")
+    client.own.answer(b":1\r\n")
+
+
+def client_id_again(client: Client) -> None:
+    client_id(client)
+    client.say("CLIENT", "ID")
+
+
+def client_id_and_subscribe(client: Client) -> None:
+    client_id(client)
+    subscribe(client)
+
+
+def client_id_and_wait(client: Client) -> None:
+    client_id(client)
+    client.say("WAIT", 0, 0)
+
+
+def log_in(client: Client) -> None:
+    client.route.unknown_users.add("u")
+    client.say("AUTH", "u", "secret")
+
+
+def client_id_and_log_in(client: Client) -> None:
+    client_id(client)
+    log_in(client)
+    client.own.answer(OK)
+
+
+def subscribe_and_log_in(client: Client) -> None:
+    client.say("SUBSCRIBE", "a")
+    client.own.answer(b">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n")
+    log_in(client)
+    client.own.answer(OK)
+
+
+def select_for_long(client: Client) -> None:
+    select(client)
+    client.route.lingering.pop()()
+
+
+def log_in_for_long(client: Client) -> None:
+    log_in(client)
+    client.route.lingering.pop()()
+    client.own.answer(OK)
+
+
+def greet_in_vain(client: Client) -> None:
+    client.say("HELLO", 3, "SETNAME", "n", "AUTH", "u", "secret")
+    client.own.answer(b"-WRONGPASS\r\n")
+
+
+SERVING, LINGERING, RETURNING, FOR_GOOD = Keeping
+
+ROWS: list[tuple[Keeping, Event, Callable[[Client], None], Keeping | None]] = [
+    (SERVING, Event.NEEDED, subscribe_again, SERVING),
+    (SERVING, Event.LOGGED_IN, select, LINGERING),
+    (SERVING, Event.HURRIED, subscribe_and_log_in, SERVING),
+    (SERVING, Event.ENDED, transaction, RETURNING),
+    (SERVING, Event.UNKNOWN, client_id, FOR_GOOD),
+    (LINGERING, Event.NEEDED, select_and_watch, SERVING),
+    (LINGERING, Event.HURRIED, select_for_long, RETURNING),
+    (LINGERING, Event.UNKNOWN, greet_in_vain, FOR_GOOD),
+    (RETURNING, Event.NEEDED, transaction_and_watch, SERVING),
+    (RETURNING, Event.HURRIED, log_in_for_long, None),
+    (RETURNING, Event.UNKNOWN, refused_transaction_between_watch_and_exec, FOR_GOOD),
+    (FOR_GOOD, Event.NEEDED, client_id_and_subscribe, FOR_GOOD),
+    (FOR_GOOD, Event.LOGGED_IN, client_id_and_wait, FOR_GOOD),
+    (FOR_GOOD, Event.HURRIED, client_id_and_log_in, FOR_GOOD),
+    (FOR_GOOD, Event.UNKNOWN, client_id_again, FOR_GOOD),
+]
+"""What is played, and what is then true of the private upstream; None: it has been given back."""
+
+
+@pytest.mark.parametrize(("before", "event", "play", "after"), ROWS, ids=lambda each: getattr(each, "name", ""))
+def test_a_private_upstream_is_kept_for_as_long_as_the_table_says(
+    before: Keeping,
+    event: Event,
+    play: Callable[[Client], None],
+    after: Keeping | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = Used()
+    monkeypatch.setattr(state, "KEEPING", used)
+    client = Client(Route(), RESP3 if play is subscribe_and_log_in else HOME)
+    play(client)
+    assert (before, event) in used.rows
+    assert (client.state.keeping if isinstance(client.state, Pinned) else None) is after
+
+
+def test_each_row_of_the_table_is_played() -> None:
+    assert [(before, event) for before, event, _, _ in ROWS] == list(KEEPING)
+
+
+def test_what_is_kept_for_good_stays_kept() -> None:
+    assert {after for (before, _), after in KEEPING.items() if before is FOR_GOOD} == {FOR_GOOD}
+    assert {after for (_, event), after in KEEPING.items() if event is Event.UNKNOWN} == {FOR_GOOD}
+
+
+# What is open on a connection
+
+
+class Watched(Client):
+    """A client of which all states are known that it is in between commands of one read."""
+
+    __slots__ = ("states",)
+
+    def __init__(self, route: Route) -> None:
+        super().__init__(route)
+        self.states: list[state.ClientState] = []
+
+    def set_state(self, state: state.ClientState) -> None:
+        self.states.append(state)
+        super().set_state(state)
+
+
+def test_a_whole_transaction_is_pooled_and_ends_with_exec() -> None:
+    client = Client(Route())
+    client.send(call("MULTI") + call("SET", "k", "v"))
+    assert isinstance(client.state, Pinned), "it has not arrived whole"
+    client = Watched(Route())
+    client.send(call("MULTI") + call("SET", "k", "v") + call("EXEC"))
+    assert [type(each) for each in client.states] == [PooledTransaction, Pooled]
+    assert client.state is POOLED
+
+
+def test_watch_multi_exec() -> None:
+    client = Client(Route())
+    client.say("WATCH", "a", "b")
+    client.own.answer(OK)
+    client.say("WATCH", "c")
+    client.own.answer(OK)
+    watching = client.on_its_own.unit
+    assert watching == Watching(frozenset({b"a", b"b", b"c"}))
+    client.say("MULTI")
+    unit = client.on_its_own.unit
+    assert isinstance(unit, Transaction)
+    assert (unit.watching, client.watching) == (watching, watching)
+    client.own.answer(OK)
+    client.say("EXEC")
+    assert (client.on_its_own.unit, client.own.unit) == (None, None)
+
+
+def test_a_refused_multi_leaves_what_was_watched() -> None:
+    client = Client(Route())
+    client.say("WATCH", "a")
+    client.own.answer(OK)
+    client.say("MULTI")
+    client.own.answer(b"-NOPERM\r\n")
+    assert client.on_its_own.unit == Watching(frozenset({b"a"}))
+    assert client.own.unit is client
+
+
+@pytest.mark.parametrize(("word", "before"), [("UNWATCH", ["WATCH"]), ("DISCARD", ["WATCH", "MULTI"])])
+def test_what_ends_without_exec(word: str, before: list[str]) -> None:
+    client = Client(Route())
+    for each in before:
+        client.say(*(each, "k") if each == "WATCH" else (each,))
+        client.own.answer(OK)
+    client.say(word)
+    assert (client.on_its_own.unit, client.own.unit) == (None, None)
+    client.own.answer(OK)
+    assert client.state is POOLED
+
+
+def test_a_transaction_does_not_begin_in_another() -> None:
+    running = Transaction(0, 0)
+    for each in (PooledTransaction(running), Departed(None, 0)):
+        with pytest.raises(AssertionError):
+            state.begun(each, running)
+
+
+def test_a_client_without_an_upstream_can_hold_nothing() -> None:
+    client = Client(Route())
+    with pytest.raises(AssertionError):
+        client.replies = 1
+    with pytest.raises(AttributeError):
+        object.__setattr__(client.state, "unit", Watching(frozenset()))
+    client.happens(Event.UNKNOWN)
+    assert client.state is POOLED
+
+
+def test_what_a_client_that_left_had_chosen_goes_on_to_be_true() -> None:
+    client = Client(Route())
+    client.silence("OFF")
+    client.close("client")
+    assert client.state == Departed(None, 1)
+    assert (client.pinned, client.transaction, client.watching) == (None, None, None)
