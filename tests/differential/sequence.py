@@ -27,6 +27,7 @@ from tests.engines import Engine
 from tests.resp import PATIENCE_SECONDS, Address, Closed, Wire, pack, words
 
 QUIET_SECONDS = 0.04
+NOTHING_CAME = b"<nothing came"
 HEALTH_CHECK = re.compile(rb'\+\d+\.\d+ \[\d+ \S+\] "PING"\r\n')
 """What MONITOR shows of any Keyrail before the engine, each second."""
 
@@ -121,7 +122,7 @@ class Stage:
         except Closed as closed:
             frames = [b"<closed>" + closed.rest]
         except TimeoutError as error:
-            frames = [b"<nothing came: %s>" % str(error).encode()]
+            frames = [NOTHING_CAME + b": %s>" % str(error).encode()]
         except OSError:
             frames = [b"<closed>"]
         if match["save"]:
@@ -160,8 +161,12 @@ class Stage:
 
 
 def differences(sequence: Sequence, direct: list[Heard], through: list[Heard]) -> list[str]:
-    """Where two runs differ, in words."""
-    found = []
+    """Where two runs differ, in words; and where a direct client waits in vain, since such a sequence shows nothing."""
+    found = [
+        f"[{sequence.name}] {ours.line}\n   direct: {list(ours.frames)!r}"
+        for ours in direct
+        if any(frame.startswith(NOTHING_CAME) for frame in ours.frames)
+    ]
     for ours, theirs in zip(direct, through, strict=False):
         compare = "shape" if ours.loose else "exact"
         same = len(ours.frames) == len(theirs.frames) and all(
