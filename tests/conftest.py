@@ -1,11 +1,12 @@
 """What every test of the whole program shares: private engines, and Keyrail processes in front of them.
 
 Both are started once and kept for the session, by what they are configured with; a test that kills or freezes one
-makes its own.
+makes its own. Where test processes run side by side, each has a session, and so engines and Keyrails, of its own.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ settings.register_profile(
 )
 settings.load_profile("keyrail")
 
+TESTS = Path(__file__).parent
+
 
 def kind_named(name: str) -> Kind:
     """An engine's program, or a skip that says what is missing."""
@@ -36,14 +39,39 @@ def pytest_report_header() -> str:
     return f"keyrail: {FORM}"
 
 
+TESTS_PER_PROCESSOR = 2
+"""Test processes side by side: tests wait for timers and for other processes more than half of the time."""
+
+WAITING = ("failures", "differential", "guardrails", "server", "mixup", "packaging", "page", "clients", "policy", "cli")
+"""Folders whose files take long. They begin first, so that no process is left with a long file at the end."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """How many test processes run side by side: no more than there are files; one file alone runs in this process."""
+    processes = TESTS_PER_PROCESSOR * len(os.sched_getaffinity(0))
+    named = {argument.split("::")[0] for argument in config.args}
+    if not all(name.endswith(".py") for name in named):
+        return processes
+    return min(processes, len(named)) if len(named) > 1 else 0
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what shows nothing new: without a pool, one engine shows as much as three."""
+    """Leave out what shows nothing new: without a pool, one engine shows as much as three. Put the long files first."""
 
     def redundant(item: pytest.Item) -> bool:
         given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         return given.get("pooling") is False and given.get("engine_name", EXPECTED[0]) != EXPECTED[0]
 
-    items[:] = [item for item in items if not redundant(item)]
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(TESTS).parts[0]
+        return WAITING.index(folder) if folder in WAITING else len(WAITING)
+
+    items[:] = sorted((item for item in items if not redundant(item)), key=place)
+
+
+def rest_is_long(first: str, *rest: str) -> list[object]:
+    """Parameters of which the default run tries the first, and .ci/run all."""
+    return [pytest.param(first, id=first), *(pytest.param(each, id=each, marks=pytest.mark.long) for each in rest)]
 
 
 class Fleet:

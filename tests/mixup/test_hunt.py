@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Fleet
+from tests.conftest import Fleet, rest_is_long
 from tests.engines import Engine
 from tests.hotpath.test_ledger_can_fail import BREAKS
 from tests.keyrail_process import DIRECT, Keyrail, package_folder, packaged_policy
@@ -86,7 +86,7 @@ _LOGGED_IN = {
 
 
 @pytest.mark.skipif(DIRECT, reason="a relay has no policy")
-@pytest.mark.parametrize("policy", _LOGGED_IN)
+@pytest.mark.parametrize("policy", rest_is_long(*reversed(_LOGGED_IN)))
 def test_clients_of_their_own_users(
     new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail], tmp_path: Path, policy: str
 ) -> None:
@@ -133,7 +133,7 @@ BROKEN = (
 
 
 @pytest.mark.skipif(DIRECT, reason="there is no ledger in a relay")
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", rest_is_long(*BROKEN))
 def test_a_broken_ledger_is_caught(fleet: Fleet, tmp_path: Path, name: str) -> None:
     """Keyrail itself with one line of its ledger changed, as plain Python: the swarm hears it at once."""
     package = tmp_path / "proxy"

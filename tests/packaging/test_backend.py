@@ -67,6 +67,7 @@ def files(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*")}
 
 
+@pytest.mark.long
 @needs_compiler
 def test_a_wheel_is_compiled_and_for_this_platform(tree: Path, tmp_path: Path) -> None:
     wheel = build(tree, "wheel", tmp_path / "dist", {"KEYRAIL_PLAIN": "0"})
@@ -101,6 +102,7 @@ def test_a_plain_wheel_can_be_asked_for(tree: Path, tmp_path: Path) -> None:
     assert compiled_modules(build(tree, "wheel", tmp_path / "dist", {"KEYRAIL_PLAIN": "1"})) == set()
 
 
+@pytest.mark.long
 def test_one_module_that_does_not_compile_makes_the_whole_wheel_plain(tree: Path, tmp_path: Path) -> None:
     header = 'cdef extern from "no_such_header.h":\n    int nothing\n'
     (tree / "proxy/wire/count.pxd").write_text(header + "cpdef long one()\n")
@@ -134,6 +136,7 @@ def test_nothing_that_an_earlier_build_left_reaches_a_package(tree: Path, tmp_pa
         assert not [name for name in source.getnames() if name.endswith((".so", ".c")) or "/build" in name]
 
 
+@pytest.mark.long
 def test_a_build_leaves_the_source_tree_as_it_was(tree: Path, tmp_path: Path) -> None:
     before = files(tree)
     build(tree, "wheel", tmp_path / "dist")
@@ -141,6 +144,7 @@ def test_a_build_leaves_the_source_tree_as_it_was(tree: Path, tmp_path: Path) ->
     assert files(tree) == before
 
 
+@pytest.mark.long
 def test_a_wheel_from_the_source_distribution_is_the_same_as_one_from_the_tree(tree: Path, tmp_path: Path) -> None:
     with tarfile.open(build(tree, "sdist", tmp_path / "dist")) as source:
         source.extractall(tmp_path / "unpacked", filter="data")

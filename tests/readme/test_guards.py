@@ -17,3 +17,18 @@ def test_all_that_is_named_is_there() -> None:
         found = [path for path in (TESTS / name, PACKAGE / name) if path.exists()]
         assert found, f"tests/README.md names {name}, which is neither below tests/ nor below proxy/"
         assert not inside or re.search(rf"\b{inside}\b", found[0].read_text(encoding="utf-8")), f"{name}: no {inside}"
+
+
+def test_each_file_whose_tests_only_ci_runs_is_named_with_the_reason() -> None:
+    """So that nobody takes a default run for all there is."""
+    section = (
+        (TESTS / "README.md").read_text(encoding="utf-8").split("## What only `.ci/run` runs")[1].split("\n## ")[0]
+    )
+    marked = {
+        str(path.relative_to(TESTS))
+        for path in TESTS.glob("*/**/test_*.py")
+        if re.search(
+            r"^@pytest\.mark\.(?:long|parametrize\(.*rest_is_long)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    }
+    assert marked == {name for name, _ in NAMED.findall(section) if not name.startswith("hotpath/")}

@@ -35,7 +35,7 @@ TEMPLATES = """
     HSET h {m} 1 {m} 2 | HMSET h {m} 1 {m} 2 | HSETNX h {m} 1 | HSETEX h FIELDS 1 {m} 1 | HINCRBY h {m} 1
     HINCRBYFLOAT h {m} 1
     LPUSH l {m} {m} | RPUSH l {m} {m} | LPUSHX l {m} {m} | RPUSHX l {m} {m} | LINSERT l BEFORE x {m}
-    LMOVE l l LEFT RIGHT | RPOPLPUSH l l | BLMOVE l l LEFT RIGHT 1 | BRPOPLPUSH l l 1
+    LMOVE l l LEFT RIGHT | RPOPLPUSH l l | BLMOVE l l LEFT RIGHT 0.01 | BRPOPLPUSH l l 0.01
     SADD s {m} {m} | SMOVE s s x
     ZADD z 1 {m} 2 {m} | ZINCRBY z 1 {m} | GEOADD z 1 1 {m} 2 2 {m}
     XADD x * f v | XADD x MAXLEN 1000 * f v | XADD x MAXLEN = 15 * f v | XADD x NOMKSTREAM MAXLEN ~ 1000 LIMIT 0 * f v
