@@ -11,9 +11,10 @@ import pytest
 import redis
 
 from tests.conftest import Fleet
-from tests.guardrails.matrix import FORMS, SILENT
+from tests.guardrails.matrix import FORMS
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Wire, eventually, pack
+from tests.rules.cases import SILENT
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 

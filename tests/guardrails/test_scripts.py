@@ -13,7 +13,7 @@ from tests.conftest import Fleet
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import pack
-from tests.rules.test_script_text import FLUSHING, HARMLESS
+from tests.rules.scripts.test_text import FLUSHING, HARMLESS
 
 POLICY = """
 keyrail: 1

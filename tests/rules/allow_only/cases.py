@@ -1,0 +1,9 @@
+from tests.rules.cases import Case
+
+ALLOWED = ["GET", "ECHO", "MULTI", "WATCH", "CLIENT REPLY", "CLIENT TRACKING"]
+"""What the forms themselves need, and GET."""
+
+
+CASES = [
+    Case("allow-only", {"allow_only": ALLOWED}, "SET k:1 w", ("SET k:1 v",)),
+]

@@ -1,0 +1,73 @@
+"""A guardrail is one folder in `proxy/rules` and one in `tests/rules`, and few other files know that it exists."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import proxy
+from proxy.rules.guardrails import GUARDRAILS
+from proxy.rules.order import ORDER
+
+PACKAGE = Path(proxy.__file__).parent
+RULES = PACKAGE / "rules"
+TESTS = Path(__file__).parent
+RECIPE = {"rules/guardrails.py", "rules/order.py"}
+"""Who knows every guardrail: all that has to be changed beside the folder, as docs/where-to-change.md says."""
+CHECKS = "policy/checks/"
+"""Checks compare guardrails with each other."""
+KNOWN_BY = {
+    "breaker": {"net/pulse.py"},
+    "lifetime": {"policy/lifetimes.py", "rules/schema/yaml.py"},
+    "limits": {"net/gateway.py", "server/admin/remedies.py", "server/leases.py", "server/remedies.py"},
+    "names": {"rules/schema/yaml.py"},
+    "one_slot": {"rules/transactions/yaml.py"},
+    "scripts": {
+        *("net/gateway.py", "net/script_exchange.py", "policy/following.py", "policy/load.py", "session/ports.py"),
+        *("server/control.py", "server/crew.py", "server/worker.py", "session/scripts.py", "session/session.py"),
+    },
+    "sizes": {"rules/schema/size.py"},
+}
+"""Who else knows a guardrail: what carries its state between processes, and those that extend it."""
+
+
+def folders(root: Path) -> set[str]:
+    return {file.parent.name for file in root.glob("*/*.py")}
+
+
+def known_by(root: Path) -> Iterator[tuple[str, str]]:
+    """Each guardrail, and a module outside of its folder that imports from it."""
+    for file in root.rglob("*.py"):
+        module = file.relative_to(root).as_posix()
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("proxy.rules."):
+                guardrail = node.module.split(".")[2]
+                if guardrail in GUARDRAILS and not module.startswith(f"rules/{guardrail}/"):
+                    yield guardrail, module
+
+
+def test_each_guardrail_is_a_folder_with_its_yaml_and_its_cases() -> None:
+    assert folders(RULES) == GUARDRAILS.keys()
+    assert folders(TESTS) == GUARDRAILS.keys()
+    assert {name for name in GUARDRAILS if not (RULES / name / "yaml.py").exists()} == set()
+    assert {name for name in GUARDRAILS if not (TESTS / name / "cases.py").exists()} == set()
+    assert {kind.__module__.split(".")[2] for kind in ORDER} == GUARDRAILS.keys()
+
+
+def test_who_adds_a_guardrail_changes_what_the_recipe_says() -> None:
+    found: dict[str, set[str]] = {}
+    for guardrail, module in known_by(PACKAGE):
+        if module not in RECIPE and not module.startswith(CHECKS):
+            found.setdefault(guardrail, set()).add(module)
+    assert found == KNOWN_BY
+
+
+@pytest.mark.parametrize(
+    "source", ["from proxy.rules.sizes.rule import Sizes", "if 1:\n from proxy.rules.sizes import x"]
+)
+def test_a_module_that_knows_a_guardrail_is_found(source: str, tmp_path: Path) -> None:
+    (tmp_path / "rules/sizes").mkdir(parents=True)
+    for file in ("one.py", "rules/sizes/rule.py"):
+        (tmp_path / file).write_text(source)
+    assert list(known_by(tmp_path)) == [("sizes", "one.py")]

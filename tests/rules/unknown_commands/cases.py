@@ -1,0 +1,5 @@
+from tests.rules.cases import Case
+
+CASES = [
+    Case("unknown", {"unknown_commands": "refuse"}, "NO.SUCH k:1"),
+]
