@@ -10,6 +10,7 @@ allowance.py    tokens of a rate limit
 outgoing.py     what is sent to Redis on one upstream connection, and who may send there
 debts.py        the queue of pending replies: whose each one is
 ledger.py       one upstream connection without its socket: routes each reply to its client
+router.py       which node a request goes to, where a topology has several
 reply_order.py  the order in which a client asked, where several sources owe it replies
 sampler.py      picks the commands to trace
 counters.py     counts uses of keys in fixed memory, with error bounds

@@ -8,6 +8,7 @@ from proxy.hotpath.debts cimport Creditor
 from proxy.hotpath.ledger cimport Ledger
 from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.reply_order cimport ReplyOrder
+from proxy.hotpath.router cimport Router
 from proxy.hotpath.sampler cimport Sampler
 from proxy.hotpath.splice cimport Splice
 from proxy.wire.request cimport Limits, Request
@@ -28,6 +29,7 @@ cdef class Terms:
     cdef public bytes pinned
     cdef public Py_ssize_t window
     cdef public Sampler sampler
+    cdef public Router router
     cdef public Splice splice
     cdef public Spending spending
 
@@ -36,6 +38,7 @@ cdef class Intake(Creditor):
     cdef public Terms terms
     cdef public Limits limits
     cdef public Ledger ledger
+    cdef public list nodes
     cdef public ReplyOrder order
     cdef public bytes simple
     cdef public bint direct
@@ -68,10 +71,15 @@ cdef class Intake(Creditor):
     @cython.locals(position=cython.Py_ssize_t, end=cython.Py_ssize_t, outcome=cython.int, code=cython.int,
                    request=Request)
     cdef _advance(self, bytes data)
-    @cython.locals(terms=Terms, request=Request, plan=Plan, ledger=Ledger, limits=Limits,
+    @cython.locals(terms=Terms, request=Request, plan=Plan, router=Router, ledger=Ledger, target=Ledger, limits=Limits,
                    size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t, wrote=cython.bint,
-                   splice=Splice, spending=Spending, chunk=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
+                   splice=Splice, spending=Spending, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
+    @cython.locals(splice=Splice, chunk=bytes)
+    cdef int _send_run(self, Ledger ledger, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
+                       Py_ssize_t count, bint wrote) except -1
+    @cython.locals(node=cython.int, target=Ledger)
+    cdef Ledger _target(self, Router router, int command_id, Request request, const unsigned char *p)
     cdef int _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, Splice splice) except -1
     @cython.locals(words=list)
     cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

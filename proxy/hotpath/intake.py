@@ -37,6 +37,7 @@ from proxy.hotpath.debts import Creditor
 from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder
+from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.splice import Splice
 from proxy.wire.inline import split_inline
@@ -69,6 +70,8 @@ class Terms:
     ``pooled`` and ``pinned`` hold a byte for each command id: READS or MAY_WRITE where the intake may forward the
     command by itself on a shared and on a private upstream, 0 elsewhere. ``request`` is the scratch space that all
     clients of a worker share, and ``sampler`` says which commands are to be looked at closely; without one, none are.
+    ``router`` says which node owns a request's keys, where the topology has several; each client's ``nodes`` then holds
+    the connections that it uses, by node, and ``ledger`` is the last one.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Terms:
         pinned: bytes,
         window: int = 1024,
         sampler: Sampler | None = None,
+        router: Router | None = None,
     ) -> None:
         self.plan = plan
         self.lookup = lookup
@@ -92,6 +96,7 @@ class Terms:
         self.pinned = pinned
         self.window = window
         self.sampler = Sampler(0) if sampler is None else sampler
+        self.router = router
         self.splice = Splice()
         self.spending = Spending()
 
@@ -105,6 +110,7 @@ class Intake(Creditor):
         self.limits = limits
         self.low_water = terms.window // 2
         self.ledger: Ledger | None = None
+        self.nodes: list[Ledger | None] | None = None
         self.order: ReplyOrder | None = None
         self.simple = terms.pooled
         self.direct = False
@@ -285,10 +291,11 @@ class Intake(Creditor):
         terms = self.terms
         request = terms.request
         plan = terms.plan
+        router = terms.router
         ledger = self.ledger
         simple = self.simple
         # A command that the session has made wait is its to bring on.
-        direct = self.direct and not self.again and ledger is not None and ledger.usable
+        direct = self.direct and not self.again and (router is not None or (ledger is not None and ledger.usable))
         limits = self.limits
         size = len(data)
         budget = terms.window - self.owed
@@ -316,6 +323,19 @@ class Intake(Creditor):
             if count >= budget:
                 code = _STALLED
                 break
+            if router is not None and not plan.refuses(command_id):
+                target = self._target(router, command_id, request, p)
+                if target is None:
+                    code = _SPECIAL
+                    break
+                if target is not ledger:
+                    if count > 0 and ledger is not None:
+                        self._send_run(ledger, data, p, start, position, count, wrote)
+                        budget -= count
+                        count = 0
+                        wrote = False
+                    start = request.start
+                    ledger = target
             if plan.spends:
                 if plan.purses[command_id] is not spending.numbers:
                     spending.open(self.purses, plan.purses[command_id])
@@ -341,18 +361,36 @@ class Intake(Creditor):
         if plan.spends:
             spending.settle()
         if count > 0 and ledger is not None:
-            if splice.size == 0:
-                chunk = data if start == 0 and position == size else p[start:position]
-            else:
-                splice.put(p, start, position)
-                chunk = splice.take()
-            self.forwarded += count
-            self.wrote = self.wrote or wrote
-            if self.order is None:
-                ledger.submit(self, chunk, count)
-            else:
-                self.order.submit(ledger, chunk, count)
+            self._send_run(ledger, data, p, start, position, count, wrote)
         return code
+
+    def _send_run(self, ledger: Ledger, data: bytes, p: bytes, start: int, end: int, count: int, wrote: bool) -> int:
+        splice = self.terms.splice
+        if splice.size == 0:
+            chunk = data if start == 0 and end == len(data) else p[start:end]
+        else:
+            splice.put(p, start, end)
+            chunk = splice.take()
+        self.forwarded += count
+        self.wrote = self.wrote or wrote
+        if ledger is not self.ledger:
+            if self.owed > 0:
+                self.begin_order()
+            self.ledger = ledger
+        if self.order is None:
+            ledger.submit(self, chunk, count)
+        else:
+            self.order.submit(ledger, chunk, count)
+        return 0
+
+    def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> Ledger | None:
+        # The connection that this client uses for the node of the request; None where the session must decide.
+        node = router.node(command_id, request, p, self.terms.keys)
+        if node < 0:
+            return None
+        assert self.nodes is not None, "a client of a topology with several nodes has connections by node"
+        target = self.nodes[node]
+        return target if target is not None and target.usable else None
 
     def _rewrite(self, p: bytes, request: Request, plan: Plan, decision: int, splice: Splice) -> None:
         if decision == APPEND:

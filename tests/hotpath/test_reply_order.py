@@ -64,7 +64,7 @@ class Asker(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self.nodes = [Node(), Node()]
+        self.both = [Node(), Node()]
         self.heard = b""
         self.expected = b""
         self.calls = 0
@@ -137,10 +137,10 @@ class Asker(Client):
 
         def came(part: Node, frame: bytes) -> None:
             parts[part] = frame
-            if len(parts) == len(self.nodes):
-                order.bring(place, b"*2\r\n" + b"".join(parts[each] for each in self.nodes))
+            if len(parts) == len(self.both):
+                order.bring(place, b"*2\r\n" + b"".join(parts[each] for each in self.both))
 
-        for each in self.nodes:
+        for each in self.both:
             order.send_part(place, each, b"x", NOTE, partial(came, each))
             each.will_say(reply)
         self.expected += b"*2\r\n" + reply + reply
@@ -149,7 +149,7 @@ class Asker(Client):
         # As after MOVED: what the first node says is not for the client; the other one is asked in its place.
         order = self.begin_order()
         place = order.join()
-        other = self.nodes[1 - self.nodes.index(node)]
+        other = self.both[1 - self.both.index(node)]
 
         def came(frame: bytes) -> None:
             order.bring(place, frame)
@@ -164,17 +164,17 @@ class Asker(Client):
 
     def check(self) -> None:
         assert self.expected.startswith(self.heard)
-        assert [node.faults for node in self.nodes] == [[], []]
+        assert [node.faults for node in self.both] == [[], []]
 
     def finish(self) -> None:
         """All that is under way comes."""
-        while any(node.under_way for node in self.nodes):
-            for node in self.nodes:
+        while any(node.under_way for node in self.both):
+            for node in self.both:
                 node.says(len(node.under_way))
         self.check()
         assert self.heard == self.expected
         assert (self.owed, self.order, self.ordered) == (0, None, False)
-        assert all(node.head is None for node in self.nodes)
+        assert all(node.head is None for node in self.both)
 
 
 steps = st.lists(
@@ -193,9 +193,9 @@ def test_replies_come_in_the_order_of_the_commands(program: list[tuple[str, int,
     client = Asker()
     for kind, which, what in program:
         if isinstance(what, bytes):
-            client.ask(kind, client.nodes[which], what)
+            client.ask(kind, client.both[which], what)
         elif kind == "come":
-            client.nodes[which].says(what)
+            client.both[which].says(what)
         else:
             client.attentive = client.owed > 0
         client.check()
@@ -210,7 +210,7 @@ def thousand(random: Random) -> Asker:
     client = Asker()
     for number in range(1000):
         kind = random.choice(KINDS) if number % 10 == 0 else "run"
-        client.ask(kind, client.nodes[number % 2], random.choice(REPLIES))
+        client.ask(kind, client.both[number % 2], random.choice(REPLIES))
     return client
 
 
@@ -218,8 +218,8 @@ def thousand(random: Random) -> Asker:
 def test_a_thousand_commands_to_two_nodes(size: int) -> None:
     random = Random(size)
     client = thousand(random)
-    while any(node.under_way for node in client.nodes):
-        random.choice(client.nodes).says(random.randint(1, size))
+    while any(node.under_way for node in client.both):
+        random.choice(client.both).says(random.randint(1, size))
         client.check()
     client.finish()
 
@@ -229,8 +229,8 @@ def test_a_node_is_lost(seed: int) -> None:
     random = Random(seed)
     client = thousand(random)
     for _ in range(random.randint(0, 200)):
-        random.choice(client.nodes).says(random.randint(1, 64))
-    lost, other = random.sample(client.nodes, 2)
+        random.choice(client.both).says(random.randint(1, 64))
+    lost, other = random.sample(client.both, 2)
     assert [loser.client() for loser in lost.abandon()].count(client) >= 1, "it is told whose replies are lost"
     client.check()
     client.gone = True
@@ -261,7 +261,7 @@ def segments() -> int:
 
 def test_many_bytes_that_wait_stop_the_client() -> None:
     client = Asker()
-    first, second = client.nodes
+    first, second = client.both
     client.ask("run", first, b"+first\r\n")
     large = b"$%d\r\n%b\r\n" % (MOST_HELD, b"x" * MOST_HELD)
     client.ask("run", second, large)

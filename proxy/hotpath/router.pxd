@@ -1,0 +1,17 @@
+cimport cython
+
+from proxy.commands.keys cimport KeyFinder
+from proxy.wire.request cimport Request
+
+cdef int _KEYLESS, _KEYS_UNTOLD, _SEVERAL_SLOTS, _UNOWNED, _OPEN, _CLOSE
+
+
+@cython.final
+cdef class Router:
+    cdef int[::1] owners
+    cdef int[::1] table
+
+    @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t, slot=cython.int, other=cython.int)
+    cpdef int node(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -5
+    @cython.locals(i=cython.Py_ssize_t, first=cython.Py_ssize_t, crc=cython.int)
+    cpdef int slot(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -5

@@ -1,0 +1,143 @@
+"""A request goes to the node that owns its keys' slot; a client's replies stay in order although its runs are split."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hiredis import Reader
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.commands.command import Command, KeysUnknownError
+from proxy.commands.slots import SLOTS, slot_of
+from proxy.commands.table import STANDARD
+from proxy.hotpath.router import KEYLESS, KEYS_UNTOLD, SEVERAL_SLOTS, UNOWNED, Router
+from proxy.wire.request import COMPLETE, Limits, Request
+from tests.hotpath.gathering import OK, command_id, pack
+from tests.hotpath.routed import NAUGHTY, REFUSAL, Routed, owners
+from tests.hotpath.test_reply_order import Node
+
+LIMITS = Limits(1 << 20, 1 << 29, 1 << 20)
+keys = st.one_of(st.binary(max_size=12), st.text("ab{}", max_size=8).map(str.encode))
+
+
+@given(keys, st.binary(max_size=3), st.binary(max_size=3))
+def test_a_slot_is_found_where_the_key_stands(key: bytes, before: bytes, behind: bytes) -> None:
+    router = Router(list(range(SLOTS)))
+    assert router.slot(before + key + behind, len(before), len(before) + len(key)) == slot_of(key)
+
+
+COMMANDS = [
+    [b"GET", b"%"],
+    [b"MGET", b"%", b"%"],
+    [b"MGET", b"%", b"%", b"%"],
+    [b"MSET", b"%", b"v", b"%", b"v"],
+    [b"BITOP", b"AND", b"%", b"%"],
+    [b"EVAL", b"return 1", b"1", b"%"],
+    [b"EVAL", b"return 1", b"x", b"%"],
+    [b"EVAL", b"return 1", b"0"],
+    [b"XREAD", b"STREAMS", b"%", b"%", b"0", b"0"],
+    [b"PING"],
+    [b"SORT", b"%", b"STORE", b"%"],
+]
+
+
+@given(st.sampled_from(COMMANDS), st.lists(keys, min_size=3, max_size=3), st.integers(1, 4))
+def test_the_node_is_that_of_the_keys(command: list[bytes], names: list[bytes], nodes: int) -> None:
+    words = list(command)
+    for name in names:
+        if b"%" in words:
+            words[words.index(b"%")] = name
+    slots = owners(nodes)
+    slots[slot_of(b"lost")] = UNOWNED
+    data = b"PING\r\n" + pack(*words)
+    request = Request()
+    assert request.scan(data, 6, LIMITS) == COMPLETE
+    found = Router(slots).node(command_id(words[0].decode()), request, data, STANDARD.keys)
+    spec = STANDARD.find(words[0].decode())
+    assert spec is not None
+    try:
+        told = {slot_of(key.name) for key in Command(STANDARD, words, spec).keys}
+    except KeysUnknownError:
+        assert found == KEYS_UNTOLD
+        return
+    if len(told) == 1:
+        assert found == slots[told.pop()]
+    else:
+        assert found == (SEVERAL_SLOTS if told else KEYLESS)
+
+
+class Answering(Node):
+    """A node that has every key of its slots; its replies name them."""
+
+    def __init__(self, number: int, slots: list[int]) -> None:
+        super().__init__()
+        self.number = number
+        self.slots = slots
+        self.reader = Reader()
+        self.write = self.read
+
+    def read(self, data: bytes) -> None:
+        self.reader.feed(data)
+        while (words := self.reader.gets()) is not False:
+            self.will_say(self._reply(words))
+
+    def _reply(self, words: list[bytes]) -> bytes:
+        if words[0] == b"PING":
+            return b"+PONG\r\n"
+        assert {self.slots[slot_of(key)] for key in words[1:]} == {self.number}, "a command of another node's"
+        values = [b"$%d\r\n<%b>\r\n" % (len(key) + 2, key) for key in words[1:]]
+        return values[0] if words[0] == b"GET" else b"*%d\r\n" % len(values) + b"".join(values)
+
+
+def program(random: Random, size: int) -> tuple[bytes, bytes]:
+    """Commands, and what a client must hear."""
+    asked = heard = b""
+    for number in range(size):
+        kind = random.choice(["GET", "GET", "GET", "MGET", "PING", NAUGHTY, "KEYRAIL"])
+        names = [b"%d:%d" % (number, random.randint(0, 99)) for _ in range(1 if kind == "GET" else 3)]
+        values = [b"$%d\r\n<%b>\r\n" % (len(name) + 2, name) for name in names]
+        if kind in ("GET", "MGET"):
+            asked += pack(kind, *names)
+            heard += values[0] if kind == "GET" else b"*3\r\n" + b"".join(values)
+        elif kind == "KEYRAIL":
+            asked += pack(kind, "own")
+            heard += b"+own\r\n"
+        else:
+            asked += pack(kind)
+            heard += REFUSAL if kind == NAUGHTY else b"+PONG\r\n"
+    return asked, heard
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+@pytest.mark.parametrize("most", [3, 40, 1000, 100_000])
+def test_replies_come_in_order_at_every_split(nodes: int, most: int) -> None:
+    random = Random(nodes * most)
+    slots = owners(nodes)
+    answering = [Answering(number, slots) for number in range(nodes)]
+    client = Routed(answering, slots)
+    asked, expected = program(random, 300)
+    while asked or any(node.under_way or node.outgoing for node in answering):
+        size = random.randint(1, most)
+        client.receive(asked[:size])
+        asked = asked[size:]
+        for node in answering:
+            if random.random() < 0.5:
+                node.flush()
+                node.says(random.randint(0, most))
+        assert expected.startswith(client.heard)
+    assert client.heard == expected
+    assert (client.owed, client.order) == (0, None)
+
+
+def test_neighbouring_commands_to_one_node_are_one_run() -> None:
+    slots = owners(2)
+    answering = [Answering(number, slots) for number in range(2)]
+    client = Routed(answering, slots)
+    first = next(b"%d" % i for i in range(100) if slots[slot_of(b"%d" % i)] == 0)
+    second = next(b"%d" % i for i in range(100) if slots[slot_of(b"%d" % i)] == 1)
+    client.receive(b"".join(pack("GET", key) for key in (first, first, first, second, second, first)))
+    assert [len(list(node.entries())) for node in answering] == [2, 1]
+    assert [entry.due for node in answering for entry in node.entries()] == [3, 1, 2]
+    assert OK not in client.heard
