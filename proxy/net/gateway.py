@@ -54,9 +54,7 @@ from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Seen, Verdicts
 from proxy.policy.model import Policy
-from proxy.rules.limits.token_buckets import Demand, Lease, Meter
-from proxy.rules.scripts.memory import ScriptKey, ScriptMemory
-from proxy.rules.scripts.text import ScriptCalls
+from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
 from proxy.session.ports import Ports, RoutePort
 from proxy.traffic.digest import Digest
 from proxy.traffic.exposure import Exposure
@@ -133,7 +131,7 @@ class Gateway(RoutePort):
         self._lending = Lending(self._connections, self._known, self._policies, self.clients)
         self._relearning = Relearning(self._connections, self._lending, self._known, self._policies, self.clients)
         memory = self._policies.memory
-        self._scripts = ScriptExchange(find_calls, lambda: memory.each(ScriptMemory).values())
+        self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
         count = self._connections.count
         self._pulse = Pulse(loop, self._policies.memory, self._connections.pools, time.time, count)
         self._liveness = Liveness(self._connections, settings.upstream_silence)
@@ -175,7 +173,7 @@ class Gateway(RoutePort):
         self._events["protocol_errors"] += 1
         return protocol_error(code, byte)
 
-    def recall_script(self, key: ScriptKey) -> ScriptCalls | None:
+    def recall_script(self, key: FactKey) -> Fact | None:
         """What this worker knows of a script's calls."""
         return self._scripts.recall(key)
 
@@ -299,16 +297,16 @@ class Gateway(RoutePort):
 
     # Limits that several workers share
 
-    def demand(self, seconds: float) -> dict[str, dict[str, Demand]]:
+    def demand(self, seconds: float) -> dict[str, Mapping[str, Demand]]:
         """What could have been used here of each limit in the last ``seconds``, by rule and subject."""
-        meters = self._policies.memory.each(Meter).items()
-        wanted = {name: meter.demand(seconds) for name, meter in meters}
-        return {name: wanted[name] for name, meter in meters if wanted[name] or meter.counts_clients}
+        divided = self._policies.memory.each(DividedState).items()
+        wanted = {name: state.demand(seconds) for name, state in divided}
+        return {name: wanted[name] for name, state in divided if wanted[name] or state.counts_clients}
 
     def lease(self, leases: Mapping[str, Mapping[str, Lease]]) -> None:
         """Take over this worker's shares; what they don't mention is shared equally."""
-        for name, meter in self._policies.memory.each(Meter).items():
-            meter.lease(leases.get(name, {}), self.now())
+        for name, state in self._policies.memory.each(DividedState).items():
+            state.lease(leases.get(name, {}), self.now())
 
     # Figures
 

@@ -14,8 +14,8 @@ from proxy.commands.table import Lane
 from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
-from proxy.rules.breaker.rule import Circuit, State
 from proxy.rules.memory import Memory
+from proxy.rules.shared_state import ObservingState
 
 _SECONDS = 0.1
 _NO_ANSWER = 1.0
@@ -50,10 +50,10 @@ class Pulse:
 
     def figures(self) -> dict[str, int]:
         """By rule, whether its circuit lets less than everything through."""
-        return {name: int(circuit.state is not State.CLOSED) for name, circuit in self._circuits()}
+        return {name: int(circuit.restricts) for name, circuit in self._circuits()}
 
-    def _circuits(self) -> list[tuple[str, Circuit]]:
-        return list(self._memory.each(Circuit).items())
+    def _circuits(self) -> list[tuple[str, ObservingState]]:
+        return list(self._memory.each(ObservingState).items())
 
     def _beat(self) -> None:
         circuits = self._circuits()
@@ -61,7 +61,7 @@ class Pulse:
             self._observe(circuits)
             self._ask()
 
-    def _observe(self, circuits: list[tuple[str, Circuit]]) -> None:
+    def _observe(self, circuits: list[tuple[str, ObservingState]]) -> None:
         waiting = [self._loop.time() - asked for asked in self._asked.values()]
         took = [*self._took, *(None if seconds > _NO_ANSWER else seconds for seconds in waiting)]
         self._took = []
@@ -71,11 +71,10 @@ class Pulse:
             return
         good = [seconds for seconds in took if seconds is not None]
         for name, circuit in circuits:
-            before = circuit.state
+            before = circuit.description
             circuit.observe(self._now(), max(good) if len(good) == len(took) else None)
-            if circuit.state is not before:
-                why = f": {circuit.why}" if circuit.state is State.OPEN else ""
-                _log.warning("breaker %s is %s%s", name, circuit.state.value, why)
+            if circuit.description != before:
+                _log.warning("breaker %s is %s", name, circuit.description)
 
     def _ask(self) -> None:
         for pool in list(self._pools)[:_MOST_POOLS]:

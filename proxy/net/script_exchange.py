@@ -9,24 +9,23 @@ import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from proxy.rules.scripts.memory import ScriptKey, ScriptMemory
-from proxy.rules.scripts.text import ScriptCalls
+from proxy.rules.shared_state import Fact, FactKey, SharedFacts
 from proxy.session.ports import ScriptPort
 from proxy.session.seeker import Seeker
 
-FindCalls = Callable[[ScriptKey], "asyncio.Future[ScriptCalls | None]"]
+FindCalls = Callable[[FactKey], "asyncio.Future[Fact | None]"]
 """Asks the other workers. The future ends in time: with what they know, or with an exception."""
 
 
 class ScriptExchange(ScriptPort):
     """One route's questions; ``find_calls`` is None where there is no other worker."""
 
-    def __init__(self, find_calls: FindCalls | None, memories: Callable[[], Iterable[ScriptMemory]]) -> None:
+    def __init__(self, find_calls: FindCalls | None, memories: Callable[[], Iterable[SharedFacts]]) -> None:
         self._find_calls = find_calls
         self._memories = memories
-        self._waiting: dict[ScriptKey, list[_Search]] = {}
+        self._waiting: dict[FactKey, list[_Search]] = {}
 
-    def seek(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
+    def seek(self, seeker: Seeker, keys: frozenset[FactKey]) -> bool:
         """Ask about each; ``arrived`` is called when all have been answered. False where there is nobody to ask."""
         if self._find_calls is None or not keys:
             return False
@@ -38,7 +37,7 @@ class ScriptExchange(ScriptPort):
             self._waiting[key].append(search)
         return True
 
-    def _found(self, key: ScriptKey, reply: "asyncio.Future[ScriptCalls | None]") -> None:
+    def _found(self, key: FactKey, reply: "asyncio.Future[Fact | None]") -> None:
         calls = reply.result() if reply.exception() is None else None
         if calls is not None:
             for memory in self._memories():
@@ -48,7 +47,7 @@ class ScriptExchange(ScriptPort):
             if search.left == 0 and not search.seeker.gone:
                 search.seeker.arrived()
 
-    def recall(self, key: ScriptKey) -> ScriptCalls | None:
+    def recall(self, key: FactKey) -> Fact | None:
         """What is known here."""
         return next((calls for memory in self._memories() if (calls := memory.recall(key)) is not None), None)
 

@@ -15,6 +15,7 @@ listing_yaml.py     reads them
 key_globs.py        key patterns with ``*``
 name_language.py    key-name rules as automata
 memory.py           state of rules between commands
+shared_state.py     state that reaches beyond one worker, as those see it who carry it
 sizes_known.py      sizes of collections that Redis reported a moment ago
 free_commands.py    commands that no limit and no breaker keeps from a client
 limit_membership.py  which limits a client is under

@@ -27,8 +27,7 @@ from typing import Any, ClassVar, TypeAlias
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
 from proxy.policy import Policy
-from proxy.rules.scripts.memory import ScriptKey
-from proxy.rules.scripts.text import ScriptCalls
+from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.leases import Demands, Leases
 from proxy.server.requests import Notification, Request
 from proxy.session.topic import Topic
@@ -74,11 +73,11 @@ class Switch(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class RecallScript(Request[ScriptCalls | None]):
+class RecallScript(Request[Fact | None]):
     """Say what a script or function calls, if it has been seen."""
 
     route: int
-    key: ScriptKey
+    key: FactKey
 
 
 # Requests to the supervisor
@@ -93,11 +92,11 @@ class GroupInfo(Request[dict[str, Any]]):
 
 
 @dataclass(frozen=True, slots=True)
-class FindScript(Request[ScriptCalls | None]):
+class FindScript(Request[Fact | None]):
     """Ask all other workers what a script or function calls."""
 
     route: int
-    key: ScriptKey
+    key: FactKey
 
 
 @dataclass(frozen=True, slots=True)

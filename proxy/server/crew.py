@@ -15,8 +15,7 @@ from typing import Any, assert_never
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
 from proxy.policy import Policy
-from proxy.rules.scripts.memory import ScriptKey
-from proxy.rules.scripts.text import ScriptCalls
+from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
     Cover,
@@ -324,7 +323,7 @@ class Crew:
         if self.complete and not self._started.done():
             self._started.set_result(None)
 
-    async def _find_script(self, member: Member, route: int, key: ScriptKey) -> ScriptCalls | None:
+    async def _find_script(self, member: Member, route: int, key: FactKey) -> Fact | None:
         """Ask all other workers what a script calls."""
         others = [each for each in self._members.values() if each is not member and each.serving]
         return await first_known([each.channel.request(RecallScript(route, key)) for each in others])

@@ -1,14 +1,14 @@
 """Limits that several workers share: what each wants of them, and what each gets.
 
 A worker says a few times a second how much of each limit every subject could have used with it, and gets its share of
-that subject's limit back (``rules.limits.token_buckets``), and with it how many clients the subject has elsewhere.
+that subject's limit back (``rules.shared_state``), and with it how many clients the subject has elsewhere.
 Where a subject is silent the worker keeps an equal part.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from proxy.rules.limits.token_buckets import Demand, Lease, deal
+from proxy.rules.shared_state import Demand, Lease, deal
 
 LEASE_SECONDS = 0.25
 """Between two times that a worker says what it wants."""

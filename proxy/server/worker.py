@@ -26,8 +26,7 @@ from proxy.net.buffers import enforce
 from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.periodic import Periodic
 from proxy.net.tls import TlsError, listener_context
-from proxy.rules.scripts.memory import ScriptKey
-from proxy.rules.scripts.text import ScriptCalls
+from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
     Cover,
@@ -269,7 +268,7 @@ class Worker:
         self._report_now()
         return self._channel.request(GroupInfo(route, topic))
 
-    def _find_script(self, route: int, key: ScriptKey) -> "asyncio.Future[ScriptCalls | None]":
+    def _find_script(self, route: int, key: FactKey) -> "asyncio.Future[Fact | None]":
         return self._channel.request(FindScript(route, key))
 
     def _report_now(self) -> None:

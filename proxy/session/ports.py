@@ -11,7 +11,7 @@ from proxy.hotpath.ledger import Ledger
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
-from proxy.rules.scripts.memory import ScriptKey
+from proxy.rules.shared_state import FactKey
 from proxy.session.measuring import Measurement, Observer
 from proxy.session.seeker import Seeker
 from proxy.session.topic import Topic
@@ -203,7 +203,7 @@ class QueryPort(Protocol):
 class ScriptPort(Protocol):
     """What other workers have seen of scripts."""
 
-    def seek(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
+    def seek(self, seeker: Seeker, keys: frozenset[FactKey]) -> bool:
         """Ask the other workers what these scripts and functions call; ``arrived`` is called when they have been asked.
 
         False where there is nobody to ask, or nothing.

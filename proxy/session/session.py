@@ -17,7 +17,7 @@ from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.limit_membership import Standing
-from proxy.rules.scripts.memory import ScriptKey
+from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import Refuse, ReplyEdit, Verdict, closes
 from proxy.session import silence
 from proxy.session.following import Following
@@ -96,7 +96,7 @@ class Session(Intake):
         self.accompanied = False
         self.deferred: dict[Hashable, FollowUp] = {}
         self.unaccompanied = ""
-        self.sought: frozenset[ScriptKey] = frozenset()
+        self.sought: frozenset[FactKey] = frozenset()
         self.probe: CommandName | None = None
         self.library = b""
         self.library_version = b""

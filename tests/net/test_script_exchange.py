@@ -9,6 +9,7 @@ import pytest
 from proxy.net.script_exchange import ScriptExchange
 from proxy.rules.scripts.memory import ScriptKey, ScriptMemory, script_key
 from proxy.rules.scripts.text import ScriptCalls
+from proxy.rules.shared_state import Fact
 from proxy.session.seeker import Seeker
 
 ONE, TWO = script_key(b"1"), script_key(b"2")
@@ -33,11 +34,11 @@ class Others:
 
     def __init__(self) -> None:
         self.asked: list[ScriptKey] = []
-        self.replies: list[asyncio.Future[ScriptCalls | None]] = []
+        self.replies: list[asyncio.Future[Fact | None]] = []
         memory = ScriptMemory()
         self.exchange = ScriptExchange(self._ask, lambda: [memory])
 
-    def _ask(self, key: ScriptKey) -> asyncio.Future[ScriptCalls | None]:
+    def _ask(self, key: ScriptKey) -> asyncio.Future[Fact | None]:
         self.asked.append(key)
         self.replies.append(asyncio.get_running_loop().create_future())
         return self.replies[-1]

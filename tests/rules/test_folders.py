@@ -18,18 +18,15 @@ RECIPE = {"rules/guardrails.py", "rules/order.py"}
 CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
-    "breaker": {"net/pulse.py"},
     "lifetime": {"policy/lifetimes.py", "rules/schema/yaml.py"},
-    "limits": {"net/gateway.py", "server/admin/remedies.py", "server/leases.py", "server/remedies.py"},
+    "limits": {"server/admin/remedies.py", "server/remedies.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
-    "scripts": {
-        *("net/gateway.py", "net/script_exchange.py", "policy/following.py", "policy/load.py", "session/ports.py"),
-        *("server/control.py", "server/crew.py", "server/worker.py", "session/scripts.py", "session/session.py"),
-    },
+    "scripts": {"policy/following.py", "policy/load.py", "session/scripts.py"},
     "sizes": {"rules/schema/size.py"},
 }
-"""Who else knows a guardrail: what carries its state between processes, and those that extend it."""
+"""Who else knows a guardrail: remedies, which are limits, the session of a client that runs scripts, and guardrails
+that extend it. Who carries state between processes knows the ports of ``rules.shared_state``."""
 
 
 def folders(root: Path) -> set[str]:

@@ -1,6 +1,6 @@
 """Shares of a limit are dealt among all workers, by what each says that it wants."""
 
-from proxy.rules.limits.token_buckets import Demand, Lease
+from proxy.rules.shared_state import Demand, Lease
 from proxy.server.leases import Demands, deal_out
 
 

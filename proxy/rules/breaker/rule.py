@@ -33,6 +33,7 @@ from proxy.rules.limit_membership import Presence
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
+from proxy.rules.shared_state import ObservingState
 from proxy.rules.verdict import PASS, Verdict
 
 _NEXT_LOOK = 1.0
@@ -65,7 +66,7 @@ class State(Enum):
     """A few go to Redis."""
 
 
-class Circuit:
+class Circuit(ObservingState):
     """What has been observed of a route's Redis in one worker, and what follows from it. Times are in seconds."""
 
     def __init__(self, settings: BreakerSettings) -> None:
@@ -80,8 +81,15 @@ class Circuit:
         self._observed: deque[tuple[float, float]] = deque()
         self._asked = 0
 
+    @property
+    def restricts(self) -> bool:
+        return self.state is not State.CLOSED
+
+    @property
+    def description(self) -> str:
+        return f"{self.state.value}: {self.why}" if self.state is State.OPEN else self.state.value
+
     def observe(self, now: float, took: float | None) -> None:
-        """Take note of what an answer took; None for none, or for one that says that Redis cannot work."""
         if took is None:
             self._failing_since = now if self._failing_since is None else self._failing_since
         else:

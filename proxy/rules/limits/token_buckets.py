@@ -11,24 +11,23 @@ owed. Places are given out until none is left, and only then the debts of the su
 many have come free. They are never more than the limit.
 
 Several workers share a limit by leases: each tells how much of the limit it could have used lately, the supervisor
-deals out shares of the whole (``deal``), and a worker's buckets hold and gain only its share. A subject that no lease
-is about, and every subject when leases stop coming, gets an equal part. So the sum is the limit, but for the time that
-a lease takes, and for buckets so small that a part of one is less than one token.
+deals out shares of the whole (``rules.shared_state``), and a worker's buckets hold and gain only its share. A subject
+that no lease is about, and every subject when leases stop coming, gets an equal part. So the sum is the limit, but for
+the time that a lease takes, and for buckets so small that a part of one is less than one token.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
 from proxy.hotpath.debts import Creditor
+from proxy.rules.shared_state import Demand, DividedState, Lease
 
 _MOST_SUBJECTS = 10_000
 _MOST_LEASED = 1_000
 _OTHERS = "(others)"
-_LEAST_WANT = 0.02
-"""What a worker is thought to want at least, so that its first command of a subject finds a token."""
 _NEGLIGIBLE = 0.001
 _RECOUNT = 0.001
 """Seconds for which it is believed that no place is free."""
@@ -63,23 +62,7 @@ class Shortage:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Of a subject, in one worker: the part of its limit that it could have used lately, and its clients."""
-
-    want: float
-    clients: int
-
-
 _NOTHING = Demand(0.0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Of a subject, for one worker: its share of the limit, and the subject's clients in the other workers."""
-
-    share: float
-    elsewhere: int
 
 
 class Bucket(Allowance):
@@ -277,7 +260,7 @@ class Account:
         return Demand(wanted, clients) if wanted > _NEGLIGIBLE or clients else _NOTHING
 
 
-class Meter:
+class Meter(DividedState):
     """The accounts of one limit, by subject, in one of `workers` workers.
 
     Where it `counts_clients`, each worker wants to know of the clients in the others, its own being none or many.
@@ -338,14 +321,3 @@ class Meter:
         account = self._accounts.get(subject)
         if account is not None:
             account.lease(lease, now)
-
-
-def deal(demands: Sequence[Demand], worker: int) -> Lease:
-    """What one worker gets of a subject's limit, when each of the workers wants so much of it.
-
-    While they want less than there is, each gets what it wants and an equal part of the rest; else in proportion.
-    """
-    wants = [max(_LEAST_WANT, demand.want) for demand in demands]
-    total = sum(wants)
-    share = wants[worker] / total if total > 1.0 else wants[worker] + (1.0 - total) / len(wants)
-    return Lease(share, sum(demand.clients for demand in demands) - demands[worker].clients)

@@ -9,9 +9,10 @@ may load libraries around Keyrail: which library has a function, Redis alone kno
 
 from collections import OrderedDict
 from hashlib import sha1
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from proxy.rules.scripts.text import ScriptCalls, read_script
+from proxy.rules.shared_state import Fact, FactKey, SharedFacts
 
 MOST_REMEMBERED = 500_000
 """How many scripts, functions and words of their calls are remembered together, about 100 bytes each; what was not used
@@ -20,8 +21,8 @@ for longest is forgotten."""
 _BYTES_EACH = 100
 _MOST_OWNERS = 10_000
 
-ScriptKey: TypeAlias = tuple[Literal["script", "function"], bytes]
-"""A script by its SHA1 in hexadecimal, a function by its name; in small letters."""
+ScriptKey: TypeAlias = FactKey
+"""``script`` and its SHA1 in hexadecimal, or ``function`` and its name; in small letters."""
 
 
 class Owner(NamedTuple):
@@ -32,7 +33,7 @@ class Owner(NamedTuple):
     told_at: float
 
 
-class ScriptMemory:
+class ScriptMemory(SharedFacts):
     """What has been seen on one route."""
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
@@ -56,10 +57,12 @@ class ScriptMemory:
             self._known.move_to_end(key)
         return calls
 
-    def learn(self, key: ScriptKey, calls: ScriptCalls) -> None:
+    def learn(self, key: ScriptKey, fact: Fact) -> None:
+        if not isinstance(fact, ScriptCalls):
+            return  # it is about something else than scripts
         former = self._known.pop(key, None)
-        self._left += _weight(former) - _weight(calls)
-        self._known[key] = calls
+        self._left += _weight(former) - _weight(fact)
+        self._known[key] = fact
         while self._left < 0 and len(self._known) > 1:
             self._left += _weight(self._known.popitem(last=False)[1])
 

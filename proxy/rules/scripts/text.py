@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from proxy.rules.scripts.lua_names import EVERY, UNKNOWN, Names, Parameter, Word
 from proxy.rules.scripts.lua_tokens import Tokens, UnreadableError
+from proxy.rules.shared_state import Fact
 
 __all__ = ["EVERY", "UNKNOWN", "Call", "Parameter", "ScriptCalls", "Word", "read_script"]
 
@@ -47,7 +48,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptCalls:
+class ScriptCalls(Fact):
     """What a text calls, each once. `dynamic` says why that may not be all; it is empty where it is.
 
     `functions` are the functions that a library may register, in small letters: Redis does not tell them apart.

@@ -15,10 +15,11 @@ from proxy.hotpath.plan import Plan
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.limits.rule import Limits, LimitsSettings, Per
-from proxy.rules.limits.token_buckets import Lease, Meter, Rate
+from proxy.rules.limits.token_buckets import Meter, Rate
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.rule import Binding, Wording
+from proxy.rules.shared_state import Lease
 from proxy.rules.verdict import PASS, Refuse, Verdict
 from tests.rules.given import NO_WORDS, command, context, spec, spend
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.hotpath.debts import Creditor
-from proxy.rules.limits.token_buckets import Account, Demand, Lease, Meter, Quota, Rate, Shortage, deal
+from proxy.rules.limits.token_buckets import Account, Meter, Quota, Rate, Shortage
+from proxy.rules.shared_state import Demand, Lease, deal
 from tests.rules.given import spend
 
 TEN_A_SECOND = Rate(10, 1, 10)
