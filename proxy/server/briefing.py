@@ -13,8 +13,7 @@ from typing import Any
 
 from proxy import __version__
 from proxy.form import FORM
-from proxy.policy import Policy
-from proxy.policy.model import PolicyRule
+from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.server.crew import Crew
 from proxy.server.findings import route_findings

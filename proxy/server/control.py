@@ -26,7 +26,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
-from proxy.policy import Policy
+from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.leases import Demands, Leases
 from proxy.server.requests import Notification, Request

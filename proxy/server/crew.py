@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 from proxy.net.settings import Settings
 from proxy.net.verdicts import Seen
-from proxy.policy import Policy
+from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,

@@ -18,9 +18,8 @@ seconds.
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.policy import Policy
 from proxy.policy.apps import UNKNOWN
-from proxy.policy.model import PolicyRule
+from proxy.policy.model import Policy, PolicyRule
 from proxy.policy.precedence import voice
 from proxy.server.crew import Crew
 from proxy.traffic.evidence import Record, Records, present

@@ -11,7 +11,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from proxy.net.settings import PolicyKind, PolicySource, RouteSettings
-from proxy.policy import TRANSPARENT, Policy, PolicyError, Problem, Where, load_policy, packaged
+from proxy.policy.load import load_policy
+from proxy.policy.model import TRANSPARENT, Policy
+from proxy.policy_yaml.errors import PolicyError, Problem, Where
+from proxy.policy_yaml.shipped import packaged
 from proxy.server.crew import Crew
 from proxy.server.notices import notice
 

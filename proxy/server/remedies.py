@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proxy.policy import Policy
-from proxy.policy.model import Mode, PolicyRule, Stage
+from proxy.policy.model import Mode, Policy, PolicyRule, Stage
 from proxy.policy.sections.rules import REMEDY
 from proxy.policy_yaml.errors import Where
 from proxy.rules.limits.rule import LimitsSettings, Per

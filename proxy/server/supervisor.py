@@ -24,7 +24,8 @@ from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.net.embedded import EmbeddedEngine, EmbeddedError
 from proxy.net.settings import RouteSettings, Settings
 from proxy.net.tls import TlsError, listener_context, upstream_context
-from proxy.policy import Policy, PolicyError
+from proxy.policy.model import Policy
+from proxy.policy_yaml.errors import PolicyError
 from proxy.server.admin.access import read_token
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState

@@ -18,7 +18,7 @@ import pytest
 
 from proxy.form import FORM
 from proxy.net.settings import AdminSettings, Settings
-from proxy.policy import load_policy
+from proxy.policy.load import load_policy
 from proxy.server.config import load_settings
 from proxy.server.options import OPTIONS, Scope
 from tests.conftest import Fleet

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.settings import PolicySource, RouteSettings
-from proxy.policy import PolicyError
+from proxy.policy_yaml.errors import PolicyError
 from proxy.server.reload import read_policies
 
 

@@ -9,8 +9,7 @@ from typing import cast
 
 import pytest
 
-from proxy.policy import Policy
-from proxy.policy.model import TRANSPARENT, Mode
+from proxy.policy.model import TRANSPARENT, Mode, Policy
 from proxy.rules.limits.rule import LimitsSettings, Per
 from proxy.rules.limits.token_buckets import Rate
 from proxy.server.crew import Crew
