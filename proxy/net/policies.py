@@ -6,9 +6,9 @@ What is allowed is learnt on connections that are nobody's; whenever more is kno
 the clients adopt new regimes. Former regimes are kept for a while: transactions end under them, and their plans still
 hold counts.
 
-To compile a large policy takes tens of milliseconds, in which no client is served. So before another policy comes into
-force, or the kill switch is turned, the regimes of all clients are made one by one, with time for the clients between
-them; then all clients change over at once.
+To compile a large policy takes tens of milliseconds for each app. So before another policy comes into force, or the
+kill switch is turned, a thread makes the regimes of the clients that are there, while the event loop goes on serving
+them (``SWITCH_SECONDS`` is how long it may have to wait for the thread); then all clients change over at once.
 """
 
 import asyncio
@@ -36,6 +36,9 @@ from proxy.session.ports import PolicyPort, PoolKey, Regime
 from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request
 
+SWITCH_SECONDS = 0.0005
+"""For ``sys.setswitchinterval``: a thread gives way to another one after so long. Python's own 5 ms is for each turn of
+the event loop. Where no other thread runs, it costs nothing."""
 _FORMER_KEPT = 8
 _CALLERS_KEPT = 10_000
 _LONGEST_KEPT = 256
@@ -56,6 +59,9 @@ class _Prepared:
     memory: Memory
     paused: bool
     regimes: _Regimes = field(default_factory=dict)
+    needed: frozenset[str] = frozenset()
+    active: frozenset[str] = frozenset()
+    """The rules that remember something."""
     identified: dict[Caller, App | None] = field(default_factory=dict)
 
 
@@ -97,20 +103,19 @@ class Policies(PolicyPort):
         """Compile a policy without putting it in force. Raises what compiling raises."""
         coming = _Prepared(policy, generation, self._known.table(), self.memory.fork(), self._paused)
         await self._make_regimes(coming)
-        made = {app for _, app in coming.regimes}
-        for app in (None, *policy.apps):
-            if app not in made:
-                compile_policy(policy, coming.table, app=app)
-                await asyncio.sleep(0)
         self._prepared = coming
 
     async def _make_regimes(self, coming: _Prepared) -> None:
-        # Those of the clients that are there now.
-        for key, caller in dict.fromkeys((client.key, client.caller()) for client in self._clients):
-            whose = self._able(key), _identified(coming.identified, coming.policy, caller)
-            if whose not in coming.regimes:
-                coming.regimes[whose] = self._regime(coming, whose)
-                await asyncio.sleep(0)
+        # Those of the clients that are there now, and one at least: what is wrong with the policy shows then.
+        callers = dict.fromkeys((client.key, client.caller()) for client in self._clients)
+        wanted = {(self._able(key), _identified(coming.identified, coming.policy, caller)) for key, caller in callers}
+        await asyncio.to_thread(self._compile_all, coming, wanted or {(frozenset(), None)})
+
+    def _compile_all(self, coming: _Prepared, wanted: Collection[_Whose]) -> None:
+        for whose in wanted:
+            coming.regimes[whose] = self._regime(coming, whose)
+        coming.needed = needs_of(coming.policy, coming.table) | {NAMES}
+        coming.active = frozenset(rule.name for rule in coming.policy.rules if is_active(coming.policy, rule))
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -137,7 +142,7 @@ class Policies(PolicyPort):
             coming.paused, coming.regimes = self._paused, {}
         self.memory.join(coming.memory)
         self._put_in_force(coming)
-        self.memory.retain({rule.name for rule in self._policy.rules if is_active(self._policy, rule)})
+        self.memory.retain(coming.active)
         return bool(self._needs() - needed_before)
 
     async def pause(self, paused: bool) -> None:
@@ -153,6 +158,7 @@ class Policies(PolicyPort):
         self._retire(table)
         if coming.table is table:
             self._regimes = coming.regimes
+            self._needed = coming.policy, table, coming.needed
         self._identified = coming.identified
         self._adopt()
 

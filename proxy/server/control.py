@@ -29,7 +29,7 @@ from proxy.net.verdicts import Seen
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.leases import Demands, Leases
-from proxy.server.requests import Notification, Request
+from proxy.server.requests import Notification, Packed, Request
 from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
 
@@ -52,7 +52,7 @@ class Prepare(Request[str | None]):
     """Make ready for the policies of a new generation, and keep using the old ones; or reply what is wrong."""
 
     seconds: ClassVar[float] = 15.0  # large policies, many users and apps, and a worker that serves meanwhile
-    policies: tuple[Policy, ...]
+    policies: Packed[tuple[Policy, ...]]
     generation: int
 
 

@@ -44,6 +44,7 @@ from proxy.server.listeners import Listeners
 from proxy.server.member import Member, launch
 from proxy.server.notices import notice
 from proxy.server.requests import (
+    Packed,
     PeerLost,
     Reply,
     Request,
@@ -163,7 +164,7 @@ class Crew:
 
         What a client sends after that is judged by them.
         """
-        prepare = Prepare(policies, self.generation + 1)
+        prepare = Prepare(Packed.of(policies), self.generation + 1)
         preparing = [member for member in self._members.values() if member.serving]
         told = await self._order(preparing, prepare)
         for member, problem in zip(preparing, told, strict=True):

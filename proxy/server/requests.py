@@ -24,7 +24,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 _HEADER = struct.Struct("<I")
 _log = logging.getLogger("keyrail.requests")
@@ -53,6 +53,22 @@ class TypedReply:
     """A reply of the type that its request names; ``Request.answer`` makes it."""
 
     reply: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Packed(Generic[Reply]):
+    """A large value, pickled once for all who get it, and unpickled when they say: in a thread, for instance."""
+
+    body: bytes
+
+    @classmethod
+    def of(cls, value: Reply) -> "Packed[Reply]":
+        """Pack a value."""
+        return cls(pickle.dumps(value))
+
+    def unpack(self) -> Reply:
+        """A copy of the value."""
+        return cast("Reply", _unpickle(self.body))
 
 
 class Request(Generic[Reply]):
@@ -152,7 +168,7 @@ class Channel:
         """Return the next message; None when the other end is gone."""
         try:
             (length,) = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
-            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301  the top of this file says why it is safe
+            return _unpickle(await self._reader.readexactly(length))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
 
@@ -239,6 +255,10 @@ async def first_known(replies: Collection["asyncio.Future[Reply | None]"]) -> Re
         if known is not None:
             return known
     return None
+
+
+def _unpickle(body: bytes) -> Any:
+    return pickle.loads(body)  # noqa: S301  the top of this file says why it is safe
 
 
 def _peer_lost() -> PeerLost:

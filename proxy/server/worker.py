@@ -25,7 +25,9 @@ from proxy.net.admission import Admission
 from proxy.net.buffers import enforce
 from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.periodic import Periodic
+from proxy.net.policies import SWITCH_SECONDS
 from proxy.net.tls import TlsError, listener_context
+from proxy.policy import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
@@ -49,7 +51,7 @@ from proxy.server.control import (
     WorkerRequest,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
-from proxy.server.requests import Channel, RequestError, TypedReply, outcome
+from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
 from proxy.session.topic import Topic
 
 _log = logging.getLogger("keyrail.worker")
@@ -225,12 +227,13 @@ class Worker:
             case _:
                 assert_never(order)
 
-    async def _prepare(self, policies: tuple[Any, ...], generation: int) -> str | None:
-        for gateway, policy in zip(self._gateways, policies, strict=True):
-            try:
+    async def _prepare(self, packed: Packed[tuple[Policy, ...]], generation: int) -> str | None:
+        try:
+            policies = await asyncio.to_thread(packed.unpack)
+            for gateway, policy in zip(self._gateways, policies, strict=True):
                 await gateway.prepare(policy, generation)
-            except Exception as error:  # noqa: BLE001  whatever it is, the old policy stays and the operator reads it
-                return f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001  whatever it is, the old policy stays and the operator reads it
+            return f"{type(error).__name__}: {error}"
         return None
 
     def _commit(self, generation: int) -> None:
@@ -317,6 +320,7 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING, format="keyrail: %(message)s")
+    sys.setswitchinterval(SWITCH_SECONDS)
     sys.exit(uvloop.run(work(socket.socket(fileno=int(sys.argv[1])))))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -48,6 +50,7 @@ class Bench:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made = 0
+        self.compiling: Callable[[], None] = lambda: None
         self.table: Table = STANDARD
         self.able: dict[str | None, frozenset[str]] = {}
         self.clients: list[Any] = []
@@ -59,6 +62,7 @@ class Bench:
 
         def counted(*arguments: Any, **options: Any) -> CompiledPolicy:
             self.made += 1
+            self.compiling()
             return compile_policy(*arguments, **options)
 
         monkeypatch.setattr("proxy.net.policies.compile_policy", counted)
@@ -148,22 +152,36 @@ def test_a_new_policy_is_made_beforehand_and_comes_into_force_at_once(bench: Ben
 
 
 def test_others_are_served_while_plans_are_made(bench: Bench) -> None:
-    served: list[int] = []
+    served = threading.Event()
+
+    def compiling() -> None:
+        served.clear()
+        assert served.wait(5.0), "nobody had a turn during the whole of it"
 
     async def prepare() -> None:
         loop = asyncio.get_running_loop()
 
         def serve() -> None:
-            served.append(bench.made)
+            served.set()
             loop.call_soon(serve)
 
         serve()
         await bench.policies.prepare(policy(TEXT), 2)
         await bench.policies.pause(True)
 
-    first = bench.made
+    bench.made = 0
+    bench.compiling = compiling
     asyncio.run(prepare())
-    assert set(served) >= set(range(first, bench.made)), "nobody had a turn between two of them"
+    assert bench.made == 4, "each of two apps, twice"
+
+
+def test_what_nobody_uses_is_not_compiled(bench: Bench) -> None:
+    bench.made = 0
+    others = "".join(f"app{number}: {{match: {{user: app{number}}}}}, " for number in range(20))
+    coming = policy(TEXT.replace("apps: {", f"apps: {{{others}"))
+    assert len(coming.apps) == 22
+    bench.prepare(coming)
+    assert bench.made == 2
 
 
 def test_the_kill_switch_holds_for_a_policy_that_was_prepared_before(bench: Bench) -> None:

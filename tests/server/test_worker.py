@@ -31,7 +31,7 @@ from proxy.server.control import (
     SupervisorRequest,
     Switch,
 )
-from proxy.server.requests import Channel, RequestFailed, TypedReply
+from proxy.server.requests import Channel, Packed, RequestFailed, TypedReply
 from proxy.server.worker import Worker
 from tests.resp import PATIENCE_SECONDS
 
@@ -189,7 +189,7 @@ def test_orders_are_followed_one_after_another_and_hold_up_no_question() -> None
     async def main() -> None:
         async with a_worker() as (supervisor, gateway):
             ask = supervisor.channel.request
-            orders = ask(Prepare((TRANSPARENT,), 2)), ask(Commit(2)), ask(Switch(True))
+            orders = ask(Prepare(Packed.of((TRANSPARENT,)), 2)), ask(Commit(2)), ask(Switch(True))
             assert await ask(RecallScript(0, KEY)) == cast("Any", "what it calls")
             assert gateway.done == []
             gateway.compiled.set()
@@ -217,7 +217,7 @@ def test_a_worker_that_is_half_way_in_a_new_policy_ends() -> None:
     async def main() -> None:
         async with a_worker(commit=1) as (supervisor, gateway):
             gateway.compiled.set()
-            assert await supervisor.channel.request(Prepare((TRANSPARENT,), 2)) is None
+            assert await supervisor.channel.request(Prepare(Packed.of((TRANSPARENT,)), 2)) is None
             with pytest.raises(RequestFailed, match="ZeroDivisionError: commit"):
                 await supervisor.channel.request(Commit(2))
             assert await supervisor.running == 1
