@@ -202,11 +202,10 @@ class Intake(Creditor):
             self.ordered = False
             self.run = None
             self.wrote = False
-        # What ends with the last reply has ended before the next command is looked at.
-        if self.attentive and self.owed == 0:
-            self.settled()
         if self.stalled and self.owed <= self.low_water and order.size <= MOST_HELD:
             self.relieved()
+        if self.attentive and self.owed == 0:
+            self.settled()
 
     def unread(self) -> int:
         """Bytes that have arrived and wait."""

@@ -17,28 +17,6 @@
     decision.py           what a policy decides about a command, and by which steps
     compile.py            Policy + command table -> CompiledPolicy: the plan, and the judgement behind it
 
-The packaged policies are YAML files like any other.
+The packaged policies are YAML files like any other. Nothing is imported here: a worker reads no policies, and would
+import all that reads YAML.
 """
-
-from proxy.policy.compile import CompiledPolicy, compile_policy
-from proxy.policy.decision import Decision, Hit
-from proxy.policy.load import load_policy
-from proxy.policy.model import TRANSPARENT, Mode, OnError, Policy
-from proxy.policy_yaml.errors import PolicyError, Problem, Where
-from proxy.policy_yaml.shipped import packaged
-
-__all__ = [
-    "TRANSPARENT",
-    "CompiledPolicy",
-    "Decision",
-    "Hit",
-    "Mode",
-    "OnError",
-    "Policy",
-    "PolicyError",
-    "Problem",
-    "Where",
-    "compile_policy",
-    "load_policy",
-    "packaged",
-]

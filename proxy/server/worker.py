@@ -27,7 +27,7 @@ from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.periodic import Periodic
 from proxy.net.policies import SWITCH_SECONDS
 from proxy.net.tls import TlsError, listener_context
-from proxy.policy import Policy
+from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
     Commit,
