@@ -1,6 +1,6 @@
 """One command as the proxy sees it: what engines say about it, and what flags and rows decide."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from functools import cache
 from typing import Any
@@ -141,16 +141,16 @@ class Spec:
     since: str
     engines: tuple[str, ...]
     """Where it was seen: ``valkey-9.1``, ``redis-7.0``, …; empty when only a running engine told of it."""
+    may_have_keys: bool = field(init=False, compare=False)
+    """Some request of the command has keys. Told once, as every rule asks each time that a policy is compiled."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "may_have_keys", any(key_spec.names_keys for key_spec in self.key_specs))
 
     @property
     def display(self) -> str:
         """The name as people write it: ``CLIENT SETNAME``."""
         return self.name.replace("|", " ")
-
-    @property
-    def may_have_keys(self) -> bool:
-        """Whether some request of the command has keys."""
-        return any(key_spec.names_keys for key_spec in self.key_specs)
 
     @property
     def write(self) -> bool:

@@ -93,12 +93,31 @@ class CompiledPolicy:
         for spec in self.table.specs:
             if self.policy.count_keys and spec.may_have_keys:
                 plan.count_keys(spec.id)
-            lowering = _lower_command(spec, self.steps, purses)
+            lowering = self._lower_command(spec, purses)
             lowering.apply(spec.id, plan, programs)
             what = lowering.does
             if what is not None:
                 lowered[spec.id] = tuple(Hit(self.steps[i].rule.name, self.steps[i].mode, what) for i in lowering.acts)
         return plan, lowered
+
+    def _lower_command(self, spec: Spec, purses: Mapping[str, int]) -> Lowering:
+        lowering = Lowering(spec)
+        steps, i = self._steps[spec.id], 0
+        while i < len(steps) and not lowering.settled:
+            step, seen, did = steps[i], lowering.spec, lowering.does
+            i += 1
+            lowering.enforced = step.enforced
+            lowering.purse = purses.get(step.rule.name, 0)
+            step.rule.lower(seen, lowering)
+            if did is None and lowering.does is not None:
+                lowering.acts.append(step.place)
+            if lowering.spec is not seen:
+                steps, i = self._behind(step, lowering.spec), 0
+        return lowering
+
+    def _behind(self, step: Step, spec: Spec) -> tuple[Step, ...]:
+        """The later steps, for a command that has become this one."""
+        return tuple(later for later in self._steps[spec.id] if later.place > step.place)
 
     def judge(self, command: Command, context: Context, witness: Witness | None = None) -> Decision:
         """What is to become of a command. Never raises for a rule's sake."""
@@ -175,7 +194,7 @@ class CompiledPolicy:
                 case Rewrite():
                     current = self._rewritten(current, verdict)
                     edit = _chain(verdict.edit, edit)
-                    steps = tuple(later for later in self._steps[current.spec.id] if later.place > step.place)
+                    steps = self._behind(step, current.spec)
                     i = 0
                 case Follow():
                     followings += (Following(verdict, step.rule.name, mode),)
@@ -263,19 +282,6 @@ def needs_of(policy: Policy, table: Table) -> frozenset[str]:
     binding = Binding(table, schema=policy.schema)
     rules = (rule.settings.bind(rule.name, rule.wording, binding) for rule in policy.rules if is_active(policy, rule))
     return frozenset().union(*(rule.needs.commands for rule in rules))
-
-
-def _lower_command(spec: Spec, steps: tuple[Step, ...], purses: Mapping[str, int]) -> Lowering:
-    lowering = Lowering(spec)
-    for step in steps:
-        if not lowering.settled and step.rule.touches(lowering.spec):
-            lowering.enforced = step.enforced
-            lowering.purse = purses.get(step.rule.name, 0)
-            did = lowering.does
-            step.rule.lower(lowering.spec, lowering)
-            if did is None and lowering.does is not None:
-                lowering.acts.append(step.place)
-    return lowering
 
 
 def _chain(inner: ReplyEdit | None, outer: ReplyEdit | None) -> ReplyEdit | None:

@@ -332,8 +332,9 @@ class Lowering:
         return limited or bool(self._purses) or self._names is not None or self._entries is not None
 
     def _changed(self) -> bool:
-        adding = (each for each in (self._append, *self._appends) if each is not None and each.adds)
-        return self._swap is not None or any(adding)
+        if self._swap is not None or (self._append is not None and self._append.adds):
+            return True
+        return bool(self._appends) and any(each is not None and each.adds for each in self._appends)
 
     def _takes_part(self) -> bool:
         """Whether a rule has had its say in how the command goes out: there is one place for that in a plan."""
