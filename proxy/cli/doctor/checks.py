@@ -1,0 +1,195 @@
+"""The checks of `keyrail doctor`: each looks at one thing, and says what it found and what to do about it."""
+
+import ipaddress
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import hiredis
+
+from proxy.cli.doctor.examination import Examination, admits_anybody
+from proxy.net.address import UpstreamAddress, Verify
+from proxy.net.engine import is_replica, probe
+from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.policy.compile import needs_of
+from proxy.policy.precedence import is_active
+from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
+from proxy.server.open_files import within
+
+_OLDEST = (6, 2)
+_FEW_CLIENTS = 1000
+_LATE = 1.0
+"""Seconds between two clocks that matter: to dates in policies, and to TTLs that are stated as times."""
+
+
+class Gravity(IntEnum):
+    """How grave a finding is; the gravest one is the exit status."""
+
+    OK = 0
+    WARN = 1
+    FAIL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found, and what to do about it."""
+
+    gravity: Gravity
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        advice = f"\n     {self.remedy}" if self.remedy else ""
+        return f"{self.gravity.name:4} {self.text}{advice}"
+
+
+def ok(text: str) -> Finding:
+    """Nothing to do."""
+    return Finding(Gravity.OK, text)
+
+
+def warn(text: str, remedy: str) -> Finding:
+    """Keyrail serves, and something is worse than it could be."""
+    return Finding(Gravity.WARN, text, remedy)
+
+
+def fail(text: str, remedy: str) -> Finding:
+    """Keyrail would not serve, or commands would fail."""
+    return Finding(Gravity.FAIL, text, remedy)
+
+
+async def check_version(seen: Examination) -> Finding:
+    engine = seen.engine
+    known = f"{engine.name} {engine.version_text}".strip()
+    if engine.version is None:
+        return warn(f"the version of {known} is not known", "Keyrail is tested with Redis 6.2, 7.0 and Valkey 9.1")
+    if engine.version < _OLDEST:
+        return warn(f"{known} is older than what Keyrail is tested with", "upgrade to Redis 6.2 or later, or Valkey")
+    return ok(f"{known}")
+
+
+async def check_cluster(seen: Examination) -> Finding:
+    if seen.engine.cluster:
+        return fail("it is a node of a cluster", "serve refuses it: clients would learn the nodes' addresses")
+    return ok("not a cluster")
+
+
+async def check_role(seen: Examination) -> Finding:
+    if await is_replica(seen.upstream):
+        return fail("it is a replica: writes are answered READONLY", "point --upstream at the primary")
+    return ok("it is a primary")
+
+
+async def check_permissions(seen: Examination) -> Finding:
+    needs = needs_of(seen.policy, seen.engine.table)
+    found = await probe(seen.upstream, needs)
+    lacking = sorted(needs - found.able - found.unclear)
+    if lacking:
+        allow = " ".join(f"+{name.lower()}" for name in lacking)
+        return warn(
+            f"rules of the policy send {', '.join(lacking)}, which is not allowed or not known here",
+            f"allow them (ACL SETUSER … {allow}), or expect the slower ways that policies/README.md describes",
+        )
+    return ok(f"all commands that rules send are allowed: {', '.join(sorted(needs)) or 'none'}")
+
+
+async def check_eviction(seen: Examination) -> Finding:
+    how, most = await seen.setting("maxmemory-policy"), await seen.setting("maxmemory")
+    if how is None or most is None:
+        return warn("the eviction policy is not told (CONFIG GET)", "see that it fits the policy")
+    lifetimes = any(
+        isinstance(rule.settings, LifetimeSettings | SchemaTtlSettings) and is_active(seen.policy, rule)
+        for rule in seen.policy.rules
+    )
+    if most == "0":
+        return warn("maxmemory is 0: Redis grows until the system ends it", "set maxmemory")
+    if how.startswith("volatile") and not lifetimes:
+        return warn(
+            f"{how} evicts only keys with a TTL, and no rule of the policy sees to TTLs",
+            "add a lifetime rule, or use allkeys-lru",
+        )
+    if how == "noeviction" and lifetimes:
+        return warn(
+            "noeviction refuses writes (OOM) when memory is full, although the policy gives keys a TTL",
+            "for a cache use volatile-ttl or allkeys-lru; for a database alert on used_memory",
+        )
+    return ok(f"maxmemory {most}, {how}")
+
+
+async def check_connections(seen: Examination) -> Finding:
+    most, now = await seen.setting("maxclients"), await seen.info("clients", "connected_clients")
+    if most is None or now is None:
+        return warn("maxclients is not told", "see that it is above the number of connections that Keyrail opens")
+    left = int(most) - int(now)
+    if left < _FEW_CLIENTS:
+        return warn(
+            f"Redis takes {left} more connections (maxclients {most}, {now} are there)",
+            "raise maxclients, or lower --private-connections: a client that needs one gets Redis's error",
+        )
+    return ok(f"Redis takes {left} more connections")
+
+
+async def check_files(seen: Examination) -> Finding:
+    route = RouteSettings("default", (), seen.address, PolicySource())
+    clients = within(Settings((route,)), seen.files).max_clients
+    text = f"the limit of {seen.files} open files allows {clients} clients for each worker"
+    if clients < _FEW_CLIENTS:
+        return warn(text, "raise it: ulimit -n, LimitNOFILE of systemd, --ulimit of Docker")
+    return ok(text)
+
+
+async def check_tls(seen: Examination) -> Finding:
+    tls = seen.address.tls
+    if tls is not None and tls.verify is Verify.NONE:
+        return warn("ssl_cert_reqs=none: whoever is in between can read and change everything", "give ssl_ca_certs")
+    if tls is None and not _is_near(seen.address):
+        secret = " and the password" if seen.address.password is not None else ""
+        return warn(f"data{secret} travel without TLS", "use rediss://, or keep Keyrail on the same host or network")
+    return ok("TLS" if tls is not None else "no TLS on this machine alone")
+
+
+def _is_near(address: UpstreamAddress) -> bool:
+    if address.path is not None or address.host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address.host).is_loopback
+    except ValueError:
+        return False
+
+
+async def check_clock(seen: Examination) -> Finding:
+    before = time.time()
+    reply = await seen.ask(["TIME"])
+    if isinstance(reply, hiredis.ReplyError):
+        return warn("the clock of Redis is not told (TIME)", "see that both machines run NTP")
+    theirs = int(reply[0]) + int(reply[1]) / 1e6
+    away = max(before - theirs, theirs - time.time(), 0.0)
+    if away > _LATE:
+        return warn(
+            f"the clocks are {away:.1f} s apart", "run NTP on both: EXPIREAT depends on it, and dates in policies"
+        )
+    return ok("the clocks agree")
+
+
+async def check_default_user(seen: Examination) -> Finding:
+    if not await admits_anybody(seen.address, seen.seconds):
+        return ok("the default user has a password, or is off")
+    remedy = "set requirepass or an ACL, and give Keyrail the password: who reaches Redis goes around every rule"
+    if _is_near(seen.address) and seen.address.password is None:
+        return warn("Redis asks for no password; it is on this machine", remedy)
+    return warn("Redis asks for no password", remedy)
+
+
+CHECKS: tuple[Callable[[Examination], Awaitable[Finding]], ...] = (
+    check_version,
+    check_cluster,
+    check_role,
+    check_permissions,
+    check_eviction,
+    check_connections,
+    check_files,
+    check_tls,
+    check_clock,
+    check_default_user,
+)

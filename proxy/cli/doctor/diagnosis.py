@@ -1,0 +1,40 @@
+"""One run of `keyrail doctor`: the policy is read, Redis is connected to, and every check is made."""
+
+import resource
+
+from proxy.cli.doctor.checks import CHECKS, Finding, fail
+from proxy.cli.doctor.examination import Examination, connect
+from proxy.net.address import UpstreamAddress
+from proxy.net.connect import UpstreamRefusedError
+from proxy.net.engine import Engine
+from proxy.net.settings import PolicySource, RouteSettings
+from proxy.net.tls import TlsError, reason_of
+from proxy.policy_yaml.errors import PolicyError
+from proxy.server.reload import read_policies
+
+_SECONDS = 5.0
+"""For the connection, and for each reply."""
+
+
+async def examine(address: UpstreamAddress, source: PolicySource) -> list[Finding]:
+    """What is found; at least one finding."""
+    try:
+        (policy,) = read_policies([RouteSettings("default", (), address, source)])
+    except PolicyError as error:
+        return [fail(f"the policy is not valid: {problem}", "keyrail check says more") for problem in error.problems]
+    try:
+        opened = await connect(address, _SECONDS)
+    except (OSError, ValueError, TlsError, UpstreamRefusedError) as error:
+        advice = "see that it runs, and that address, TLS and password are right"
+        return [fail(f"{address}: {reason_of(error)}", advice)]
+    if opened.stranger:
+        opened.upstream.abort()
+        return [fail(f"{address} asks for a password", "give one: --upstream redis://USER@HOST?password_file=FILE")]
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = Examination(address, policy, opened.upstream, opened.engine or Engine(), files, _SECONDS)
+    try:
+        return [await check(seen) for check in CHECKS]
+    except OSError as error:
+        return [fail(f"{address}: {reason_of(error)}", "the connection was lost while Redis was looked at")]
+    finally:
+        opened.upstream.abort()

@@ -1,0 +1,100 @@
+"""What the checks of `keyrail doctor` look at: a connection to Redis, and what Redis says of itself.
+
+Connections are opened as `serve` opens them, so that TLS, the login and the password file are tried, too. Nothing is
+written, and no client's data is read.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import hiredis
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
+from proxy.net.engine import Engine
+from proxy.net.tls import upstream_context
+from proxy.net.upstream import UpstreamConnection
+from proxy.policy.model import Policy
+from proxy.server.notices import notice
+from proxy.session.ports import PoolKey
+from proxy.wire.decode import read_reply
+
+_HOME = PoolKey(None, 0, 2)
+
+
+class _Alone:
+    """The keeper of a connection that no pool has."""
+
+    output_limit = 1 << 20
+
+    def lost(self, upstream: UpstreamConnection) -> None:
+        """Its questions end with an error."""
+
+    def relieved(self, upstream: UpstreamConnection) -> None:
+        """Nobody waits."""
+
+    def doubted(self, upstream: UpstreamConnection) -> None:
+        """A check asks for the role anyway."""
+
+    def command_refused(self, upstream: UpstreamConnection, line: bytes) -> None:
+        """A check has read the reply."""
+
+    def retired(self, upstream: UpstreamConnection) -> None:
+        """Nobody shares it."""
+
+    def count(self, event: str) -> None:
+        """Nobody counts."""
+
+
+async def connect(address: UpstreamAddress, seconds: float) -> Opened:
+    """Connect and log in. Raises OSError, UpstreamRefusedError and TlsError."""
+    tls = None if address.tls is None else upstream_context(address.tls, notice)
+    return await asyncio.wait_for(
+        open_upstream(address, tls, _Alone(), _HOME, asyncio.get_running_loop()), timeout=seconds
+    )
+
+
+async def admits_anybody(address: UpstreamAddress, seconds: float) -> bool:
+    """Whether Redis answers who gives no password."""
+    try:
+        opened = await connect(replace(address, username=None, password=None), seconds)
+    except (OSError, UpstreamRefusedError):
+        return False
+    opened.upstream.abort()
+    return not opened.stranger
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """One Redis and one policy, with the limit of open ``files`` of this machine."""
+
+    address: UpstreamAddress
+    policy: Policy
+    upstream: UpstreamConnection
+    engine: Engine
+    files: int
+    seconds: float
+
+    async def ask(self, argv: Sequence[str]) -> Any:
+        """A reply; an error reply is a hiredis.ReplyError as a value. Raises OSError."""
+        return read_reply(await asyncio.wait_for(self.upstream.ask(argv), self.seconds))
+
+    async def setting(self, name: str) -> str | None:
+        """A setting of Redis; None where CONFIG GET is not allowed, or does not know it."""
+        reply = await self.ask(["CONFIG", "GET", name])
+        if isinstance(reply, hiredis.ReplyError) or len(reply) < 2:
+            return None
+        return bytes(reply[1]).decode("utf-8", "replace")
+
+    async def info(self, section: str, field: str) -> str | None:
+        """A field of INFO; None where it is not told."""
+        reply = await self.ask(["INFO", section])
+        if isinstance(reply, hiredis.ReplyError):
+            return None
+        for line in bytes(reply).decode("utf-8", "replace").splitlines():
+            name, _, value = line.partition(":")
+            if name == field:
+                return value
+        return None

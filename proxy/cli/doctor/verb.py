@@ -1,0 +1,34 @@
+"""`keyrail doctor --upstream URL --policy FILE`: the verb, and its exit status."""
+
+import argparse
+import asyncio
+
+from proxy.cli.line import LineParser
+from proxy.net.address import UpstreamAddress, parse_upstream
+from proxy.net.settings import PolicySource
+from proxy.server.options import read_policy
+
+
+def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
+    parser = verbs.add_parser(
+        "doctor",
+        help="look at a Redis and a policy before any traffic",
+        allow_abbrev=False,
+        description="Connect to Redis as `serve` would, write nothing, and say what will go wrong and what to do. "
+        "Exit status: 0, 1 with warnings, 2 if Keyrail would not serve.",
+    )
+    parser.add_argument("--upstream", type=parse_upstream, default=UpstreamAddress(), metavar="URL", help="the Redis")
+    parser.add_argument(
+        "--policy", type=read_policy, default=PolicySource(), metavar="FILE|none", help="the policy (default: default)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Examine, print the findings, and return the gravity of the gravest."""
+    from proxy.cli.doctor.diagnosis import examine  # noqa: PLC0415  slow to import, and other verbs don't need it
+
+    found = asyncio.run(examine(parsed.upstream, parsed.policy))
+    for finding in found:
+        print(finding)
+    return max(finding.gravity for finding in found)

@@ -1,0 +1,108 @@
+"""`keyrail doctor` finds what it is there to find, on real engines, and writes nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.engines import EXPECTED, Engine, free_port
+from tests.keyrail_process import environment
+from tests.resp import PATIENCE_SECONDS
+
+NewEngine = Callable[..., Engine]
+OK, WARN, FAIL = 0, 1, 2
+
+
+def doctor(upstream: str, *arguments: str, open_files: int = 20_000) -> tuple[int, str]:
+    """Exit status and output."""
+    command = [sys.executable, "-m", "proxy", "doctor", "--upstream", upstream, *arguments]
+    ended = subprocess.run(
+        ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh", *command],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=3 * PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.stderr == ""
+    return ended.returncode, ended.stdout
+
+
+def found(text: str, start: str) -> bool:
+    return any(line.startswith(start) for line in text.splitlines())
+
+
+WELL = {"requirepass": "secret", "maxmemory": "100mb", "maxmemory-policy": "volatile-ttl"}
+
+
+@pytest.mark.parametrize("engine_name", EXPECTED)
+def test_a_redis_in_order(new_engine: NewEngine, tmp_path: Path, engine_name: str) -> None:
+    engine = new_engine(engine_name, WELL)
+    (tmp_path / "password").write_text("secret\n")
+    url = f"redis://127.0.0.1:{engine.port}?password_file={tmp_path / 'password'}"
+    status, text = doctor(url, "--policy", "strict")
+    lacking = found(text, "WARN rules of the policy send ")  # MSETEX is new, and EXPIRE NX came with Redis 7.0
+    assert status == (WARN if lacking else OK), text
+    assert len([line for line in text.splitlines() if not line.startswith(" ")]) == 10
+    assert engine.info("keyspace").keys() <= {"# Keyspace"}, "it has written something"
+
+
+CASES: dict[str, tuple[dict[str, str], str, str]] = {
+    "no password": ({}, "strict", "WARN Redis asks for no password; it is on this machine"),
+    "no limit of memory": ({}, "strict", "WARN maxmemory is 0"),
+    "nothing to evict": (
+        {"maxmemory": "100mb", "maxmemory-policy": "volatile-lru"},
+        "none",
+        "WARN volatile-lru evicts only keys with a TTL",
+    ),
+    "no eviction of a cache": (
+        {"maxmemory": "100mb", "maxmemory-policy": "noeviction"},
+        "cache",
+        "WARN noeviction refuses writes (OOM)",
+    ),
+    "few connections": ({"maxclients": "100"}, "none", "WARN Redis takes 9"),
+    "a cluster": ({"cluster-enabled": "yes"}, "none", "FAIL it is a node of a cluster"),
+    "a replica": ({"replicaof": "127.0.0.1 1"}, "none", "FAIL it is a replica"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_wrong_is_found(new_engine: NewEngine, name: str) -> None:
+    options, policy, expected = CASES[name]
+    status, text = doctor(new_engine(options=options).url, "--policy", policy)
+    assert found(text, expected), text
+    assert status == (FAIL if expected.startswith("FAIL") else WARN)
+
+
+def test_commands_that_the_user_may_not_run(new_engine: NewEngine) -> None:
+    engine = new_engine()
+    engine.do("ACL", "SETUSER", "keyrail", "on", ">secret", "~*", "&*", "+@all", "-eval", "-config", "-time")
+    status, text = doctor(f"redis://keyrail:secret@127.0.0.1:{engine.port}", "--policy", "tour")
+    assert status == WARN
+    assert found(text, "WARN rules of the policy send EVAL"), text
+    assert "+eval" in text
+    assert found(text, "WARN the eviction policy is not told (CONFIG GET)")
+    assert found(text, "WARN the clock of Redis is not told (TIME)")
+
+
+def test_a_low_limit_of_open_files(new_engine: NewEngine) -> None:
+    _, text = doctor(new_engine().url, "--policy", "none", open_files=200)
+    assert found(text, "WARN the limit of 200 open files allows"), text
+
+
+def test_a_redis_that_cannot_be_had(new_engine: NewEngine, tmp_path: Path) -> None:
+    assert doctor(f"redis://127.0.0.1:{free_port()}")[0] == FAIL
+    engine = new_engine(options={"requirepass": "secret"})
+    status, text = doctor(engine.url)
+    assert (status, found(text, f"FAIL {engine.url} asks for a password")) == (FAIL, True), text
+    status, text = doctor(f"redis://:wrong@127.0.0.1:{engine.port}")
+    assert (status, "WRONGPASS" in text) == (FAIL, True), text
+    policy = tmp_path / "wrong.yaml"
+    policy.write_text("rules: {a: {refuse: 1}}\n")
+    status, text = doctor(engine.url, "--policy", os.fspath(policy))
+    assert (status, found(text, "FAIL the policy is not valid: ")) == (FAIL, True), text
