@@ -1,6 +1,6 @@
-"""From when on traffic is worth waking somebody: a share and a rate, both surely reached, and the size of a value.
+"""Thresholds for incidents: a share and a rate that a key certainly reaches, and the size of a value.
 
-A share alone would ring for a key with 30 % of fifty commands a second, a rate alone for every busy day.
+A share alone would report a key with 30 % of fifty commands a second, a rate alone every busy day.
 """
 
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ INCIDENT_WINDOW = 5
 
 @dataclass(frozen=True, slots=True)
 class Hot:
-    """From when on something is hot: a share of all uses of keys, and a rate per second; both must be reached."""
+    """What counts as hot: a share of all uses of keys, and a rate per second; both must be reached."""
 
     share: float = 0.1
     rate: float = 1000.0
 
     def reached(self, sure: int, total: int, seconds: float) -> bool:
-        """Whether what was used at least so often in so many seconds, of all uses of keys, is hot."""
+        """Whether a key used at least this often in this many seconds, of all uses of keys, is hot."""
         return sure >= self.share * total and sure >= self.rate * seconds
 
     def milder(self, part: float) -> "Hot":
-        """The same at a part of both."""
+        """The same thresholds, both multiplied by a part."""
         return Hot(self.share * part, self.rate * part)
 
 

@@ -1,7 +1,7 @@
-"""Windows of traffic as people and programs are told of them: the JSON of the admin port, the page and ``keyrail top``.
+"""Windows of traffic as JSON, for the admin port, the page and ``keyrail top``.
 
 Rates are per second, of as much of a window as is known; shares are of all uses of keys (of clients: of all commands).
-What is unknown is null.
+Unknown values are null.
 """
 
 from collections import Counter
@@ -34,9 +34,9 @@ _SAME_RATE = 0.5
 def hot_keys(
     rings: Rings, window: int, count: int, by: str, now: float, redaction: Redaction, hot: Hot
 ) -> dict[str, Any]:
-    """The busiest keys of a window, by `all`, `reads`, `writes` or `bytes`, with who is behind them.
+    """The busiest keys of a window, by `all`, `reads`, `writes` or `bytes`, with the clients that use them.
 
-    ``at`` names the snapshot: whoever shows figures of the same window and snapshot shows the same.
+    ``at`` names the snapshot: the figures of one window and snapshot are the same wherever they are shown.
     """
     found = rings.hot_keys(window, now)
     digest = rings.window(window, now)
@@ -67,7 +67,7 @@ def hot_keys(
 def pasts(rings: Rings, window: int, count: int, now: float, redaction: Redaction) -> dict[str, Any]:
     """What the busiest keys of a window did per second, at most ten minutes back: the last minute second by second.
 
-    A stretch in which a key was not among the busiest has none of it.
+    An interval in which a key was not among the busiest counts as 0 for it.
     """
     recent = rings.seconds()[:-1]
     older = [ten for ten in rings.tens() if recent and ten.began + ten.seconds <= recent[0].began]
@@ -84,7 +84,7 @@ def pasts(rings: Rings, window: int, count: int, now: float, redaction: Redactio
 
 
 def _lately(rings: Rings) -> dict[bytes, float]:
-    """What the busiest keys surely did per second in the last two whole seconds."""
+    """The certain rates of the busiest keys in the last two whole seconds."""
     seconds = rings.seconds()[-3:-1]
     summed: dict[bytes, float] = {}
     for tally in (tally for second in seconds for tally in second.counts().tallies):
@@ -126,7 +126,7 @@ def _carried(figures: KeyFigures | None, seconds: float) -> dict[str, Any]:
 
 
 def _ttl(figures: KeyFigures | None, now: float) -> float | None:
-    """The seconds that are left of a key's life, as they were when it was asked about; -1 for a key without a TTL."""
+    """The TTL of a key in seconds, as Redis last reported it; -1 for a key without a TTL."""
     if figures is None or figures.until == 0.0:
         return None
     return -1 if isinf(figures.until) else round(max(0.0, figures.until - now), 3)
@@ -142,7 +142,7 @@ def _story(rings: Rings, past: History, key: HotKey, figures: KeyFigures | None)
 
 
 def history(digests: Iterable[Digest], until: float) -> History:
-    """What is known of the past until a moment, the newest first."""
+    """The known intervals before a moment, the newest first."""
     past: History = []
     for digest in digests:
         used = {tally.key: tally.certain for tally in digest.counts().tallies}
@@ -152,11 +152,11 @@ def history(digests: Iterable[Digest], until: float) -> History:
 
 
 def changed(past: History, key: bytes, rate: float) -> tuple[float | None, float | None]:
-    """A key's rate before it became as busy as it is, and since when it is that.
+    """A key's rate before it became hot, and since when it has been hot.
 
-    Both are None where it has been so for as long as anybody remembers. The rate is of the certain uses, as all rates
-    of keys are: 0 while it was not among the busiest. What is not over yet can say that a key is busy, but not that it
-    isn't.
+    Both are None if it has been hot for as long as there are figures. The rate is of the certain uses, as all rates
+    of keys are: 0 while it was not among the busiest. An interval that is not over yet can show that a key is busy, but
+    not that it is not.
     """
     since: float | None = None
     earlier: list[float] = []

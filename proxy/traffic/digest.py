@@ -1,7 +1,7 @@
 """What one route did in a second, or in many: the counts of its keys, and what was seen of the commands looked at.
 
 Digests add up: those of workers to the process group's, those of seconds to a window's. Everything in one is bounded.
-When there is too much of something, what weighs least gives way and is folded into ``other``, which is shown.
+If there are too many names, those with the least weight are folded into ``other``, which is shown.
 
 Counts of keys come from the counters and have bounds (``traffic.merge``). All other figures are sums over looks, each
 of which stands for ``weight`` commands: they are estimates, unbiased, and the better the more often something was seen.
@@ -32,17 +32,17 @@ Client = tuple[str, ...]
 
 
 class Addable(Protocol):
-    """Something that has a weight, and can take over another's figures."""
+    """Figures that have a weight and can be added up."""
 
     @property
     def weight(self) -> int:
-        """How much it weighs."""
+        """The commands that it stands for."""
 
     def add(self, more: Self, /) -> None:
-        """Take over the other's figures."""
+        """Add the other's figures."""
 
     def clone(self) -> Self:
-        """The same figures, to go on with."""
+        """A copy of the figures."""
 
 
 A = TypeVar("A", bound=Addable)
@@ -51,7 +51,8 @@ K = TypeVar("K", str, bytes, Client)
 
 @dataclass(slots=True)
 class Heaviest(Generic[K, A]):
-    """Figures by name, of at most so many names; what weighs least is folded into `other` (names, weight)."""
+    """Figures by name, of at most so many names; those with the least weight are folded into `other` (names,
+    weight)."""
 
     most: int
     found: dict[K, A] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Heaviest(Generic[K, A]):
     other: int = 0
 
     def put(self, name: K, figures: A) -> None:
-        """Add the figures to those of the name, whose own they do not become."""
+        """Add a copy of the figures to those of the name."""
         known = self.found.get(name)
         if known is not None:
             known.add(figures)
@@ -82,7 +83,7 @@ class Heaviest(Generic[K, A]):
 
 @dataclass(slots=True)
 class Volume:
-    """Commands that read and that write, what they brought and took in bytes, and how many found nothing.
+    """Commands that read and that write, their bytes in and out, and how many found no key.
 
     Of `measured` reads of one key the reply was seen: `missed` of them got a null.
     """
@@ -101,7 +102,7 @@ class Volume:
         return self.reads + self.writes
 
     def add(self, more: "Volume") -> None:
-        """Take over the other's figures."""
+        """Add the other's figures."""
         self.reads += more.reads
         self.writes += more.writes
         self.bytes_in += more.bytes_in
@@ -111,7 +112,7 @@ class Volume:
         self.refused += more.refused
 
     def clone(self) -> "Volume":
-        """The same figures, to go on with."""
+        """A copy of the figures."""
         return Volume(self.reads, self.writes, self.bytes_in, self.bytes_out, self.measured, self.missed, self.refused)
 
     @classmethod
@@ -133,14 +134,14 @@ class Volume:
 
 @dataclass(slots=True)
 class KeyFigures:
-    """One key: what it carries, and for whom."""
+    """One key: its traffic, and its clients."""
 
     volume: Volume
     pattern: str
     clients: Counter[Client]
     other_clients: int = 0
     until: float = 0.0
-    """When it expires, in seconds since the epoch: infinity where it does not, 0 where nobody knows."""
+    """When it expires, in seconds since the epoch: infinity if it does not expire, 0 if unknown."""
 
     @property
     def weight(self) -> int:
@@ -148,7 +149,7 @@ class KeyFigures:
         return self.volume.weight
 
     def add(self, more: "KeyFigures") -> None:
-        """Take over the other's figures."""
+        """Add the other's figures."""
         self.volume.add(more.volume)
         self.pattern = more.pattern
         for client, weight in more.clients.items():
@@ -161,7 +162,7 @@ class KeyFigures:
             self.clients = Counter(dict(ranked[:MOST_CLIENTS_OF_KEY]))
 
     def clone(self) -> "KeyFigures":
-        """The same figures, to go on with."""
+        """A copy of the figures."""
         return KeyFigures(self.volume.clone(), self.pattern, Counter(self.clients), self.other_clients, self.until)
 
 
@@ -175,9 +176,9 @@ class PatternFigures:
     largest: int = 0
     largest_key: bytes = b""
     asked: int = 0
-    """Keys of it whose TTL was asked for."""
+    """Keys of the pattern whose TTL Keyrail has asked for."""
     expiring: int = 0
-    """Those of them that have one."""
+    """Those of them that have a TTL."""
     read_in_runs: int = 0
     """Reads of one key that so many others followed one by one (``session.following``)."""
 
@@ -187,7 +188,7 @@ class PatternFigures:
         return self.volume.weight
 
     def add(self, more: "PatternFigures") -> None:
-        """Take over the other's figures."""
+        """Add the other's figures."""
         self.volume.add(more.volume)
         self.times.merge(more.times)
         self.app = more.app or self.app
@@ -198,7 +199,7 @@ class PatternFigures:
         self.read_in_runs += more.read_in_runs
 
     def clone(self) -> "PatternFigures":
-        """The same figures, to go on with."""
+        """A copy of the figures."""
         sizes = self.largest, self.largest_key
         told = self.asked, self.expiring, self.read_in_runs
         return PatternFigures(self.volume.clone(), self.times.clone(), self.app, *sizes, *told)
@@ -353,7 +354,7 @@ class Digest:
         return self.slices[0]
 
     def close(self) -> None:
-        """Fold what is too much, before it is handed on."""
+        """Fold what exceeds the bounds, before the figures are sent on."""
         for heaviest in (self.keys, self.patterns, self.clients, self.tags):
             if len(heaviest.found) > heaviest.most:
                 heaviest.fold(heaviest.most)

@@ -1,9 +1,9 @@
 """What is hot or large in the last seconds, by the thresholds of a policy.
 
-- Keys that surely have a share of all uses of keys and a rate. Those of one pattern are found together, since a hundred
-  hot products are one story and not a hundred.
-- Slots that have both without their hot keys, which are found already.
-- Patterns of which a command or a reply was large.
+- Keys that certainly reach a share of all uses of keys and a rate. Keys of one pattern are one finding: a hundred hot
+  products are one incident and not a hundred.
+- Slots that reach both without their hot keys, which are found already.
+- Patterns with a large command or reply.
 """
 
 from collections import Counter
@@ -18,11 +18,11 @@ from proxy.traffic.hot_keys import HotKey, HotKeys
 from proxy.traffic.rings import Rings
 
 _STILL = 0.7
-"""The part of its thresholds from which on something is not over yet."""
+"""An incident is not over while this part of its thresholds is reached."""
 
 
 class Kind(StrEnum):
-    """What an incident is."""
+    """The kind of an incident."""
 
     HOT_KEY = "hot-key"
     HOT_SLOT = "hot-slot"
@@ -31,9 +31,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is so now. `about` is the pattern or slot; `key` the busiest, or largest, of `keys`.
+    """One finding of the last seconds. `about` is the pattern or slot; `key` the busiest, or largest, of `keys`.
 
-    `size` is uses per second, or bytes. What is not `reached` is only still so.
+    `size` is uses per second, or bytes. If not `reached`, it continues an open incident below its thresholds.
     """
 
     kind: Kind
@@ -71,7 +71,7 @@ def _largest(digests: Iterable[Digest]) -> dict[str, tuple[int, bytes]]:
 
 
 def find(seen: Lately, alerts: Alerts, pattern_of: Callable[[bytes], str]) -> Iterator[Finding]:
-    """Everything that is so now, or still."""
+    """All findings, those that only continue an incident included."""
     milder = alerts.hot_key.milder(_STILL)
     warm = [key for key in seen.hot_keys.keys if seen.hot_keys.reached(key, milder)]
     yield from _hot_keys(seen.hot_keys, alerts, warm, pattern_of)

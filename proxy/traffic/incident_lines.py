@@ -5,7 +5,7 @@
     91 % app checkout, go-redis 9.7, 3 clients, all new since 02:47 UTC
     remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9
 
-A key that is asked for and is not there is MISSING: that is a stampede, and no cap makes the key come back.
+A hot key that does not exist is MISSING: clients stampede to refill it, and no cap brings the key back.
 """
 
 import shlex
@@ -28,11 +28,11 @@ from proxy.traffic.rings import Rings
 _SAME_RATE = 0.5
 """A key has been as busy as now while its rate was at least this part of it."""
 _UNTOLD = 2.5
-"""Seconds of which not every worker may have told yet."""
+"""Seconds that some workers may not have reported yet."""
 _MISSING = 0.9
-"""Of the reads that find nothing."""
+"""The share of reads without a key from which a key is MISSING."""
 _CAPPED = 8
-"""A remedy leaves this part of the rate, or twice what was usual."""
+"""A remedy allows this part of the rate, or twice the usual rate."""
 _WORDS_OF_REMEDY = ("list", "undo")
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _SHOWN_KEYS = 3
@@ -57,13 +57,13 @@ class Scene:
         return self.hot_keys.until
 
     def window(self) -> Digest:
-        """The sum of it all."""
+        """The sum of these seconds."""
         return self.rings.window(INCIDENT_WINDOW, self.now)
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A key's rate before it became busy and since when it is; what Redis's 99th percentile was; who was there.
+    """The time before a key became hot: its rate, Redis's 99th percentile, its clients; and since when it is hot.
 
     The rate is 0 if the key was not among the busiest.
     """
@@ -75,7 +75,7 @@ class Past:
 
 
 def past_of(scene: Scene, hot: Finding) -> Past:
-    """How it was before a key was as busy as it is."""
+    """Describe the time before a key became hot."""
     key, rate = hot.key, hot.size
     seconds = scene.rings.seconds()
     oldest = seconds[0].began if seconds else scene.until
@@ -100,7 +100,7 @@ def past_of(scene: Scene, hot: Finding) -> Past:
 
 
 def _used(stretch: Digest, key: bytes) -> int:
-    """How often the key was used for certain: 0 if it was not among the busiest."""
+    """The certain uses of the key: 0 if it was not among the busiest."""
     return next((each.certain for each in stretch.counts().tallies if each.key == key), 0)
 
 
@@ -115,7 +115,7 @@ def describe(scene: Scene, found: Finding, past: Past, name: str) -> tuple[str, 
             subject, lines = _big_value(scene, found, past)
         case _:
             assert_never(kind)
-    # What clients say of themselves may be anything.
+    # Names that clients give themselves may contain anything.
     return subject, tuple("".join(char if char.isprintable() else "?" for char in line) for line in lines)
 
 
@@ -168,7 +168,7 @@ def _big_value(scene: Scene, big: Finding, past: Past) -> tuple[str, list[str]]:
 
 
 def _missed(figures: KeyFigures) -> float:
-    """The part of its reads that found nothing."""
+    """The share of its reads that found no key."""
     reads = min(figures.volume.reads, figures.volume.measured)
     return min(1.0, figures.volume.missed / reads) if reads else 0.0
 
@@ -180,7 +180,7 @@ def _volume(figures: KeyFigures, rate: float) -> str:
 
 
 def _life(figures: KeyFigures, now: float) -> str:
-    """How long the key still lives, where that is known."""
+    """The key's TTL, if it is known."""
     if figures.until == 0.0:
         return ""
     left = figures.until - now

@@ -1,10 +1,10 @@
-"""What is worth waking somebody for, told once: when it begins, and when it is over.
+"""Incidents: reported once, with when they begin and when they are over.
 
-Once a second the last five are looked at (``traffic.hotspots``). An incident begins when its thresholds are reached and
-is told when it has not grown for two seconds: by then the five seconds have nothing else in them, and its figures are
-what they are. It goes on while the same is found at 70 % of its thresholds, and is over when it has not been found for
-a while, at the moment when it was found last: what comes and goes every few seconds is one incident, and what stays at
-a threshold is one too. While it grows, its lines are written anew, so in the end they tell of its peak.
+Once a second the last five are looked at (``traffic.hotspots``). An incident begins when its thresholds are reached. It
+is reported when it has not grown for two seconds: by then the five seconds contain nothing else, and its figures are
+stable. It continues while the same finding reaches 70 % of its thresholds, and is over when it has not been found for
+a while; its end is when it was found last. So a key that is hot every few seconds is one incident, and one that stays
+at a threshold is one, too. While an incident grows, its lines are rewritten, so in the end they describe its peak.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ from proxy.traffic.rings import Rings
 _GROWN, _GROWS = 1.1, 2.0
 """What has grown by this is described anew; what has not for so many seconds is told."""
 _MOST_OPEN = 100
-"""Incidents of one route; further ones begin when others are over."""
+"""Open incidents of one route; further ones begin when others are over."""
 
 
 _QUIET = {Kind.HOT_KEY: 60.0, Kind.HOT_SLOT: 60.0, Kind.BIG_VALUE: 600.0}
@@ -49,7 +49,7 @@ class IncidentFigures:
 class Incident:
     """One incident; `number` tells it from all others. Times are in seconds since the epoch.
 
-    `subject` and `lines` are as people may see them; the `key` itself is empty where nobody knows it any more.
+    `subject` and `lines` are redacted; the `key` itself is empty if it is no longer known.
     """
 
     number: int
@@ -73,12 +73,12 @@ class Incident:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name, such as INC-9."""
         return f"INC-{self.number}"
 
 
 class Lookout:
-    """Watches over one route. `number` gives out numbers; `known` are incidents that were open when nobody watched.
+    """Watches over one route. `number` gives out numbers; `known` are incidents that were open before a restart.
 
     `options` are those that ``keyrail remedy`` needs to reach the route.
     """

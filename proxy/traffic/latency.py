@@ -1,4 +1,4 @@
-"""How long commands take, in buckets: in the proxy, and at Redis with the way there and back.
+"""Latency histograms: time in the proxy, and time at Redis with the network in between.
 
 The bounds of the buckets grow by about the square root of ten, from 50 µs to 5 s: enough to tell "fast", "slow" and
 "stuck" apart, and few enough for a time series each.
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from proxy.traffic.looks import Look
 
 BOUNDS = (0.00005, 0.00015, 0.0005, 0.0015, 0.005, 0.015, 0.05, 0.15, 0.5, 1.5, 5.0)
-"""Upper bounds in seconds; what takes longer is in one more bucket."""
+"""Upper bounds in seconds; one more bucket takes what is slower."""
 
 
 @dataclass(slots=True)
 class Histogram:
-    """Commands by the time that they took; ``seconds`` is the sum of it."""
+    """Commands by their duration; ``seconds`` is the sum."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     seconds: float = 0.0
@@ -35,7 +35,8 @@ class Histogram:
         return Histogram(list(self.counts), self.seconds)
 
     def quantile(self, share: float) -> float | None:
-        """The time in seconds that this share of the commands stayed below, as near as buckets tell; None of none.
+        """The time in seconds that this share of the commands stayed below, as precisely as buckets tell; None without
+        commands.
 
         Within a bucket commands are taken to be spread evenly, as Prometheus does.
         """
@@ -72,7 +73,7 @@ class Latencies:
             self.redis.add(look.at_redis, look.weight)
 
     def figures(self) -> dict[str, dict[str, float]]:
-        """Numbers that workers' figures can be added up by."""
+        """Counters that can be added up over workers."""
         return {
             "proxy": _figures(self.proxy),
             "redis": _figures(self.redis),

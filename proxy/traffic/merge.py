@@ -1,10 +1,10 @@
-"""Adding counts that each know only their busiest keys, so that the bounds still hold in the sum.
+"""Merges top lists of keys so that their error bounds hold for the sum.
 
 A part (a second of a worker) lists keys with a count that is never too low and at most ``error`` too high, and a
 ``floor``: the most that any key which it does not list was used. So a key that a part leaves out adds that part's floor
 to its count and to its error, and the sum is a part again.
 
-Keys are ranked by what is sure, ``count - error``: a key that only might have been used often is no finding.
+Keys are ranked by their certain uses, ``count - error``: a key that only might have been used often is not listed.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ LISTED = 200
 
 
 def combined(parts: Iterable[Slice]) -> Slice:
-    """Parts as one, whose bounds hold as theirs do."""
+    """Merge parts into one; its bounds hold as theirs do."""
     total = floor = 0
     # Per key: the uses that were seen, the reads among them, and how far its count is beyond the sum of all floors.
     seen: dict[bytes, tuple[int, int, int]] = {}

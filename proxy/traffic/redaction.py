@@ -1,7 +1,8 @@
 """A key as it may be shown outside of the process: in logs, in samples, on the admin port.
 
 A key can hold a name, an address or a token, so by default only its shape is shown, with a short hash that tells two
-keys apart. The hash is keyed with a secret that ends with the process group: nobody can try keys against it.
+keys apart. The hash is keyed with a secret that exists only while the process group runs: nobody can test keys against
+it.
 """
 
 from dataclasses import dataclass

@@ -1,16 +1,16 @@
 """What a route did lately: seconds for a minute, tens of seconds for ten minutes, minutes for an hour.
 
 Workers hand in a digest for each second; what two of them say about the same second is added up. A window is the sum
-of the digests that reach into it, so it moves by whole ones. Fixed memory, whatever happens.
+of the digests that reach into it, so it moves by whole ones. Memory is bounded.
 
-Adding up a window takes a tenth of a second, and whoever looks asks every second for several answers of it. So what is
-over for good is added up once (of a minute's seconds, the whole tens of seconds; of ten minutes, the minutes), and what
-was asked last is kept. Whoever gets a window must not change it.
+Adding up a window takes a tenth of a second, and each viewer asks for several views of it every second. So intervals
+that no longer change are added up once (of a minute's seconds, the whole tens of seconds; of ten minutes, the minutes),
+and the last windows are cached. Callers must not change a window.
 
 A window ends where the newest report of a worker ends. If no worker reports for a while, it moves on with the clock.
 
-The busiest keys are read from snapshots: the first who asks for a window in a second of the clock has one taken, and
-all others in that second get the same.
+The busiest keys are read from snapshots: the first request for a window in a second of the clock takes one, and all
+others in that second get the same.
 """
 
 from collections import deque
@@ -49,7 +49,7 @@ class _Ring:
             while self.digests[0].began < began - self.reach:
                 self.digests.popleft()
         same = (known for known in reversed(self.digests) if known.began == began)
-        # What comes so late that its time is gone still counts, for the newest.
+        # Figures that arrive too late for their interval count for the newest.
         found = next(same, self.digests[-1])
         found.add(digest)
         return found is self.digests[-1]

@@ -1,12 +1,12 @@
-"""The shape of a key: what it would look like with its identities taken out, so that a million keys are one finding.
+"""The shape of a key: the key without its ids, so that a million keys are one line.
 
     user:1042:cart                                 user:{int}:cart
     session:3f2c9a7e-0d1b-4c55-9c7e-1f2a3b4c5d6e   session:{uuid}
     mail:ada@example.org:2026-11-21                mail:{email}:{date}
     thumb:9f86d081884c7d65                         thumb:{hex}
 
-Words stay, since they are what tells one use of Redis from another; a word that is somebody's name stays too. Every
-byte that is no printable ASCII is part of ``{bytes}``, so a shape can stand in any line. Pure.
+Words stay, since they tell one use of Redis from another; a word that is a person's name stays, too. All other bytes
+than printable ASCII become ``{bytes}``, so a shape can stand in any line.
 """
 
 import re

@@ -1,13 +1,13 @@
-"""One violation as one line of JSON, which no byte of a client's can break and no value is ever part of.
+"""One violation as one line of JSON. No byte of a client can break the line, and it never contains a value.
 
     {"time": "2026-11-21T20:12:03.123Z", "route": "default", "rule": "no-keyspace-walks", "mode": "warn",
      "what": "refused", "app": "reports", "command": "KEYS", "shape": "user:{int}", "key": "user:{int}#9f86d081",
      "user": "default", "client_name": "spark-7", "library": "redis-py 8.1.0", "address": "10.0.0.7:51234"}
 
-``what``: ``refused``, ``skipped`` (what the rule asks for could not be done; ``why`` says why), ``noticed`` (in a
-reply), ``error`` (the rule itself failed, ``why`` says where). In a mode other than ``enforce`` it is what would have
-been, which may also be ``rewritten``, ``answered``, ``accompanied`` or ``followed``. A command without keys has neither
-``shape`` nor ``key``; one with several shows the first, and ``keys`` says how many there are.
+``what``: ``refused``, ``skipped`` (the rule could not be applied; ``why`` says why), ``noticed`` (in a
+reply), ``error`` (the rule itself failed, ``why`` says where). In other modes than ``enforce`` it is what would have
+happened, which may also be ``rewritten``, ``answered``, ``accompanied`` or ``followed``. A command without keys has
+neither ``shape`` nor ``key``; one with several shows the first, and ``keys`` says how many there are.
 
 A line has at most 4096 bytes, so that it reaches a file or a pipe in one piece.
 """
@@ -57,7 +57,7 @@ class Allowance:
         self.dropped = 0
 
     def take(self) -> bool:
-        """Whether one more may leave."""
+        """Whether one more line may be written."""
         if self._left > 0:
             self._left -= 1
             return True

@@ -1,4 +1,4 @@
-"""Reading replies that somebody wants the values of; what only passes through is never read."""
+"""Decodes replies whose values a rule needs. Replies that only pass through are never decoded."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import hiredis
 
 
 def read_reply(frame: bytes) -> Any:
-    """A reply frame as Python values; an error becomes hiredis.ReplyError as a value."""
+    """Decode a reply frame into Python values; an error reply becomes a ``hiredis.ReplyError``."""
     reader = hiredis.Reader(replyError=hiredis.ReplyError)
     reader.feed(frame)
     return reader.gets()

@@ -1,6 +1,6 @@
-"""Writing requests and replies of the proxy's own.
+"""Encodes requests and replies that Keyrail itself sends.
 
-Requests are packed by hiredis. Most replies of the proxy's own use only the types that RESP2 and RESP3 share
+Requests are packed by hiredis. Most of Keyrail's own replies use only the types that RESP2 and RESP3 share
 (``+``, ``-``, ``:``, ``$n``), so one encoding fits every client; nulls and nested data name their protocol.
 """
 
@@ -14,19 +14,19 @@ _ONE_LINE_OF_BYTES = bytes(32 if byte < 32 or byte == 127 else byte for byte in 
 
 
 def encode_command(argv: Sequence[bytes]) -> bytes:
-    """A request as an array of bulk strings."""
+    """Encode a request as an array of bulk strings."""
     words: Any = tuple(argv)  # hiredis types its argument as a tuple of exactly one
     packed: bytes = pack_command(words)
     return packed
 
 
 def encoded_size(argv: Sequence[bytes]) -> int:
-    """How many bytes a request takes as an array of bulk strings."""
+    """Return the size of a request in bytes, encoded as an array of bulk strings."""
     return sum(len(word) + len(str(len(word))) + 5 for word in argv) + len(str(len(argv))) + 3
 
 
 def encode_error(text: str) -> bytes:
-    """An error reply of exactly one line: control characters, CR and LF among them, become spaces."""
+    """Encode an error reply of exactly one line: control characters, CR and LF included, become spaces."""
     return b"-%b\r\n" % text.encode("utf-8", "replace").translate(_ONE_LINE_OF_BYTES)
 
 
@@ -51,7 +51,7 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def encode_value(value: object, protocol: int) -> bytes:
-    """Nested plain data; RESP2 has maps as arrays, fractions as strings, and truth as 1 and 0."""
+    """Encode nested plain data; RESP2 gets maps as arrays, fractions as strings, and booleans as 1 and 0."""
     match value:
         case None:
             return encode_null(protocol)

@@ -1,4 +1,4 @@
-"""Inline commands: a line of words, as typed into a telnet session.
+"""Inline commands: a line of words, as typed in a telnet session.
 
 The rules are those of Redis's ``sdssplitargs``: words are separated by white space; double quotes take the escapes
 ``\\xHH \\n \\r \\t \\b \\a`` and a backslash before any other byte; single quotes take only ``\\'``; a closing quote
@@ -12,7 +12,7 @@ _ESCAPES = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
 
 
 def split_inline(line: bytes, mixed: bool = False) -> list[bytes] | None:
-    """The words of a line (without its line feed); None when its quotes are not balanced."""
+    """Split a line (without its line feed) into words; None if its quotes are not balanced."""
     line = line.removesuffix(b"\r")
     words: list[bytes] = []
     position = 0
@@ -28,7 +28,7 @@ def split_inline(line: bytes, mixed: bool = False) -> list[bytes] | None:
 
 
 def _read_word(line: bytes, position: int, mixed: bool) -> tuple[bytes, int]:
-    """One word from ``position`` and the offset behind it; the offset is -1 when a quote stays open."""
+    """Read one word at ``position``; return it and the offset behind it, which is -1 if a quote stays open."""
     word = bytearray()
     while position < len(line) and line[position] not in _ENDS_WORD:
         byte = line[position]

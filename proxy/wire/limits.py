@@ -1,4 +1,4 @@
-"""What a client may announce, and what the engines say when it announces more.
+"""Limits on what a client may announce, and the engine's errors if it announces more.
 
 Facts about engines, recorded from running ones: Redis 6.2 takes 1,048,576 arguments, Redis 7.0 and later as many as
 fit an int; a bulk string may have 512 MB (``proto-max-bulk-len``'s default). All of them answer a protocol error with
@@ -21,7 +21,7 @@ from proxy.wire.request import (
 )
 
 LARGE = 1 << 20
-"""Bytes of a bulk string from which it is streamed instead of collected."""
+"""Bytes; a bulk string of this size or more is streamed, a smaller one is buffered."""
 
 MAX_BULK = 512 * 1024 * 1024
 _MAX_ARGUMENTS = (1 << 31) - 1
@@ -41,14 +41,15 @@ _TEXTS = {
 
 
 def limits_of(name: str, version: tuple[int, ...] | None, authenticated: bool) -> Limits:
-    """The limits of an engine version (None: not known yet, so the wider ones hold and the engine itself decides)."""
+    """Return the limits of an engine version; None is unknown: the wider limits apply, and the engine itself
+    decides."""
     old = version is not None and version < (7,)
     mixed_quotes = name == "valkey" and version is not None and version >= (9,)
     return Limits(_MAX_ARGUMENTS_BEFORE_7 if old else _MAX_ARGUMENTS, MAX_BULK, LARGE, authenticated, mixed_quotes)
 
 
 def protocol_error(code: int, byte: int) -> bytes:
-    """The reply to a protocol error; ``byte`` is what stood where a ``$`` belongs."""
+    """Return the reply to a protocol error; ``byte`` is the one found in place of a ``$``."""
     if code == EXPECTED_DOLLAR:
         return encode_error(f"ERR Protocol error: expected '$', got '{chr(byte)}'")
     return encode_error(f"ERR Protocol error: {_TEXTS[code]}")

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""Finding where replies end, without reading what they say.
+"""Finds where replies end without decoding them.
 
-``ReplyScanner.walk`` goes through the bytes of one reply frame, RESP2 or RESP3, and stops after its last byte. It can
+``ReplyScanner.walk`` scans the bytes of one reply frame, RESP2 or RESP3, and stops after its last byte. It can
 be stopped anywhere and resumed: all it remembers is how many elements the frame still lacks and how many bytes the
 current bulk string still lacks. A nested frame needs no stack, since an array of n elements is n more elements to
 come; an attribute is 2n elements before the one that it belongs to.
 
-A header line is taken whole or not at all: ``walk`` stops before a line whose end has not arrived.
+``walk`` reads a header line only when it is complete: it stops before a line whose end has not arrived.
 """
 
 _OUT_OF_STEP = -1
@@ -22,7 +22,7 @@ class ReplyScanner:
     def walk(self, p: bytes, start: int, size: int) -> int:
         """Advance from ``start`` to the end of the frame or of the data and give the new offset.
 
-        The frame is complete when ``elements`` is 0. -1 means that these bytes can't be a reply.
+        The frame is complete when ``elements`` is 0. -1 means that these bytes are no valid reply.
         """
         i = start
         elements = self.elements
@@ -69,7 +69,7 @@ class ReplyScanner:
             else:
                 return _OUT_OF_STEP
             i = j + 1
-        if i > start:  # otherwise nothing but an unfinished line was there, and nothing has changed
+        if i > start:  # otherwise there was only an incomplete line, and nothing has changed
             self.elements = elements
             self.bulk = bulk
         return i

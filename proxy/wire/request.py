@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 # cython: initializedcheck=False
-"""Finding the arguments of one request in the bytes of a client, in place.
+"""Finds the arguments of one request in a client's bytes, in place.
 
 A request is an array of bulk strings (``*2 $3 GET $1 k``) or an inline command (anything else, up to a line feed).
-``Request.scan`` walks one request from its start and says what it found: COMPLETE with the offsets of its arguments,
+``Request.scan`` scans one request from its start and returns what it found: COMPLETE with the offsets of its arguments,
 NEED_MORE, INLINE (a line for ``wire.inline``), EMPTY (``*0``, ``*-1``: Redis answers nothing), LARGE (a bulk string
 over ``Limits.large`` bytes that has not arrived whole), or MALFORMED with a code that ``wire.limits`` turns into the
-engine's own words. Nothing is allocated for what a length announces before the length is checked.
+engine's own error. A length is checked before any memory is allocated for it.
 
 The walk is as strict as Redis where Redis is strict (its ``string2ll``: no sign, no leading zero) and stricter where
-Redis skips two bytes unread after each string: what is not exactly CR LF is an error here, so that a policy sees
-exactly what Redis would run.
+Redis skips two bytes after each string without reading them: here anything but CR LF is an error, so that the
+policy checks exactly what Redis runs.
 """
 
 from array import array
@@ -50,8 +50,8 @@ _MOST_DIGITS = 18
 class Limits:
     """What a client may announce: arguments in a request, bytes in a bulk string.
 
-    ``authenticated`` false puts the small limits of Redis in force (10 arguments, 16,384 bytes), which hold until a
-    client has logged in where a password is required. ``large`` is the size in bytes over which a bulk string is
+    ``authenticated`` false applies Redis's small limits (10 arguments, 16,384 bytes), which Redis applies until a
+    client has logged in if it requires a password. ``large`` is the size in bytes over which a bulk string is
     streamed instead of collected. ``mixed_quotes`` is about inline commands (see ``wire.inline``).
     """
 
@@ -85,7 +85,7 @@ class Request:
 
     @staticmethod
     def from_argv(argv: Sequence[bytes]) -> "Request":
-        """A request over arguments that are already apart, for those who judge rather than scan."""
+        """Make a request from arguments that are already split."""
         request = Request()
         request.load(argv)
         return request
@@ -117,7 +117,7 @@ class Request:
         return result
 
     def add(self, start: int, end: int) -> None:
-        """Note one more argument."""
+        """Record one more argument."""
         if self.argc >= self.capacity:
             self._grow(self.capacity * 2)
         self.starts[self.argc] = start
@@ -137,11 +137,11 @@ class Request:
         self.capacity = capacity
 
     def scan(self, data: bytes | bytearray, start: int, limits: Limits) -> int:
-        """Walk the request that begins at ``start``; what was found is one of the codes above."""
+        """Scan the request that begins at ``start``; return one of the codes above."""
         return self.scan_in(data, data, len(data), start, limits)
 
     def scan_in(self, data: bytes | bytearray, p: bytes | bytearray, size: int, start: int, limits: Limits) -> int:
-        """``scan`` for who has the ``size`` bytes of ``data`` at hand as a pointer ``p``."""
+        """The same as ``scan`` for callers that have the ``size`` bytes of ``data`` as a pointer ``p``."""
         self.argc = 0
         self.expected = 0
         self.bulk = -1
@@ -152,7 +152,7 @@ class Request:
         return self._walk(data, p, size, limits)
 
     def resume(self, data: bytes | bytearray, limits: Limits) -> int:
-        """Go on with a request that needed more bytes; ``data`` holds all of it from the same offset."""
+        """Continue with a request that needed more bytes; ``data`` holds all of it from the same offset."""
         return self._walk(data, data, len(data), limits)
 
     def _walk(self, data: bytes | bytearray, p: bytes | bytearray, size: int, limits: Limits) -> int:
@@ -250,7 +250,7 @@ class Request:
         return _COMPLETE
 
     def _walk_inline(self, p: bytes | bytearray, size: int) -> int:
-        # Redis looks for the line feed as in a C string: behind a NUL it finds none.
+        # Redis searches for the line feed as in a C string: after a NUL it finds none.
         i = self.start
         while i < size and p[i] != 10 and p[i] != 0:
             i += 1
@@ -262,7 +262,7 @@ class Request:
         return _INLINE
 
     def _bad_line(self, p: bytes | bytearray, size: int, code: int, too_long: int) -> int:
-        # Redis complains of a line only when it has seen its end, or 64 KB without one.
+        # Redis reports an error in a line only when it has seen its end, or 64 KB without one.
         i = self.position
         while i < size and p[i] != 13:
             i += 1
