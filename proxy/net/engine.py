@@ -116,8 +116,9 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
         if not (await upstream.ask(["DISCARD"])).startswith(b"+"):
             upstream.abort()
             return Probed(frozenset())
-        # A user may be confined to keys that the probe doesn't name: that is no word on the command.
-        if reply.startswith(b"+QUEUED") or (reply.startswith(b"-NOPERM") and b"key" in reply.lower().split(b"'")[0]):
+        # A user may be confined to keys that the probe doesn't name: that is no word on the command (acl.c,
+        # getAclErrorMessage: "to run" a command, "to access" keys). These errors name the user, who may have any name.
+        if reply.startswith(b"+QUEUED") or (reply.startswith(b"-NOPERM") and b" to access " in reply):
             able.add(name)
         elif not reply.startswith(_NO):
             unclear.add(name)

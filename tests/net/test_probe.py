@@ -44,6 +44,7 @@ def able(redis: Any) -> frozenset[str]:
         (QUEUED, True),
         (b"-ERR unknown command 'UNLINK'\r\n", False),
         (b"-NOPERM User app has no permissions to run the 'unlink' command\r\n", False),
+        (b"-NOPERM User keyrail has no permissions to run the 'unlink' command\r\n", False),
         (b"-NOPERM this user has no permissions to run the 'unlink' command or its subcommand\r\n", False),
         (b"-NOPERM No permissions to access a key\r\n", True),
         (b"-NOPERM this user has no permissions to access one of the keys used as arguments\r\n", True),
