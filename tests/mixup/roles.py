@@ -265,6 +265,30 @@ async def leaver(swarm: Swarm, name: str, chance: random.Random) -> None:
     await asyncio.sleep(0.02)
 
 
+async def unblocker(swarm: Swarm, name: str, chance: random.Random) -> None:
+    """Pipelines in which commands that end what others wait for, on a connection of their own, overtake reads."""
+    client = await swarm.connect(name, chance.choice((2, 3)))
+    keys = [f"{name}:{index}" for index in range(8)]
+    await client.ask([(pack("SET", key, key * chance.choice((1, 1, 300)), "PX", "60000"), OK) for key in keys], name)
+    for turn in range(chance.randrange(2, 10)):
+        commands = []
+        for index in range(chance.choice((2, 10, 100))):
+            key = chance.choice(keys)
+            commands += chance.choice(
+                (
+                    [(pack("GETRANGE", key, 0, len(key) - 1), bulk(key.encode()))] * 3,
+                    [(pack("CLIENT", "UNBLOCK", 999_999_999), b":0\r\n"), (pack("STRLEN", f"{name}:none"), b":0\r\n")],
+                    [(pack("CLIENT", "UNPAUSE"), OK), (pack("ECHO", token := f"{turn}:{index}"), bulk(token.encode()))],
+                    [(pack("APPEND", f"{name}:a{turn}:{index}", "abc"), b":3\r\n"), (pack("PING"), b"+PONG\r\n")],
+                )
+            )
+        await client.ask(commands, name)
+        swarm.count(name, len(commands))
+        if swarm.over:
+            break
+    client.leave(abruptly=chance.random() < 0.3)
+
+
 async def vandal(swarm: Swarm, name: str, chance: random.Random) -> None:
     """Sends what no client should, behind good commands whose replies it still checks."""
     client = await swarm.connect(name)
@@ -298,6 +322,7 @@ CHECKING: list[tuple[Role, int]] = [
     (asker, 60),
     (pipeliner, 40),
     (transactor, 30),
+    (unblocker, 20),
     (blocker, 25),
     (subscriber, 25),
     (heavy, 4),
