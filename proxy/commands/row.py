@@ -195,6 +195,9 @@ class Row(NamedTuple):
     always_allowed: bool = False
     """A list of allowed commands always has it, as it has those that are `needed`."""
     databases: NamedDatabase | None = None
+    ends_waits_with: bytes = b""
+    """Of ``State.IDLE``: it only ends what others wait for with this word among its arguments, and may begin something
+    without."""
 
     # Its keys
     key_syntax: KeySyntax | None = None

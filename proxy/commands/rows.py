@@ -836,7 +836,7 @@ ALL: tuple[Row, ...] = (
     Row("CONFIG|REWRITE", slow=True),
     # It can change how its connection speaks.
     Row("DEBUG", state=State.PIN, slow=True, changes_data=True),
-    Row("FAILOVER", state=State.IDLE, slow=True),
+    Row("FAILOVER", state=State.IDLE, slow=True, ends_waits_with=b"ABORT"),
     Row("HOTKEYS", Published("redis-8.6", -2, container=True), subcommands=State.POOL),
     Row("HOTKEYS|GET", Published("redis-8.6", 2, "admin noscript")),
     Row("HOTKEYS|HELP", Published("redis-8.6", 2, "admin noscript")),
@@ -861,7 +861,7 @@ ALL: tuple[Row, ...] = (
     Row("REPLICAOF", state=State.POOL, slow=True, changes_data=True),
     Row("ROLE", state=State.POOL, handshake=True),
     Row("SAVE", state=State.POOL, slow=True, instead="use BGSAVE"),
-    Row("SHUTDOWN", state=State.IDLE),
+    Row("SHUTDOWN", state=State.IDLE, ends_waits_with=b"ABORT"),
     Row("SLAVEOF", state=State.POOL, slow=True, changes_data=True, alias_of="REPLICAOF", interchangeable="REPLICAOF"),
     Row("SLOWLOG", subcommands=State.POOL),
     Row("SYNC", state=State.REFUSED),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from proxy.commands.command import Command
+from proxy.commands.rows import ROWS
 from proxy.commands.table import State, Table
 from proxy.commands.words import word_of
 from proxy.hotpath.debts import EDIT, PEEK
@@ -32,7 +33,6 @@ _REPLY_IN_NO_MODE = encode_command([b"CLIENT", b"REPLY", b"?"])
 _MODE_UNKNOWN = b"-ERR syntax error"
 _SAYS_NOTHING = (b"-NOAUTH", b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
 """Errors that come before Redis looks at the command's name, or in place of running it."""
-_BEGIN = frozenset({"SHUTDOWN", "FAILOVER"})
 _PING = encode_command([b"PING"])
 _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
@@ -279,8 +279,10 @@ def _idle(session: Session, item: Item) -> int:
 
 
 def _only_ends_waits(command: Command) -> bool:
-    # SHUTDOWN and FAILOVER can also begin something, before which what was asked must be answered.
-    return command.spec.name not in _BEGIN or any(word_of(word) == b"ABORT" for word in command.argv[1:])
+    # What else may begin something, before which what was asked must be answered.
+    row = ROWS.get(command.spec.name)
+    ending = b"" if row is None else row.ends_waits_with
+    return not ending or any(word_of(word) == ending for word in command.argv[1:])
 
 
 def _refused(session: Session, item: Item) -> int:

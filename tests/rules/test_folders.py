@@ -18,15 +18,16 @@ RECIPE = {"rules/guardrails.py", "rules/order.py"}
 CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
-    "lifetime": {"policy/lifetimes.py", "rules/schema/yaml.py"},
+    "lifetime": {"cli/doctor/checks.py", "policy/lifetimes.py", "rules/schema/yaml.py"},
     "limits": {"server/admin/remedies.py", "server/remedies.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
     "scripts": {"policy/following.py", "policy/load.py", "session/scripts.py"},
     "sizes": {"rules/schema/size.py"},
 }
-"""Who else knows a guardrail: remedies, which are limits, the session of a client that runs scripts, and guardrails
-that extend it. Who carries state between processes knows the ports of ``rules.shared_state``."""
+"""Who else knows a guardrail: remedies, which are limits, the session of a client that runs scripts, doctor's check of
+keys without a TTL, and guardrails that extend it. Who carries state between processes knows the ports of
+``rules.shared_state``."""
 
 
 def folders(root: Path) -> set[str]:
