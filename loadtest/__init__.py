@@ -5,10 +5,10 @@
     python -m loadtest insight   what traffic insight costs
     python -m loadtest memory    5,000 idle connections, plain and TLS; a value of 256 MB in both directions
 
-A machine that also does other things makes each single figure wrong by tens of per cent. So every target is measured in
-every round, in an order that rotates, and what is reported is the median of the rounds and of the ratios within one
-round, with their spread. CPU time per command, from the kernel's scheduler, moves least. The load has a processor for
-itself, unless ``--processors together`` leaves it to the kernel, which moves the figures more than all else.
+On a machine with other work, each single figure is wrong by tens of per cent. So every target is measured in every
+round, in an order that rotates, and the report gives the median of the rounds and of the ratios within one round, with
+their spread. CPU time per command, from the kernel's scheduler, varies least. The load has a processor for itself,
+unless ``--processors together`` leaves that to the kernel, which varies the figures more than anything else.
 
     targets.py      direct Redis, nutcracker, Keyrail under a policy: start, address, processes
     processes.py    ports, start, stop

@@ -49,7 +49,7 @@ def main() -> int:
         if name == "memory":
             verb.add_argument("--connections", type=int, default=5000, help="(default: %(default)s)")
     chosen = parser.parse_args()
-    # Whoever ends this program in the usual way also ends what it has started.
+    # SIGTERM ends this program and all programs that it has started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     program = shlex.split(chosen.keyrail) if chosen.keyrail else targets.keyrail_program()
     try:

@@ -1,4 +1,4 @@
-"""Running redis-benchmark, and reading what it prints."""
+"""Runs redis-benchmark and parses its output."""
 
 import csv
 import shutil
@@ -16,7 +16,7 @@ class Measured:
 
 
 class RunError(Exception):
-    """A run that did not measure what it should have."""
+    """A run whose figures are invalid."""
 
 
 def available() -> bool:

@@ -1,7 +1,7 @@
 """``builds``: what a change costs. Two builds of Keyrail side by side, in front of one Redis, in interleaved rounds.
 
 Each build runs without a policy, under its packaged bench.yaml and under its packaged strict.yaml: 18 cells with GET
-and SET at three depths. What is compared is the proxy's CPU per command, within a round.
+and SET at three depths. The comparison is of the proxy's CPU per command within a round.
 """
 
 import contextlib

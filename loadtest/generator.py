@@ -128,7 +128,7 @@ async def _drive(port: int, batches: Sequence[Batch], clients: int, each: int, l
     finally:
         for client in found:
             client.close()
-        # One turn of the loop, in which the connections really end.
+        # One turn of the event loop, in which the connections are closed.
         await asyncio.sleep(0)
 
 

@@ -1,4 +1,4 @@
-"""What the kernel knows about a program: CPU time and memory, summed over its threads and child processes."""
+"""CPU time and memory of a program, from the kernel, summed over its threads and child processes."""
 
 import re
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def resident(pid: int) -> int:
 
 
 def forget_peak(pid: int) -> None:
-    """Let the peaks of the tree start again at what is resident now."""
+    """Reset the peaks of the tree to the current resident size."""
     for member in process_tree(pid):
         (_PROC / str(member) / "clear_refs").write_text("5")
 

@@ -21,12 +21,12 @@ VALUE_BYTES = 256 * 1024 * 1024
 _PIECE = b"0123456789abcdef" * 4096
 _PING = b"*1\r\n$4\r\nPING\r\n"
 _SETTLE = 2.0
-"""Seconds that a proxy gets to come to rest before it is looked at."""
+"""Seconds for the proxy to become idle before it is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One figure: what it is, how much, and the most that it may be (None: only stated)."""
+    """One figure: its name, its value, and its upper bound (None: reported only)."""
 
     what: str
     value: float
@@ -90,7 +90,7 @@ def _connections(target: Target, count: int, context: ssl.SSLContext | None) -> 
     assert target.pid is not None
     kind = "plaintext" if context is None else "TLS"
     with contextlib.ExitStack() as stack:
-        # The first ones pay for what all share: buffers, pages of code, pools of the allocator.
+        # The first connections allocate what all share: buffers, pages of code, pools of the allocator.
         for _ in range(100):
             stack.enter_context(_idle(target.port, context))
         time.sleep(_SETTLE)
@@ -155,7 +155,7 @@ def _receive_value(connection: socket.socket) -> None:
         expected.update(_PIECE)
     expected.update(b"\r\n")
     received = hashlib.blake2b()
-    # Asked for only now: a reader that first thinks for a second is a slow one, and may be closed.
+    # Requested only now: a client that does not read for a second is a slow reader, and may be closed.
     connection.sendall(b"*2\r\n$3\r\nGET\r\n$9\r\nbench:big\r\n")
     left = len(header) + VALUE_BYTES + 2
     while left:

@@ -1,8 +1,9 @@
 """Which processors the load may use, and which those that are measured.
 
-Left to itself, the kernel puts the load beside Redis in one run and beside the proxy in the next, and keeps what it
-chose for as long as the programs run: throughput then differs by a third from start to start, whatever is measured.
-Apart, the load has a processor of its own, as if it came from another machine, and what is measured has the others.
+Left to itself, the kernel puts the load on the processor of Redis in one run and on that of the proxy in the next, and
+keeps its choice for as long as the programs run: throughput then differs by a third from start to start.
+With ``apart``, the load has a processor of its own, as if it came from another machine, and the measured programs have
+the others.
 """
 
 import contextlib
@@ -47,7 +48,7 @@ def apart(available: frozenset[int]) -> Placement:
 
 
 def together(available: frozenset[int]) -> Placement:
-    """Everything where the kernel likes it."""
+    """Everything where the kernel puts it."""
     return Placement("together", available, available)
 
 

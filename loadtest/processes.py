@@ -1,4 +1,4 @@
-"""Starting and stopping the programs that are measured."""
+"""Starts and stops the programs that are measured."""
 
 import contextlib
 import os
@@ -79,7 +79,7 @@ class Program:
         return "\n  ".join([f"{shlex.join(self.argv)} {what}", *self.lines[-10:]])
 
     def stop(self) -> None:
-        """End the process: first asked, then, after 5 s, made to."""
+        """End the process with SIGTERM, and after 5 s with SIGKILL."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:

@@ -22,7 +22,7 @@ CLIENTS = 50
 _DISTINCT = 6_400
 _SEED = 20
 _MISSED_AT_MOST = 0.0001
-"""Of the commands: Keyrail itself asks now and then how long a busy key has to live, which may be gone by then."""
+"""Share of commands: Keyrail itself sometimes asks for the TTL of a hot key, which may have expired by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def told(sample: Sample, count: int) -> str:
 
 
 def check(redis: Redis, target: Target) -> None:
-    """That the target really does what its name says; raises RunError if not."""
+    """Check that the target does what its name says; raises RunError if not."""
     key = b"%bcheck" % workloads.SET_PREFIX.encode()
     known = b"%b%012d" % (workloads.GET_PREFIX.encode(), 7)
     probes = [

@@ -1,4 +1,4 @@
-"""From samples to a page: medians with their spread, and each goal beside what was measured.
+"""Makes a page from samples: medians with their spread, and each goal beside the measured figure.
 
 A ratio between two targets is taken within each round, where both had the same machine, and its median is reported.
 """
@@ -29,7 +29,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A ratio that one target (or workload) has to keep to another."""
+    """A bound on the ratio between two targets (or workloads)."""
 
     what: str
     figure: Figure
@@ -46,7 +46,7 @@ class Outcome:
     goal: Goal
     ratio: Spread
     direct: Spread | None
-    """The same ratio of Redis without a proxy, where it has one: what no proxy surpasses by much."""
+    """The same ratio of Redis without a proxy, where it has one: no proxy surpasses it by much."""
 
     @property
     def met(self) -> bool:

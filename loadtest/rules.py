@@ -28,8 +28,8 @@ _OF_RULES = ("tests", "rollout", "exceptions")
 def variants(text: str) -> dict[str, str]:
     """The policy without rules, with each of its rules alone, and with all of them; every rule enforced.
 
-    All together, those stay off that the policy has off: they were never meant to stand beside the others. Rules about
-    the schema stay everywhere, if only to be off: a schema that no rule is about is an error.
+    In the variant with all rules, rules that are off in the policy stay off: they are not meant to run beside the
+    others. Rules about the schema stay everywhere, if only to be off: a schema that no rule is about is an error.
     """
     policy = targets.as_written(text)
     rules: dict[str, Any] = policy["rules"]

@@ -24,7 +24,7 @@ _CUT_SHORT, _INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; return its exit status: 0, 1 for a failure, 2 for a mistake in what was asked for,
+    """Run the program; return its exit status: 0, 1 for a failure, 2 for a mistake in the command line,
     130 for Ctrl-C.
     """
     try:
@@ -33,9 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = parse(arguments)
         status = parsed.verb(parsed.options)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads what is printed, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still writes as it ends
         return _CUT_SHORT
-    except KeyboardInterrupt:  # Ctrl-C before the verb heeds it by itself, such as while `serve` imports what it needs
+    except KeyboardInterrupt:  # Ctrl-C before the verb handles it itself, such as while `serve` imports its modules
         return _INTERRUPTED
     return status

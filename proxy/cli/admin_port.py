@@ -1,4 +1,4 @@
-"""A running Keyrail, asked over its admin port by the verbs that look at it or give it orders."""
+"""An HTTP client for the admin port of a running Keyrail."""
 
 import http
 import http.client
@@ -14,9 +14,9 @@ from proxy.net.settings import DEFAULT_ADMIN_URL
 
 
 class AdminPortError(Exception):
-    """The admin port does not answer, or not as wished; the text is one line that names it.
+    """The admin port does not answer, or answers an error; the text is one line that names it.
 
-    ``status`` is the exit status: 2 for a mistake in what was asked for, 1 for anything else.
+    ``status`` is the exit status: 2 for a mistake in the command line, 1 for anything else.
     """
 
     def __init__(self, text: str, *, mistake: bool = False) -> None:
@@ -25,13 +25,13 @@ class AdminPortError(Exception):
 
 
 class AdminPort:
-    """The admin port at a URL; the token file is read for each request, as the other side does."""
+    """The admin port at a URL; the token file is read for each request, as the server does."""
 
     def __init__(self, url: str, token_file: Path | None, seconds: float) -> None:
         self.url = url.rstrip("/")
         self._token_file = token_file
         self._seconds = seconds
-        # Whatever proxy the environment names for the web has no business with this.
+        # HTTP proxies that the environment names are not used for this.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def get(self, path: str, **parameters: object) -> dict[str, Any]:
@@ -40,11 +40,11 @@ class AdminPort:
         return self._ask(f"{path}?{urllib.parse.urlencode(given)}" if given else path, None)
 
     def post(self, path: str, body: object) -> dict[str, Any]:
-        """Post JSON, and return the JSON object that is answered. Raises AdminPortError."""
+        """Post JSON, and return the JSON object of the answer. Raises AdminPortError."""
         return self._ask(path, json.dumps(body).encode())
 
     def delete(self, path: str) -> dict[str, Any]:
-        """Delete what is there, and return the JSON object that is answered. Raises AdminPortError."""
+        """Delete what is there, and return the JSON object of the answer. Raises AdminPortError."""
         return self._ask(path, None, "DELETE")
 
     def _ask(self, path: str, body: bytes | None, method: str | None = None) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _is_url(text: str) -> bool:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add what says where the admin port is, and what it asks for."""
+    """Add the options for the admin port's address and token."""
     default = DEFAULT_ADMIN_URL
     parser.add_argument("--admin", metavar="URL", default=default, help=f"the admin port (default {default})")
     parser.add_argument("--token-file", metavar="FILE", type=Path, help="the admin port's token")

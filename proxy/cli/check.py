@@ -1,4 +1,4 @@
-"""`keyrail check FILE…`: load policies as `serve` would, and run the tests that they carry."""
+"""`keyrail check FILE…`: load policies as `serve` does, and run their tests."""
 
 import argparse
 import time

@@ -1,4 +1,4 @@
-"""`keyrail explain [--policy FILE] [--app A] -- SET user:1 x`: what becomes of a command, rule by rule, and why."""
+"""`keyrail explain [--policy FILE] [--app A] -- SET user:1 x`: show what each rule does with a command, and why."""
 
 import argparse
 import sys

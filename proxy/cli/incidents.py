@@ -1,4 +1,4 @@
-"""`keyrail incidents`: what somebody was, or should have been, woken for in the last seven days."""
+"""`keyrail incidents`: list the incidents of the last seven days."""
 
 import argparse
 import json

@@ -28,7 +28,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Turn the switch or read it; print how it stands; return the exit status."""
+    """Turn or read the switch; print its status; return the exit status."""
     port = AdminPort(parsed.admin, parsed.token_file, _SECONDS)
     given = {"switch": parsed.switch, "for": parsed.how_long, "because": parsed.because}
     asked = {key: value for key, value in given.items() if value is not None}

@@ -14,10 +14,10 @@ from proxy.server.options import count, read_policy
 
 
 class LineParser(argparse.ArgumentParser):
-    """argparse, but an error prints one line, without the usage; it names the verb whose help would have told."""
+    """argparse, but an error prints one line without the usage, and names the verb whose `--help` to read."""
 
     def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
-        """Parse, and take what is not known for the mistake of this verb."""
+        """Parse; an unknown argument is an error of this verb."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             flag = next((each.partition("=")[0] for each in unknown if each.startswith("--")), "")
@@ -26,7 +26,7 @@ class LineParser(argparse.ArgumentParser):
         return parsed, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """As argparse does, and with the choice that a misspelt word is like."""
+        """As argparse does; for a misspelt word, suggest the choice that it resembles."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
@@ -40,7 +40,7 @@ class LineParser(argparse.ArgumentParser):
 
 
 def policy_file(text: str) -> Path:
-    """The file of a policy that is named as `serve --policy` takes it. Raises ArgumentTypeError."""
+    """Return the file of a policy, named as for `serve --policy`. Raises ArgumentTypeError."""
     try:
         source = read_policy(text)
     except ValueError as error:
@@ -51,7 +51,7 @@ def policy_file(text: str) -> Path:
 
 
 def listener(text: str) -> str:
-    """A listener as policies know it, named as `serve --listen` takes it. Raises ArgumentTypeError."""
+    """Return a listener, named as for `serve --listen`, in the form that policies use. Raises ArgumentTypeError."""
     try:
         return str(parse_listen(text)).partition("://")[2]
     except ValueError as error:
@@ -59,7 +59,7 @@ def listener(text: str) -> str:
 
 
 def number(least: int, most: int) -> Callable[[str], int]:
-    """A reader of whole numbers from ``least`` to ``most``, which raises ArgumentTypeError."""
+    """Return a reader of whole numbers from ``least`` to ``most``, which raises ArgumentTypeError."""
     read_count = count(least, most)
 
     def read(text: str) -> int:

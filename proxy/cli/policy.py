@@ -1,4 +1,4 @@
-"""`keyrail policy schema`: what a policy file may hold, for editors."""
+"""`keyrail policy schema`: print the JSON Schema of policy files, for editors."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from proxy.policy.json_schema import json_schema
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
-    """Add `policy` and what can be asked about policies in general."""
+    """Add `policy` and its subcommands."""
     parser = verbs.add_parser("policy", help="about the language of policies", allow_abbrev=False)
     questions = parser.add_subparsers(dest="question", metavar="QUESTION", required=True, parser_class=LineParser)
     schema = questions.add_parser(

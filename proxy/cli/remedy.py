@@ -36,7 +36,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Do what is asked and say what has been done; return the exit status."""
+    """Run the subcommand, print what it has done, and return the exit status."""
     port = AdminPort(parsed.admin, parsed.token_file, _SECONDS)
     try:
         if parsed.key == "list" and parsed.cap is None:

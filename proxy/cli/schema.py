@@ -1,4 +1,4 @@
-"""`keyrail schema docs FILE`: which keys a policy knows, as Markdown."""
+"""`keyrail schema docs FILE`: print the keys that a policy knows, as Markdown."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ _INVALID = 2
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
-    """Add `schema` and what can be asked about one."""
+    """Add `schema` and its subcommands."""
     parser = verbs.add_parser("schema", help="about the keys that a policy knows", allow_abbrev=False)
     questions = parser.add_subparsers(dest="question", metavar="QUESTION", required=True, parser_class=LineParser)
     docs = questions.add_parser(

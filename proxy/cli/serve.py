@@ -1,4 +1,4 @@
-"""`keyrail serve`: run the proxy until a signal says stop."""
+"""`keyrail serve`: run the proxy until a signal stops it."""
 
 import argparse
 import asyncio
@@ -52,7 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
         settings = load_settings(flags, os.environ)
     except ConfigError as error:
         return _complain(error.problems, USAGE)
-    # It imports aiohttp, which takes longer than to find a mistake in the configuration.
+    # It imports aiohttp, which takes longer than finding a mistake in the configuration.
     from proxy.server.supervisor import StartError, run_supervisor  # noqa: PLC0415  slow to import, see above
 
     try:

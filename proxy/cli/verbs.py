@@ -1,4 +1,4 @@
-"""All verbs and their options: what a command line asks for."""
+"""All verbs and their options: parses the command line."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ from proxy.form import FORM
 
 
 class Parsed(NamedTuple):
-    """A verb, which returns the exit status, and the options that it was given."""
+    """A verb, as a function that returns the exit status, and its options."""
 
     verb: Callable[[argparse.Namespace], int]
     options: argparse.Namespace
 
 
 def parse(arguments: Sequence[str] | None) -> Parsed:
-    """What ``arguments`` (None: those of this process) ask for; leaves by SystemExit where they ask for nothing."""
+    """Parse ``arguments`` (None: those of this process). Raises SystemExit if they name no verb or are wrong."""
     parser = LineParser("keyrail", description="A guardrail proxy that speaks the Redis protocol.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)

@@ -29,7 +29,7 @@ _SECONDS = 5.0
 _MOST_ROWS = 1000
 _ROWS_ONCE, _ROWS_LIVE = 20, 100
 _WIDTH = 120
-"""Of what is printed, where nobody says how wide it may be."""
+"""Columns of the output if the width is unknown."""
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:

@@ -1,4 +1,4 @@
-"""What is asked of the admin port, and what came: of one route, for one view or for all."""
+"""Requests to the admin port and their answers: of one route, for one view or for all."""
 
 import time
 from collections.abc import Iterable
@@ -24,9 +24,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What came, ``at`` seconds since the epoch; ``info`` is the route's, ``told`` goes by path.
+    """The answers, received ``at`` seconds since the epoch; ``info`` is the route's, ``told`` goes by path.
 
-    What stands above every view, as the incidents that are open, has always been asked for.
+    They always include what every view shows on top, such as the open incidents.
     """
 
     query: Query

@@ -1,4 +1,4 @@
-"""All that is known of one row: of a key its story and who is behind it, of any other its fields."""
+"""All details of one row: the story and the clients of a key, or the fields of any other row."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _DEEPEST = 3
 
 
 def describe(answers: Answers, state: State, row: Row) -> list[Line]:
-    """Return it in lines."""
+    """Return the details in lines."""
     title: Line = [(state.view.called(row), Tint.STRONG)]
     if state.view is KEYS:
         hot: Line = [("  HOT", Tint.BAD)] if row["hot"] else []
@@ -38,7 +38,7 @@ def _story(told: dict[str, Any], row: Row) -> list[Line]:
 
 
 def _incidents(answers: Answers, row: Row) -> list[Line]:
-    """What the alert said of a key that is in an incident."""
+    """The lines of the alert about a key that is in an incident."""
     lines: list[Line] = []
     for incident in answers.open_incidents():
         if incident["subject"] == row["key"]:
@@ -63,7 +63,7 @@ def _clients(row: Row) -> list[Line]:
 
 
 def fields(value: dict[str, Any], indent: int = 0) -> list[str]:
-    """Every field in a line of its own; what is inside of a field a step to the right."""
+    """Each field on a line of its own; nested fields are indented."""
     lines: list[str] = []
     for name, each in value.items():
         inner = each if isinstance(each, list) else [each]

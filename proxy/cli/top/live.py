@@ -1,7 +1,7 @@
-"""The screen on a terminal, drawn anew each second and at each key, until the viewer quits.
+"""The screen on a terminal, redrawn each second and at each key press, until the viewer quits.
 
-A thread asks, so that keys are obeyed while an answer is awaited. Curses writes only what has changed, and puts the
-terminal back however this ends: by a key, a signal or a mistake.
+A thread sends the requests, so that key presses work while an answer is awaited. Curses writes only what has changed,
+and restores the terminal however this ends: by a key, a signal or an exception.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ from proxy.cli.top.views import Line, Tint
 
 _REFRESH_SECONDS = 1.0
 _LOOK_MILLISECONDS = 100
-"""How soon an answer is shown that came between two keys."""
+"""An answer that arrives between two key presses is shown within this time."""
 
 _ESCAPE_MILLISECONDS = "25"
-"""How long curses waits for what may follow Esc: the arrows begin with it."""
+"""Curses waits so long after Esc, as the arrow keys begin with it."""
 
 _KEYS = {
     curses.KEY_UP: "up",
@@ -47,7 +47,8 @@ _KEYS = {
 
 
 class _Feed(threading.Thread):
-    """Asks again and again for what is wanted; ``latest`` is what came, ``problem`` why nothing newer did."""
+    """Repeats the request for the current view; ``latest`` is the last answer, ``problem`` why there is no newer
+    one."""
 
     def __init__(self, port: AdminPort, first: Answers) -> None:
         super().__init__(daemon=True)
@@ -58,13 +59,13 @@ class _Feed(threading.Thread):
         self._wake = threading.Event()
 
     def want(self, query: Query) -> None:
-        """From now on ask this; at once, if it is something else."""
+        """Change the request; send it at once if it is a different one."""
         if query != self._wanted:
             self._wanted = query
             self._wake.set()
 
     def run(self) -> None:
-        """Ask until the program ends."""
+        """Repeat the request until the program ends."""
         while True:
             self._wake.wait(_REFRESH_SECONDS)
             self._wake.clear()
@@ -101,10 +102,10 @@ class _Display:
         self._tints: dict[Tint, int] = {}
 
     def run(self, window: curses.window) -> None:
-        """Draw and obey until the viewer quits."""
+        """Draw and handle key presses until the viewer quits."""
         self._tints = _tints()
         with contextlib.suppress(curses.error):
-            curses.curs_set(0)  # there are terminals that cannot hide it
+            curses.curs_set(0)  # some terminals cannot hide it
         window.timeout(_LOOK_MILLISECONDS)
         self._feed.start()
         while not self._state.quit:
@@ -114,7 +115,7 @@ class _Display:
 
     def _take_news(self) -> None:
         latest = self._feed.latest
-        # A picture that is held still follows the viewer to another view.
+        # A frozen screen still follows the viewer to another view.
         if not self._state.paused or latest.query != self._shown.query:
             self._shown = latest
 
@@ -135,7 +136,7 @@ class _Display:
         window.refresh()
 
     def _write(self, window: curses.window, y: int, line: Line) -> None:
-        # Curses complains of the last cell of the last line, after it has written it.
+        # Curses raises an error at the last cell of the last line, after it has written it.
         with contextlib.suppress(curses.error):
             window.move(y, 0)
             for text, tint in line:

@@ -1,11 +1,11 @@
-"""The screen as lines of tinted text, for a terminal of any size: no terminal is needed to make them.
+"""The screen as lines of tinted text, for a terminal of any size: making them needs no terminal.
 
 keyrail 0.3.0  route default -> valkey 9.1.0, ready              what and whether
 policy tour, generation 1; kill switch off; 50 clients
 108,204/s  Redis p50 0.21 p99 1.40 ms  …                         the last whole second
 1 Keys  2 Patterns  …                        1m, by all
 the view's table, or all of one row, or the help
-what may be pressed, or what is wrong
+the keys to press, or a problem
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ from proxy.cli.top.views import RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column
 
 _GAP = 1
 _NARROWEST = 8
-"""Cells of a column that takes what is left."""
+"""Least cells of a column that takes the remaining width."""
 
 _MAP_ROWS = 4
 _INDENT = 4
@@ -35,7 +35,7 @@ class Paper:
     unicode: bool = True
 
     def clean(self, text: object) -> str:
-        """The text as it may be written here."""
+        """The text, limited to characters that this terminal shows."""
         return clean(text, ascii_only=not self.unicode)
 
     @property
@@ -60,7 +60,7 @@ def plain(lines: Iterable[Line]) -> list[str]:
 
 
 def rows_of(answers: Answers, state: State) -> list[Row]:
-    """The rows of the view, where its paths have been asked."""
+    """The rows of the view, if its paths have been requested."""
     return state.view.rows(answers.told, state.order) if state.view.paths[0] in answers.told else []
 
 
@@ -76,7 +76,7 @@ def screen(answers: Answers, state: State, paper: Paper, now: float, problem: st
 
 
 def _clipped(line: Line, paper: Paper) -> Line:
-    """The line without what is beyond the right edge, and without anything that could harm the terminal."""
+    """The line, cut at the right edge and without control characters."""
     kept: Line = []
     room = paper.width
     for text, tint in line:
@@ -141,7 +141,7 @@ def _pace(answers: Answers, paper: Paper) -> Line:
 
 
 def tabs(state: State, paper: Paper) -> Line:
-    """The names of the views, and on the right what is shown of the chosen one."""
+    """The names of the views, and on the right the window and order of the chosen one."""
     line: Line = []
     for number, view in enumerate(VIEWS, 1):
         line += [(f"{number} {view.name}", Tint.TURNED if view is state.view else Tint.PLAIN), (" ", Tint.PLAIN)]
@@ -184,7 +184,7 @@ def _body(answers: Answers, state: State, paper: Paper, room: int) -> list[Line]
 
 
 def _wrapped(line: Line, paper: Paper) -> list[Line]:
-    """The line in as many as it needs, broken at spaces: a remedy is there to be copied."""
+    """Wrap the line at spaces instead of cutting it, so that a remedy can be copied."""
     if paper.width < 4 * _INDENT:
         return [line]
     lines: list[Line] = [[]]
@@ -203,7 +203,7 @@ def _wrapped(line: Line, paper: Paper) -> list[Line]:
 
 
 def _whole(lines: list[Line], room: int) -> list[Line]:
-    """The lines; where there is no room for all, it is said how many are missing."""
+    """The lines; if there is no room for all, the last one says how many are missing."""
     if len(lines) <= room:
         return lines
     kept = max(room - 1, 0)
@@ -211,7 +211,7 @@ def _whole(lines: list[Line], room: int) -> list[Line]:
 
 
 def _rules(answers: Answers, state: State, rows: Sequence[Row], paper: Paper, room: int) -> list[Line]:
-    """The rules, and in the lower half what they said last."""
+    """The rules, and in the lower half the newest violations."""
     violations = answers.told["violations"]["violations"]
     below = min(len(violations) + 2, room // 2) if violations else 0
     lines = table(state.view.columns, rows, paper, room - below, state.view.called, state.chosen)
@@ -241,7 +241,7 @@ def table(
     called: Callable[[Row], str] = repr,
     chosen: str | None = None,
 ) -> list[Line]:
-    """A heading and as many rows as there is room for, so that the chosen one is among them."""
+    """A heading and as many rows as fit, the chosen one among them."""
     if room < 1:
         return []
     shown = [column for column in columns if paper.width >= column.least]
@@ -274,7 +274,7 @@ def _row(columns: Sequence[Column], widths: Sequence[int], row: Row, paper: Pape
 
 
 def _widths(columns: Sequence[Column], width: int) -> list[int]:
-    """What each column gets; those without a width of their own share what is left, and the last one the remainder."""
+    """The width of each column; those without a fixed width share the rest, and the last one gets the remainder."""
     growing = [index for index, column in enumerate(columns) if column.width == 0]
     widths = [column.width for column in columns]
     left = max(width - sum(widths) - _GAP * len(columns), _NARROWEST * len(growing))
@@ -287,7 +287,7 @@ def _widths(columns: Sequence[Column], width: int) -> list[int]:
 
 
 def page(answers: Answers, state: State, paper: Paper, now: float) -> list[str]:
-    """One screen for no terminal: as long as it has to be."""
+    """One screen without a terminal, as long as needed."""
     body = _body(answers, state, paper, paper.height)
     whole = [*head(answers, paper, now), tabs(state, paper), *body]
     return plain(_clipped(line, paper) for line in whole)

@@ -1,4 +1,4 @@
-"""What the viewer has chosen, and what each key of the keyboard does to it."""
+"""The state of the screen, and what each key press does to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _PAGE = 10
 
 @dataclass(slots=True)
 class State:
-    """``chosen`` is what the row is called that the viewer has chosen; without one, none is marked."""
+    """``chosen`` is the name of the row that the viewer has chosen; if empty, no row is marked."""
 
     view: View = VIEWS[0]
     window: int = 60
@@ -44,14 +44,14 @@ class State:
         return self._order_of(self.view)
 
     def query(self) -> Query:
-        """What has to be asked for this."""
+        """The request for this view."""
         return Query(self.view, self._order_of(KEYS).name, self.window, self.route, self.count)
 
     def _order_of(self, view: View) -> Order:
         return view.orders[self.orders.get(view.name, 0)]
 
     def press(self, key: str, rows: Sequence[str], routes: Sequence[str]) -> None:
-        """A key was pressed; ``rows`` is what the rows are called that are to be seen or scrolled to."""
+        """A key was pressed; ``rows`` are the names of the rows that are shown or can be scrolled to."""
         if self.help:
             self.help = False
             self.quit = key == "q"

@@ -1,7 +1,7 @@
-"""Text for a terminal: figures as people read them, and names of clients' making that can do nothing to it.
+"""Text for a terminal: human-readable figures, and names that clients choose, made safe.
 
-Keys and names may hold any character. Only printable ones are written, at their width in cells; all others, as those
-that move the cursor, change colours or turn the direction of a line, are written as ``\\x1b``.
+Keys and names may hold any character. Only printable ones are written, at their width in cells; all others, such as
+those that move the cursor, change colours or turn the direction of a line, are written as ``\\x1b``.
 """
 
 import unicodedata
@@ -14,7 +14,7 @@ _WIDE = frozenset("WF")
 
 
 def clean(text: object, *, ascii_only: bool = False) -> str:
-    """The text in printable characters; where there is no more than ASCII, in those."""
+    """The text in printable characters; on a terminal that shows only ASCII, in those."""
     return "".join(each if _showable(each, ascii_only) else _escaped(each) for each in str(text))
 
 
@@ -39,7 +39,7 @@ def _cells(char: str) -> int:
 
 
 def fit(text: str, width: int, *, right: bool = False, whole_ends: bool = False) -> str:
-    """The text in exactly so many cells: padded, or cut with a tilde at its end, or in its middle."""
+    """The text padded to exactly so many cells, or cut with a tilde at its end or in its middle."""
     room = width - cells(text)
     if room < 0:
         text = _shortened(text, width, whole_ends) if width > 0 else ""
@@ -55,7 +55,7 @@ def _shortened(text: str, width: int, whole_ends: bool) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """As much of the text as has room in so many cells."""
+    """As much of the text as fits in so many cells."""
     if text.isascii():
         return text[: max(0, width)]
     taken = 0
@@ -120,7 +120,7 @@ def bar(part: float | None, width: int, steps: str) -> str:
 
 
 def levels(values: Sequence[float], steps: str) -> str:
-    """One cell for each value, filled as much as it is of the largest: what is more than nothing is seen."""
+    """One cell for each value, filled in proportion to the largest; any value above 0 is visible."""
     most = max(values, default=0.0) or 1.0
     top = len(steps) - 1
     return "".join(steps[min(top, max(1, round(value / most * top)))] if value > 0 else steps[0] for value in values)

@@ -1,4 +1,4 @@
-"""The seven views: which path of the admin port each shows, what a row is called, its columns and its orders."""
+"""The seven views: the paths of the admin port that each shows, the names of rows, columns and sort orders."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ Row = dict[str, Any]
 """One object of the JSON that a path answers."""
 
 Told = dict[str, Any]
-"""What paths have answered, by path without its slash."""
+"""The answers, by path without its slash."""
 
 
 class Tint(Enum):
-    """How some text stands out."""
+    """How text is highlighted."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -32,7 +32,7 @@ Line = list[tuple[str, Tint]]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: so many cells wide, or with 0 a part of what is left, by `weight`. A terminal narrower than `least`
+    """One column: so many cells wide, or with 0 a part of the rest, by `weight`. A terminal narrower than `least`
     does not show it.
 
     A ``bar`` shows a share. Text that is too long is cut at its end, or with ``whole_ends`` in its middle.
@@ -59,7 +59,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view. ``paths`` are asked with the parameters that they know; ``rows`` finds the rows in the answers."""
+    """One view. ``paths`` are requested with the parameters that they have; ``rows`` finds the rows in the answers."""
 
     name: str
     paths: tuple[str, ...]
@@ -104,7 +104,7 @@ _BAR = Column("", lambda row: row["share"], 8, bar=True, tint=lambda _: Tint.BAR
 
 
 def reads_share(row: Row) -> float | None:
-    """Which part of a row's commands read."""
+    """The share of reads among a row's commands."""
     used = row["reads"] + row["writes"]
     return row["reads"] / used if used else None
 
@@ -217,7 +217,7 @@ _WHO = ("app", "user", "client_name", "library", "address")
 
 
 def who(row: Row) -> str:
-    """A client in a line."""
+    """A client on one line."""
     return " ".join(str(row[name]) for name in _WHO if row.get(name))
 
 
@@ -347,4 +347,4 @@ INCIDENTS = View(
 
 VIEWS = (KEYS, PATTERNS, SLOTS, CLIENTS, SLOW, RULES, INCIDENTS)
 WINDOWS = {10: "10s", 60: "1m", 600: "10m", 3600: "1h"}
-"""Seconds that can be looked back, and what they are called."""
+"""Windows in seconds, and their names."""
