@@ -1,0 +1,101 @@
+"""What lies in deploy/ fits the program: options that exist, files that are there, the user of the image.
+
+Templates are rendered where Helm is installed, and Compose's file is read by Docker where it can; elsewhere they are
+only read as YAML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy import __version__
+from proxy.server.config import load_settings
+from proxy.server.options import OPTIONS
+
+REPOSITORY = Path(__file__).parents[2]
+CHART = REPOSITORY / "deploy" / "helm" / "keyrail"
+COMPOSE = REPOSITORY / "deploy" / "compose"
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def test_the_chart_is_of_this_version_and_runs_as_the_user_of_the_image() -> None:
+    assert read(CHART / "Chart.yaml")["appVersion"] == __version__
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text()
+    user = re.search(r"useradd .*--uid (\d+)", (REPOSITORY / "Dockerfile").read_text())
+    assert user is not None
+    assert f"runAsUser: {user[1]}\n" in helpers
+
+
+def test_the_options_of_the_chart_are_those_of_serve(tmp_path: Path) -> None:
+    values = read(CHART / "values.yaml")
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text()
+    own = helpers[helpers.index('define "keyrail.config"') : helpers.index("merge $own")]
+    for name in ("listen", "admin", "upstream", "policy", "admin_token_file"):
+        assert f'"{name}"' in own
+        assert name in {option.name for option in OPTIONS}
+    file = tmp_path / "keyrail.yaml"
+    file.write_text(yaml.safe_dump({"upstream": values["upstream"], "policy": values["policy"], **values["options"]}))
+    settings = load_settings({"config": [str(file)]}, {})
+    assert settings.shutdown_delay + settings.drain < values["terminationGracePeriodSeconds"]
+
+
+def test_the_rules_and_the_dashboard_of_the_chart_are_the_ones_of_the_admin_port() -> None:
+    assert read(CHART / "files" / "alerts.yaml")["groups"]
+    assert json.loads((CHART / "files" / "grafana.json").read_text())["title"] == "Keyrail"
+    for name in ("alerts.yaml", "grafana.json"):
+        assert (CHART / "files" / name).samefile(REPOSITORY / "proxy/server/admin" / name)
+        assert f'.Files.Get "files/{name}"' in (CHART / "templates" / "monitoring.yaml").read_text()
+
+
+def test_helm_renders_the_chart() -> None:
+    if shutil.which("helm") is None:
+        pytest.skip("helm is not installed here")
+    monitoring = ("serviceMonitor", "prometheusRule", "dashboard", "networkPolicy")
+    everything = [f"--set={name}.enabled=true" for name in monitoring]
+    for arguments in ([], [*everything, "--set=passwordSecret.name=p,tokenSecret.name=t,policyText=rules: {}"]):
+        rendered = subprocess.run(
+            ["helm", "template", "a", str(CHART), *arguments], capture_output=True, text=True, check=True
+        )
+        kinds = {document["kind"] for document in yaml.safe_load_all(rendered.stdout) if document}
+        assert kinds >= {"ConfigMap", "Deployment", "PodDisruptionBudget", "Service"}
+
+
+def test_every_file_that_compose_mounts_is_there_and_used() -> None:
+    services = read(COMPOSE / "compose.yaml")["services"]
+    mounts = {
+        target: (COMPOSE / source).resolve()
+        for service in services.values()
+        for source, target, _ in (volume.split(":") for volume in service.get("volumes", ()))
+    }
+    assert all(source.exists() for source in mounts.values())
+    assert set(read(COMPOSE / "prometheus.yaml")["rule_files"]) <= set(mounts)
+    for provider in read(COMPOSE / "grafana/dashboards/keyrail.yaml")["providers"]:
+        assert any(target.startswith(provider["options"]["path"]) for target in mounts)
+    for service in services.values():
+        assert set(service.get("depends_on", ())) <= set(services)
+
+
+def test_keyrail_takes_the_options_that_compose_gives_it() -> None:
+    services = read(COMPOSE / "compose.yaml")["services"]
+    verb, *arguments = services["keyrail"]["command"]
+    flags = {
+        flag.removeprefix("--").replace("-", "_"): [text]
+        for flag, text in zip(arguments[::2], arguments[1::2], strict=True)
+    }
+    settings = load_settings(flags, {})
+    assert verb == "serve"
+    assert settings.routes[0].upstream.host in services
+    assert settings.admin is not None
+    targets = [t for job in read(COMPOSE / "prometheus.yaml")["scrape_configs"] for t in job["static_configs"]]
+    assert targets == [{"targets": [f"keyrail:{settings.admin.port}"]}]
