@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from proxy.form import FORM
-from tests.engines import EXPECTED, Engine, Kind, kinds
+from tests.engines import EXPECTED, IN_BETWEEN, Engine, Kind, kinds
 from tests.keyrail_process import Keyrail
 
 # A red run is red again, and on a slow machine nothing is: no clock is asked, and no folder is written to.
@@ -56,22 +56,31 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what shows nothing new: without a pool, one engine shows as much as three. Put the long files first."""
+    """Leave out what shows nothing new: without a pool, one engine shows as much as three; by default, two engines show
+    as much as three. Put the long files first."""
+
+    def given(item: pytest.Item) -> dict[str, object]:
+        return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
 
     def redundant(item: pytest.Item) -> bool:
-        given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        return given.get("pooling") is False and given.get("engine_name", EXPECTED[0]) != EXPECTED[0]
+        return given(item).get("pooling") is False and given(item).get("engine_name", EXPECTED[0]) != EXPECTED[0]
 
     def place(item: pytest.Item) -> int:
         folder = item.path.relative_to(TESTS).parts[0]
         return WAITING.index(folder) if folder in WAITING else len(WAITING)
 
     items[:] = sorted((item for item in items if not redundant(item)), key=place)
+    for item in items:
+        if given(item).get("engine_name") == IN_BETWEEN:
+            item.add_marker(pytest.mark.long)
 
 
 def rest_is_long(first: str, *rest: str) -> list[object]:
     """Parameters of which the default run tries the first, and .ci/run all."""
     return [pytest.param(first, id=first), *(pytest.param(each, id=each, marks=pytest.mark.long) for each in rest)]
+
+
+NO_POLICY = "none"
 
 
 class Fleet:
@@ -89,7 +98,7 @@ class Fleet:
         return self._engines[key]
 
     def keyrail(
-        self, name: str, *, policy: str | Path | None = "none", pooling: bool = True, role: str = "subject"
+        self, name: str, *, policy: str | Path | None = NO_POLICY, pooling: bool = True, role: str = "subject"
     ) -> Keyrail:
         # Two files that say the same are one policy, unless there is more to it than the file.
         text = policy.read_text() if isinstance(policy, Path) else str(policy)
@@ -99,6 +108,13 @@ class Fleet:
             found = Keyrail(self.engine(name, role).url, policy=policy, pooling=pooling)
             self._keyrails[key] = found
         return found
+
+    def close_those_with_policies(self) -> None:
+        """End what no other file asks for: a Keyrail that does nothing still wakes up several times a second."""
+        for key, keyrail in list(self._keyrails.items()):
+            if key[2] != NO_POLICY:
+                keyrail.close()
+                del self._keyrails[key]
 
     def close(self) -> None:
         for keyrail in self._keyrails.values():
@@ -112,6 +128,12 @@ def fleet() -> Iterator[Fleet]:
     fleet = Fleet()
     yield fleet
     fleet.close()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _end_of_file(fleet: Fleet) -> Iterator[None]:
+    yield
+    fleet.close_those_with_policies()
 
 
 @pytest.fixture(params=EXPECTED)

@@ -75,6 +75,9 @@ def kinds() -> dict[str, Kind]:
 EXPECTED = ("valkey-9.1", "redis-6.2", "redis-7.0")
 """The engines that the suite is written for; one that is missing is skipped with a reason."""
 
+IN_BETWEEN = "redis-7.0"
+"""Neither the oldest nor the newest of them. By default, tests that go through the engines leave it out."""
+
 
 PORTS = range(10_000, 20_000)
 """Where tests listen: below what the system hands out to connections, and an engine in cluster mode, which also takes
