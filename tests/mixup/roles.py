@@ -279,7 +279,7 @@ async def unblocker(swarm: Swarm, name: str, chance: random.Random) -> None:
                     [(pack("GETRANGE", key, 0, len(key) - 1), bulk(key.encode()))] * 3,
                     [(pack("CLIENT", "UNBLOCK", 999_999_999), b":0\r\n"), (pack("STRLEN", f"{name}:none"), b":0\r\n")],
                     [(pack("CLIENT", "UNPAUSE"), OK), (pack("ECHO", token := f"{turn}:{index}"), bulk(token.encode()))],
-                    [(pack("APPEND", f"{name}:a{turn}:{index}", "abc"), b":3\r\n"), (pack("PING"), b"+PONG\r\n")],
+                    [(pack("SETRANGE", f"{name}:a", 0, "abc"), b":3\r\n"), (pack("PING"), b"+PONG\r\n")],
                 )
             )
         await client.ask(commands, name)
