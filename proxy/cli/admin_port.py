@@ -59,7 +59,7 @@ class AdminPort:
             refused = isinstance(error, urllib.error.HTTPError) and error.code == http.HTTPStatus.BAD_REQUEST
             raise AdminPortError(self._reason(error), mistake=refused) from None
         if not isinstance(found, dict):
-            raise AdminPortError(f"{self.url}: this is no admin port of Keyrail's")
+            raise AdminPortError(f"{self.url}: not the admin port of a Keyrail")
         return found
 
     def _credentials(self) -> dict[str, str]:
@@ -71,7 +71,7 @@ class AdminPort:
             problem = f"cannot read the token in {self._token_file}: {error.strerror}"
             raise AdminPortError(problem, mistake=True) from None
         if not token.isascii() or not token.isprintable():
-            raise AdminPortError(f"the token in {self._token_file} is no line of printable ASCII", mistake=True)
+            raise AdminPortError(f"the token in {self._token_file} is not one line of printable ASCII", mistake=True)
         return {"Authorization": f"Bearer {token}"}
 
     def _reason(self, error: Exception) -> str:
@@ -85,7 +85,7 @@ class AdminPort:
             reason = error.reason
             return f"{self.url}: {(isinstance(reason, OSError) and reason.strerror) or reason}"
         if isinstance(error, ValueError | http.client.HTTPException):
-            return f"{self.url}: this is no admin port of Keyrail's"
+            return f"{self.url}: not the admin port of a Keyrail"
         return f"{self.url}: {error}"
 
 

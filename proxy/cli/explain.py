@@ -26,7 +26,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "explain",
         help="show what a policy does with a command, and why",
         allow_abbrev=False,
-        description="Judge one command as `serve` would, and print what each rule said, its mode and the place that "
+        description="Judge one command as `serve` does, and print what each rule decides, its mode and the place that "
         "says so, and the bytes that would go to Redis. Jitter is left out.",
     )
     parser.add_argument(
@@ -43,7 +43,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "--listener",
         metavar="URL",
         type=listener,
-        help="as a client that came by this listener, written as for `serve --listen`",
+        help="as a client of this listener, written as for `serve --listen`",
     )
     parser.add_argument("--database", metavar="N", type=number(0, _MOST_DATABASES), default=0, help="in this database")
     parser.add_argument("command", nargs="+", metavar="ARGUMENT", help="the command, after --")

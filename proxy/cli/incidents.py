@@ -17,11 +17,11 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "incidents",
         help="hot keys, hot slots and large values of the last seven days",
         allow_abbrev=False,
-        description="Print the incidents of a running Keyrail, the newest last, each with what to do about it.",
+        description="Print the incidents of a running Keyrail, the newest last, each with a remedy.",
     )
     add_options(parser)
-    parser.add_argument("--count", metavar="N", type=number(1, _MOST), default=10, help="at most so many (default 10)")
-    parser.add_argument("--json", action="store_true", help="as programs read it, the newest first")
+    parser.add_argument("--count", metavar="N", type=number(1, _MOST), default=10, help="most incidents (default 10)")
+    parser.add_argument("--json", action="store_true", help="print JSON, the newest first")
     parser.set_defaults(run=run)
 
 

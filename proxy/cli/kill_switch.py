@@ -15,7 +15,7 @@ _SECONDS = 30.0
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser = verbs.add_parser(
         "kill-switch",
-        help="stop enforcing, but for locked rules, for a while",
+        help="suspend all rules but locked ones for a while",
         allow_abbrev=False,
         description="While the switch is on, a running Keyrail enforces only locked rules: all others are judged and "
         "counted as in audit. It ends by itself.",
@@ -23,7 +23,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser.add_argument("switch", choices=("on", "off", "status"), metavar="on|off|status")
     add_options(parser)
     parser.add_argument("--for", dest="how_long", metavar="TIME", help="at most 24h (default 30m)")
-    parser.add_argument("--because", metavar="TEXT", help="the reason, for whoever wonders")
+    parser.add_argument("--because", metavar="TEXT", help="the reason, which status and logs show")
     parser.set_defaults(run=run)
 
 

@@ -46,7 +46,7 @@ def policy_file(text: str) -> Path:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if source.kind is PolicyKind.NONE:
-        raise argparse.ArgumentTypeError("none is no policy: there is nothing in it to look at")
+        raise argparse.ArgumentTypeError("expected a policy, got none")
     return packaged(source.name) if source.path is None else source.path
 
 

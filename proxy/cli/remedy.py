@@ -24,13 +24,13 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "would have done in the last minute, and ends by itself.",
     )
     parser.add_argument("key", nargs="?", metavar="KEY", help="the key as /hotkeys shows it; or list, or undo")
-    parser.add_argument("id", nargs="?", metavar="ID", help="of the remedy to undo")
-    parser.add_argument("--incident", metavar="INC", help="the key of this incident, where it is not shown as it is")
+    parser.add_argument("id", nargs="?", metavar="ID", help="the remedy to undo")
+    parser.add_argument("--incident", metavar="INC", help="cap the key of this incident, if the key is redacted")
     parser.add_argument("--cap", metavar="APP=RATE", help="such as checkout=5000/s; all=… for all clients together")
     parser.add_argument("--for", dest="how_long", metavar="TIME", help="at most 24h (default 30m)")
     parser.add_argument("--because", metavar="TEXT", help="the reason, such as the incident's number")
-    parser.add_argument("--route", metavar="NAME", help="where there are several")
-    parser.add_argument("--dry-run", action="store_true", help="only say what it would have done")
+    parser.add_argument("--route", metavar="NAME", help="the route, if there are several")
+    parser.add_argument("--dry-run", action="store_true", help="only print what the limit would have refused")
     add_options(parser)
     parser.set_defaults(run=run)
 

@@ -13,7 +13,7 @@ _INVALID = 2
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     """Add `schema` and its subcommands."""
-    parser = verbs.add_parser("schema", help="about the keys that a policy knows", allow_abbrev=False)
+    parser = verbs.add_parser("schema", help="the key schema of a policy", allow_abbrev=False)
     questions = parser.add_subparsers(dest="question", metavar="QUESTION", required=True, parser_class=LineParser)
     docs = questions.add_parser(
         "docs",

@@ -1,4 +1,4 @@
-"""One request apart from the wire, as rules judge it."""
+"""One request as rules judge it, independent of the wire format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Key:
 
 
 class KeysUnknownError(Exception):
-    """The keys of a command cannot be told, which is not the same as none. The text says why, for people."""
+    """The keys of a command are unknown, which is not the same as none. The text says why."""
 
 
 class Command:
@@ -73,13 +73,13 @@ class Command:
         return self._keys
 
     def preset_keys(self, keys: tuple[Key, ...]) -> None:
-        """Let these be the keys, whatever the arguments say."""
+        """Use these keys, whatever the arguments say."""
         self._keys = keys
         self._places = tuple((key.index, key.write) for key in keys)
 
     @property
     def known_keys(self) -> tuple[Key, ...]:
-        """The keys, or none where they cannot all be told: for those who count keys, never for those who judge."""
+        """The keys, or none if not all are known: for counting keys, never for judging."""
         try:
             return self.keys
         except KeysUnknownError:
@@ -96,7 +96,7 @@ class Command:
         return self._places
 
     def length(self, index: int) -> int:
-        """How many bytes argument ``index`` has, here or not."""
+        """The size of argument ``index`` in bytes, whether or not it has arrived."""
         if self.streamed is None:
             return len(self.argv[index])
         if index == self.streamed:
@@ -105,7 +105,7 @@ class Command:
 
     @property
     def unseen(self) -> int:
-        """How many bytes its arguments have that are not here."""
+        """The bytes of its arguments that have not arrived."""
         if self.streamed is None:
             return 0
         return sum(self.length(index) - len(self.argv[index]) for index in (self.streamed, *self.further))
@@ -115,5 +115,5 @@ class Command:
 
 
 def _printable(name: bytes) -> str:
-    """An unknown name as it may be shown: upper case, other bytes as ``?``, and not long."""
+    """An unknown name, made printable: upper case, other bytes as ``?``, and cut."""
     return "".join(chr(byte) if 32 < byte < 127 else "?" for byte in name[:64]).upper()

@@ -1,4 +1,4 @@
-"""Commands that write a collection whole, made of others or taken over: what it can have at most.
+"""Commands that write a whole collection from others: the most members that it can have.
 
 No argument says how large the result is. It is never larger than its sources allow: a union has at most all of their
 members, an intersection as many as the smallest of them, anything else as many as the first. A command that asks for a
@@ -17,7 +17,7 @@ DERIVED = {row.name: row.derives for row in ROWS.values() if row.derives is not 
 
 
 def sources_of(command: Command) -> tuple[bytes, ...]:
-    """The keys that the result is made of, each once; none where the command stores nothing."""
+    """The source keys of the result, each once; none if the command stores nothing."""
     if DERIVED[command.spec.name].takes_over:
         return tuple(key.name for key in command.keys[:1])
     if not any(key.write for key in command.keys):

@@ -1,4 +1,4 @@
-"""How commands state the lifetime of a key: in which argument, in which unit, from now or as a moment.
+"""How commands state a TTL: in which argument, in which unit, relative or as a time.
 
     SETEX k 60 v            SET k v EX 60          GETEX k PXAT 1767225600000      EXPIRE k 60 NX
     RESTORE k 60000 data    MSETEX 1 k v EX 60
@@ -21,15 +21,15 @@ from proxy.commands.words import word_of
 
 
 class Unstated(Enum):
-    """What a command says of the lifetime when it states none."""
+    """What a command does with the TTL if it states none."""
 
     NOTHING = auto()
     KEEPS = auto()
-    """KEEPTTL: what the key has, if it has any."""
+    """KEEPTTL: the key keeps its TTL, if it has one."""
     PERSISTS = auto()
-    """PERSIST: none any more."""
+    """PERSIST: the TTL is removed."""
     UNREADABLE = auto()
-    """An option that is not known here."""
+    """An option that Keyrail does not know."""
 
 
 _LONGEST = 2**63 - 1
@@ -85,12 +85,12 @@ def states_expiry(spec: Spec) -> bool:
 
 
 def persists(spec: Spec) -> bool:
-    """Whether all that the command does is to take a lifetime away (PERSIST)."""
+    """Whether the command only removes a TTL (PERSIST)."""
     return _STATES.get(spec.name) == "persist"
 
 
 def may_persist(spec: Spec) -> bool:
-    """Whether an option of the command takes a lifetime away (GETEX)."""
+    """Whether an option of the command removes a TTL (GETEX)."""
     expiry = _STATES.get(spec.name)
     return isinstance(expiry, ExpiryOptions) and expiry.unstated == "PERSIST"
 
@@ -144,7 +144,7 @@ def read_expiry(command: Command) -> Stated | Unstated:
 
 
 def _read_options(argv: Sequence[bytes], first: int, unstated: dict[bytes, Unstated]) -> Stated | Unstated:
-    # Redis takes one option about the lifetime, but that one again and again: the last one counts.
+    # Redis accepts one option about the TTL, but accepts it repeatedly: the last one counts.
     said: Stated | Unstated = Unstated.NOTHING
     i = first
     while i < len(argv):

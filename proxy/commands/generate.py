@@ -34,7 +34,7 @@ def read_engine(url: str) -> list[Recorded]:
         info: dict[str, Any] = client.info("server")
         version = str(info.get("valkey_version") or info["redis_version"]).split(".")
         engine = f"{'valkey' if 'valkey_version' in info else 'redis'}-{version[0]}.{version[1]}"
-        # The client would parse these replies by its own callbacks: what is wanted is what the engine says.
+        # The client would parse these replies with its own callbacks; the raw replies are needed.
         client.response_callbacks.clear()
         found = list(descriptions(client.execute_command("COMMAND")))
         since = _since(client.execute_command("COMMAND", "DOCS")) if int(version[0]) >= 7 else {}
@@ -77,7 +77,7 @@ def _joined(first: Recorded, other: Recorded) -> Recorded:
 
 
 def undecided(commands: dict[str, Recorded]) -> list[str]:
-    """Where rows and the engines' commands do not agree, one line each."""
+    """The differences between rows and the engines' commands, one line each."""
     published = {recorded.description.name: recorded for recorded in listed()}
     known = published | commands
     own = {description.name for description in own_commands()}

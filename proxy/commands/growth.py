@@ -1,4 +1,4 @@
-"""Which commands make a collection grow, which of their keys it is, and who tells its size.
+"""Which commands make a collection grow, which of their keys it is, and which command tells its size.
 
 The commands that write members say so by themselves (``values``); their rows say which collections they write them to,
 and which commands move a member from one key to another.
@@ -36,7 +36,7 @@ class Growth(NamedTuple):
 
 
 def growth_of(command: Command) -> Growth | None:
-    """What the command makes grow; None where it has not the keys for that."""
+    """The collection that the command makes grow; None without the keys for that."""
     grows = _GROWS.get(command.spec.name)
     place = 1 if grows is not None and grows.moves else 0
     if grows is None or len(command.keys) <= place:

@@ -1,8 +1,8 @@
 """An engine's COMMAND reply, read into plain descriptions.
 
 The reply differs by engine and protocol: Redis 6.2 has no key specifications, tips or subcommands; RESP3
-turns the specifications into maps. Text may be bytes or str, whichever the decoder was told. What can't be
-read is left out: a reply that is odd must not keep the proxy from starting.
+turns the specifications into maps. Text may be bytes or str, whichever the decoder was told. Entries that
+cannot be read are left out: an unexpected reply must not prevent the proxy from starting.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from proxy.commands.spec import KeySpec
 
 _MOST_ARGUMENTS = 1 << 20
-"""Positions beyond this are nonsense: Redis takes no more arguments."""
+"""Larger positions are invalid: Redis takes no more arguments."""
 
 
 class Description(NamedTuple):

@@ -5,7 +5,7 @@
 Most commands have one plain range of keys and take one step. The rest follow Redis's key specifications. Where one
 does not fit the arguments (a count that is no number, keys beyond the last argument), or where only the command itself
 can tell its keys, the answer is UNKNOWN_KEYS, never "no keys". A keyword that is absent is no misfit: it is
-optional. Nor is a range up to the end that holds nothing, as the sources of ``PFMERGE dest``.
+optional. Nor is an empty range up to the end, as the sources of ``PFMERGE dest``.
 
 Five syntaxes are walked as the commands themselves walk them, because no specification tells the truth about
 them: SORT (the last STORE counts), MIGRATE, GEORADIUS (the last STORE or STOREDIST is written, and engines take all of
@@ -42,7 +42,7 @@ _SYNTAXES = {row.name: _WALKED[row.key_syntax] for row in ROWS.values() if row.k
 # Under two names: a C integer in here, Python's for everybody else.
 _UNKNOWN_KEYS = -2
 UNKNOWN_KEYS = _UNKNOWN_KEYS
-"""What ``KeyFinder.find`` says where it cannot tell which arguments are keys."""
+"""The result of ``KeyFinder.find`` if the keys are unknown."""
 
 _FIRST_CAPACITY = 64
 _KEPT_CAPACITY = 16384
@@ -121,7 +121,7 @@ class KeyFinder:
         ]
 
     def find(self, command_id: int, request: Request) -> int:
-        """How many keys the request has, or UNKNOWN_KEYS. Never raises for what a client sent."""
+        """The number of keys of the request, or UNKNOWN_KEYS. Never raises, whatever a client sent."""
         kind = self.kinds[command_id]
         self.count = 0
         if self.capacity > _KEPT_CAPACITY:

@@ -1,11 +1,11 @@
-"""How long keys may live: what an entry of the schema says of its keys, and a rule of all keys."""
+"""TTL bounds, as an entry of the schema or a rule states them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The lifetime of a key, in seconds. Where nothing is said, a key may live for ever.
+    """The lifetime of a key, in seconds. Without bounds, a key needs no TTL.
 
     `default` is given to a key that is created without one (the `most`, where `required` leaves that to commands that
     can't state any, and there is no `default`); `jitter` is the share by which it varies (0 <= jitter < 1),
@@ -29,14 +29,14 @@ class Bounds:
         return -(-self.nearest(drawn * 1000) // 1000)
 
     def nearest(self, milliseconds: int) -> int:
-        """The allowed lifetime that is nearest."""
+        """The nearest allowed lifetime."""
         if self.least is not None:
             milliseconds = max(milliseconds, self.least * 1000)
         return milliseconds if self.most is None else min(milliseconds, self.most * 1000)
 
     @property
     def permanent(self) -> bool:
-        """Whether nothing is said."""
+        """Whether there are no bounds."""
         return self == _PERMANENT
 
     @property
@@ -46,7 +46,7 @@ class Bounds:
 
     @property
     def gives(self) -> bool:
-        """Whether a key that is created without a lifetime is this rule's business."""
+        """Whether the rule acts on a key that is created without a lifetime."""
         return self.default is not None or self.required
 
     @property

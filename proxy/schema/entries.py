@@ -1,4 +1,4 @@
-"""What a schema says of its keys: one entry for each pattern, and the schema that finds a key's entry."""
+"""The entries of a schema, one for each pattern, and the schema that finds the entry of a key."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -23,7 +23,7 @@ class KeyEntry:
     """One entry of a schema. `app` is the application whose keys these are, "" if that is not said.
 
     `type` is one of Redis's own words (string, hash, list, set, zset, stream …), and None where anything goes, as
-    `lifetime` and `size` are; a `lifetime` that says nothing is for ever, on purpose. `place` is where it
+    `lifetime` and `size` are; an empty `lifetime` means: no TTL, on purpose. `place` is where it
     stands, file and line.
     """
 
@@ -38,7 +38,7 @@ class KeyEntry:
 
     @property
     def title(self) -> str:
-        """Its name as errors have it: with whose it is."""
+        """Its name in errors, with its application."""
         return f"{self.app}/{self.name}" if self.app else self.name
 
     @property
@@ -82,4 +82,4 @@ class Schema:
 
 
 NO_SCHEMA = Schema(())
-"""A policy that says nothing of its keys."""
+"""The schema of a policy without one."""

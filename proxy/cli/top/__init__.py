@@ -36,9 +36,9 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     """Add `top` and its options."""
     parser = verbs.add_parser(
         "top",
-        help="watch what goes through a running Keyrail",
+        help="watch the traffic of a running Keyrail",
         allow_abbrev=False,
-        description="Show the busiest keys of a running Keyrail and who is behind them, patterns, slots, clients, slow "
+        description="Show the busiest keys of a running Keyrail with their clients, patterns, slots, clients, slow "
         "commands and what rules found, each second. Press ? there for the keys. Without a terminal, or with --once, "
         "one screen is printed.",
     )
@@ -47,11 +47,11 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         "--window", metavar="SECONDS", type=int, choices=WINDOWS, default=60, help="10, 60, 600 or 3600 (default 60)"
     )
     orders = [order.name for order in KEYS.orders]
-    parser.add_argument("--by", choices=orders, default=orders[0], help="what keys are sorted by (default all uses)")
+    parser.add_argument("--by", choices=orders, default=orders[0], help="sort order of the keys (default all uses)")
     views = [view.name.lower() for view in VIEWS]
-    parser.add_argument("--view", choices=views, default=views[0], help="what to show first (default keys)")
-    parser.add_argument("--route", metavar="NAME", help="the route, where there are several (default the first)")
-    parser.add_argument("--count", metavar="N", type=number(1, _MOST_ROWS), help="at most so many rows")
+    parser.add_argument("--view", choices=views, default=views[0], help="the first view (default keys)")
+    parser.add_argument("--route", metavar="NAME", help="the route, if there are several (default the first)")
+    parser.add_argument("--count", metavar="N", type=number(1, _MOST_ROWS), help="most rows")
     parser.add_argument("--once", action="store_true", help="print one screen and end")
     parser.add_argument("--json", action="store_true", help="with --once: print all views as one JSON object")
     parser.set_defaults(run=run)
@@ -60,7 +60,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Show it; return the exit status."""
     if parsed.json and not parsed.once:
-        print("keyrail: --json: expected --once with it", file=sys.stderr)
+        print("keyrail: --json needs --once", file=sys.stderr)
         return _USAGE
     once = parsed.once or not (sys.stdin.isatty() and sys.stdout.isatty())
     state = State(

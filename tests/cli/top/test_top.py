@@ -76,7 +76,7 @@ def test_what_cannot_work_is_one_line(
     wanted = "--admin: expected http://HOST:PORT, got "
     for status, arguments, expected in (
         (1, ["--admin", nowhere], f"{nowhere}: Connection refused"),
-        (1, ["--admin", redis], f"{redis}: this is no admin port of Keyrail's"),
+        (1, ["--admin", redis], f"{redis}: not the admin port of a Keyrail"),
         (1, ["--admin", watched[0].admin], f"{watched[0].admin}: expected the admin token, as in .*"),
         (2, ["--admin", "ftp://x"], f"{wanted}'ftp://x'"),
         (2, ["--admin", "127.0.0.1:9121"], f"{wanted}'127.0.0.1:9121'"),
@@ -89,7 +89,7 @@ def test_what_cannot_work_is_one_line(
         assert answer.out == ""
         assert re.fullmatch(f"keyrail: {expected}\n", answer.err), answer.err
     assert main(["top", "--json"]) == 2
-    assert capsys.readouterr().err == "keyrail: --json: expected --once with it\n"
+    assert capsys.readouterr().err == "keyrail: --json needs --once\n"
 
 
 class Admin:
