@@ -12,8 +12,8 @@ import pytest
 from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
 from proxy.net.pulse import Pulse
-from proxy.rules.breaker.rule import Circuit
 from proxy.rules.memory import Memory
+from proxy.rules.shared_state import ObservingState
 from proxy.session.ports import PoolKey
 
 
@@ -82,7 +82,7 @@ def test_a_breaker_that_cannot_be_fed_once_is_fed_again(monkeypatch: pytest.Monk
             raise ZeroDivisionError
 
     monkeypatch.setattr(pulse, "_observe", observe)
-    monkeypatch.setattr(memory, "each", lambda kind: {"breaker": object()} if kind is Circuit else {})
+    monkeypatch.setattr(memory, "each", lambda kind: {"breaker": object()} if kind is ObservingState else {})
     pulse.begin()
     loop.turn()
     loop.turn()
