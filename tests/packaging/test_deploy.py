@@ -10,11 +10,13 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from proxy import __version__
 from proxy.server.config import load_settings
@@ -35,6 +37,17 @@ def test_the_chart_is_of_this_version_and_runs_as_the_user_of_the_image() -> Non
     user = re.search(r"useradd .*--uid (\d+)", (REPOSITORY / "Dockerfile").read_text())
     assert user is not None
     assert f"runAsUser: {user[1]}\n" in helpers
+
+
+@pytest.mark.parametrize(("lock", "extras"), [("requirements.lock", []), ("requirements-embedded.lock", ["embedded"])])
+def test_the_locks_fit_what_the_package_depends_on(lock: str, extras: list[str]) -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    entries = re.split(r"^(?=[a-z])", (REPOSITORY / "deploy" / lock).read_text(), flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in entry for entry in entries)
+    locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", "".join(entries), re.MULTILINE))
+    wanted = [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]
+    for requirement in map(Requirement, wanted):
+        assert requirement.specifier.contains(locked[requirement.name]), requirement
 
 
 def test_the_options_of_the_chart_are_those_of_serve(tmp_path: Path) -> None:

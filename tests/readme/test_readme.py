@@ -5,6 +5,7 @@ Its first two commands set up environments, which a test run must not do to itse
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -167,19 +168,22 @@ def test_links_lead_somewhere() -> None:
         assert target.startswith("https://") or (REPOSITORY / target).exists(), target
 
 
-def test_the_image_is_found_alive_and_dead_as_it_should() -> None:
-    """The health check of the Dockerfile is a Python program in a line that nothing else would ever run."""
+def test_the_image_is_found_alive_and_dead_as_it_should(
+    new_engine: Callable[..., Engine], new_keyrail: Callable[..., Keyrail]
+) -> None:
+    """The health check of the Dockerfile is a program in a line that nothing else would ever run."""
     line = (REPOSITORY / "Dockerfile").read_text().replace("\\\n", "")
-    code = re.search(r'HEALTHCHECK .*CMD \["python", "-c", "(.*)"\]', line)
-    assert code is not None
-    port = free_port()
-    states = {f"127.0.0.1:{port}": 1, "off": 0}
+    found = re.search(r"HEALTHCHECK .*CMD (\[.*\])", line)
+    assert found is not None
+    keyrail = new_keyrail(new_engine().url)
+    states = {
+        f"127.0.0.1:{keyrail.admin_port}": 0,
+        f"127.0.0.1:{free_port()}": 1,
+        "off": 0,
+    }
     for admin, status in states.items():
         checked = subprocess.run(
-            [sys.executable, "-c", code[1]],
-            env={**os.environ, "KEYRAIL_ADMIN": admin},
-            capture_output=True,
-            check=False,
+            json.loads(found[1]), env={**os.environ, "KEYRAIL_ADMIN": admin}, capture_output=True, check=False
         )
         assert checked.returncode == status, admin
 
