@@ -159,8 +159,9 @@ class Spec:
 
     @property
     def only_reads(self) -> bool:
-        """Flagged as a read by the engine, and no script."""
-        return "readonly" in self.flags and "noscript" not in self.flags and not self.process_bound
+        """Changes nothing, as the engine's flags tell. Scripts and what a module does not flag as a read may."""
+        told = "readonly" in self.flags or not (self.container or "module" in self.flags)
+        return told and self.id != 0 and not self.flags & _CHANGING and not self.process_bound
 
     @property
     def one_reply(self) -> bool:
@@ -168,4 +169,5 @@ class Spec:
         return self.state not in _OTHER_REPLY_COUNTS
 
 
+_CHANGING = frozenset({"write", "may_replicate", "admin", "noscript", "pubsub", "blocking"})
 _OTHER_REPLY_COUNTS = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.UNKNOWN})

@@ -151,7 +151,15 @@ def test_it_is_answered_as_on_a_direct_connection(
         assert wire.ask("GET", "k").startswith(b"$1"), "and its own database is what it was"
 
 
-READS = [["GET", "k"], ["GET", "k"], ["STRLEN", "k"], ["EXISTS", "k", "nokey"], ["MGET", "k", "k"], ["TTL", "k"]]
+READS = [
+    ["GET", "k"],
+    ["PING"],
+    ["ECHO", "k"],
+    ["STRLEN", "k"],
+    ["EXISTS", "k", "nokey"],
+    ["MGET", "k", "k"],
+    ["TTL", "k"],
+]
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
