@@ -20,6 +20,7 @@ remedies.py         temporary limits on one key
 incidents.py        finds and keeps incidents
 violations.py       where violations are logged
 findings.py         what each rule has found, for /rules
+process_figures.py  how busy a worker process is
 figures.py          counters of all workers, summed
 readiness.py        why Keyrail or one of its routes is not ready, for /readyz
 briefing.py         what clients and operators can ask about the whole group

@@ -29,6 +29,7 @@ from proxy.net.verdicts import Seen
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.leases import Demands, Leases
+from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import Notification, Packed, Request
 from proxy.session.topic import Topic
 from proxy.traffic.digest import Digest
@@ -160,9 +161,10 @@ class Watched(Notification):
 
 @dataclass(frozen=True, slots=True)
 class Report(Notification):
-    """Each route's snapshot."""
+    """Each route's snapshot, and how busy the process is."""
 
     routes: tuple[dict[str, Any], ...]
+    process: ProcessFigures
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ from proxy.server.leases import Leases, deal_out
 from proxy.server.listeners import Listeners
 from proxy.server.member import Member, launch
 from proxy.server.notices import notice
+from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import (
     Packed,
     PeerLost,
@@ -144,6 +145,10 @@ class Crew:
             merge_snapshots(route.name, [report.routes[index] for report in reports], self._departed[index])
             for index, route in enumerate(self._settings.routes)
         ]
+
+    def processes(self) -> dict[int, ProcessFigures]:
+        """How busy each worker is, by its number."""
+        return {number: each.report.process for number, each in self._members.items() if each.report is not None}
 
     def age(self) -> float:
         """Return how old the oldest worker's figures are, in seconds."""

@@ -13,6 +13,8 @@ keyrail_upstream_silent_seconds{route}      how long the upstream has not answer
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
 keyrail_incidents_total{route,kind}, keyrail_incidents_open{route,kind}   kind: hot-key, hot-slot, big-value
 keyrail_workers, keyrail_worker_restarts_total
+keyrail_worker_cpu_seconds_total{worker}, keyrail_worker_memory_bytes{worker}, keyrail_worker_open_files{worker}
+keyrail_worker_lag_seconds{worker}          how late the event loop was
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 
 What goes through, and who sends it: ``traffic_metrics``.
@@ -36,6 +38,7 @@ from proxy.server.crew import Crew
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
+from proxy.server.process_figures import ProcessFigures
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import RouteTraffic, collect_looks, collect_traffic
 from proxy.traffic.hotspots import Kind
@@ -57,6 +60,7 @@ class GroupCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
         yield from self._collect_group()
+        yield from _collect_processes(self._crew.processes())
         routes = self._crew.figures()
         yield from _collect_commands(routes)
         yield from collect_looks(routes)
@@ -87,6 +91,21 @@ class GroupCollector(Collector):
         yield CounterMetricFamily(
             "keyrail_policy_reload_failures", "Reloads that were refused.", self._reloader.failures
         )
+
+
+def _collect_processes(processes: Mapping[int, ProcessFigures]) -> Iterator[Metric]:
+    labels = ("worker",)
+    cpu = CounterMetricFamily("keyrail_worker_cpu_seconds", "CPU time that a worker has used.", labels=labels)
+    memory = GaugeMetricFamily("keyrail_worker_memory_bytes", "Resident memory of a worker.", labels=labels)
+    files = GaugeMetricFamily("keyrail_worker_open_files", "Open files of a worker.", labels=labels)
+    lag = GaugeMetricFamily("keyrail_worker_lag_seconds", "How late a worker's event loop was.", labels=labels)
+    for number, figures in processes.items():
+        worker = (str(number),)
+        cpu.add_metric(worker, figures.cpu)
+        memory.add_metric(worker, figures.memory)
+        files.add_metric(worker, figures.files)
+        lag.add_metric(worker, figures.lag)
+    yield from (cpu, memory, files, lag)
 
 
 def registry_of(collector: GroupCollector) -> CollectorRegistry:

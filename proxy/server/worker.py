@@ -51,6 +51,7 @@ from proxy.server.control import (
     WorkerRequest,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
+from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
 from proxy.session.topic import Topic
 
@@ -78,7 +79,7 @@ class Worker:
         self._prepared: int | None = None
         self._leased = 0.0
         self._wanted = False
-        self._demanded = time.monotonic()
+        self._demanded = self._told = time.monotonic()
         self._admission = Admission(start.settings.max_clients)
         loop = asyncio.get_running_loop()
         reports = {
@@ -285,7 +286,10 @@ class Worker:
         enforce(self._start.settings.buffer_limit, [gateway.clients for gateway in self._gateways])
 
     def _tell_figures(self) -> None:
-        self._channel.notify(Report(tuple(gateway.snapshot() for gateway in self._gateways)))
+        now = time.monotonic()
+        lag, self._told = now - self._told - REPORT_SECONDS, now
+        snapshots = tuple(gateway.snapshot() for gateway in self._gateways)
+        self._channel.notify(Report(snapshots, figures_of_this_process(lag)))
 
     def _tell_news(self) -> None:
         self._channel.notify(News(tuple(gateway.seen() for gateway in self._gateways)))

@@ -24,6 +24,7 @@ from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.metrics import GroupCollector, registry_of
+from proxy.server.process_figures import ProcessFigures
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import MOST_CLIENTS, MOST_KEYS, MOST_PATTERNS, RouteTraffic, collect_traffic
 from proxy.traffic.alerts import Hot
@@ -83,6 +84,9 @@ class OneRoute:
 
     def redaction(self, _route: int) -> Redaction:
         return OPEN
+
+    def processes(self) -> dict[int, ProcessFigures]:
+        return {0: ProcessFigures(1.5, 1 << 20, 30, 0.01)}
 
     def figures(self) -> list[RouteFigures]:
         latencies = Latencies()

@@ -1,0 +1,41 @@
+"""How busy one worker process is: CPU time, memory, open files, and how late its event loop is."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_STATM = Path("/proc/self/statm")
+_FILES = Path("/proc/self/fd")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFigures:
+    """``cpu`` and ``lag`` are in seconds, ``memory`` (resident) in bytes; what the system does not tell is 0.
+
+    ``lag`` is by how much the last report was late: commands wait as long.
+    """
+
+    cpu: float
+    memory: int
+    files: int
+    lag: float
+
+
+def figures_of_this_process(lag: float) -> ProcessFigures:
+    """The figures now. They cost the same with any number of open files since Linux 6.2."""
+    return ProcessFigures(time.process_time(), _memory(), _files(), max(0.0, lag))
+
+
+def _memory() -> int:
+    try:
+        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _files() -> int:
+    try:
+        return _FILES.stat().st_size or sum(1 for _ in _FILES.iterdir())
+    except OSError:
+        return 0
