@@ -254,6 +254,7 @@ async def leaver(swarm: Swarm, name: str, chance: random.Random) -> None:
             pack("GET", f"k:asker-{chance.randrange(10)}") * 50 + b"*2\r\n$4\r\nECHO\r\n$500\r\nhalf",
             pack("BLPOP", f"abandoned:{name}", "0"),
             pack("MULTI") + pack("SET", "x", name),
+            (pack("GET", f"k:{name}") + pack("CLIENT", "UNBLOCK", 999_999_999)) * chance.randrange(1, 20),
             pack("SUBSCRIBE", f"left:{name}") + pack("ECHO", name),
             pack("SET", f"big:{name}", name * 300_000)[: -chance.randrange(1, 100_000)],
         )
