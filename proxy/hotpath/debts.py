@@ -200,10 +200,11 @@ class Debts:
                 if creditor.ordered:
                     creditor.advance()
                     continue
-                if creditor.stalled:
-                    creditor.relieved()
+                # What ends with the last reply has ended before the next command is looked at.
                 if creditor.attentive and creditor.owed == 0:
                     creditor.settled()
+                if creditor.stalled:
+                    creditor.relieved()
 
     def forfeit(self) -> list[Creditor]:
         """No reply comes any more: who is still owed one. LOCAL answers of others are delivered."""

@@ -202,10 +202,11 @@ class Intake(Creditor):
             self.ordered = False
             self.run = None
             self.wrote = False
-        if self.stalled and self.owed <= self.low_water and order.size <= MOST_HELD:
-            self.relieved()
+        # What ends with the last reply has ended before the next command is looked at.
         if self.attentive and self.owed == 0:
             self.settled()
+        if self.stalled and self.owed <= self.low_water and order.size <= MOST_HELD:
+            self.relieved()
 
     def unread(self) -> int:
         """Bytes that have arrived and wait."""

@@ -134,6 +134,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
     def relieved(self) -> None:
         """Few enough replies are owed."""
         self._guarded(super().relieved)
+        self._close_if_done()
 
     def arrived(self) -> None:
         """What the session waited for may be there."""

@@ -8,7 +8,7 @@ from proxy.session.session import Session
 
 def forward(session: Session, item: Item) -> int:
     """A command that needs no connection state."""
-    if session.blocked and item.followings:
+    if session.blocked and session.owed > 0 and item.followings:
         # What follows it would be lost if the client left before the command that blocks has ended.
         switching.wait_until_settled(session)
         return WAIT

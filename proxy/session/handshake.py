@@ -5,7 +5,7 @@ command with success. AUTH runs on a private upstream, never on a shared one; SE
 connection of the pool that they ask for, where they change nothing, or on a private one where there is no such pool.
 
 As whom a client is logged in decides what it may do, so that is known at all times: under CLIENT REPLY the answer is
-asked for and kept, inside MULTI it is taken from EXEC's array, and a login of which nothing could be known is refused.
+asked for and kept, inside MULTI it is taken from EXEC's array. What would be known by neither is refused.
 """
 
 from collections.abc import Callable
@@ -29,6 +29,10 @@ from proxy.wire.encode import OK, encode_command, encode_error
 _RESET_REPLY = b"+RESET\r\n"
 _REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
 _UNKNOWABLE = encode_error("ERR Keyrail: whether this login succeeds could not be known; use another connection for it")
+_MOVE_UNKNOWABLE = encode_error(
+    "ERR Keyrail: without replies it could not be known in which database or protocol this transaction leaves the "
+    "connection; send SELECT and HELLO outside of it"
+)
 _BAD_NAME = encode_error("ERR Client names cannot contain spaces, newlines or special characters.")
 
 _PROTOCOLS = (b"2", b"3")
@@ -198,7 +202,9 @@ def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
         accepted = partial(_select_queued, session, database)
     if logs_in and (accepted is None or session.replies != silence.ON):
         return _UNKNOWABLE
-    return None if accepted is None else partial(_learn, accepted)
+    if accepted is None:
+        return None
+    return partial(_learn, accepted) if session.replies == silence.ON else _MOVE_UNKNOWABLE
 
 
 def _select_queued(session: Session, database: int) -> None:

@@ -49,7 +49,8 @@ def begin(session: Session, data: bytes, request: Request) -> int:
         return TAKEN
     if session.regime.policy.scripts and scripts.waits(session, Command(table, argv, spec)):
         return WAIT
-    if session.blocked or (session.pinned is not None and follow_ups.undecided(session)):
+    blocked = session.blocked and session.owed > 0
+    if blocked or (session.pinned is not None and follow_ups.undecided(session)):
         # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
         switching.wait_until_settled(session)
         return WAIT

@@ -104,6 +104,7 @@ def keeps_pin(session: Session) -> bool:
 
 def wait_until_settled(session: Session) -> None:
     """Read no further until nothing is owed."""
+    assert session.owed > 0, "nothing would ever bring the next command on"
     session.halted = True
     session.attentive = True
 

@@ -233,7 +233,13 @@ def _watch(session: Session, item: Item) -> int:
 
 
 def _unwatch(session: Session, item: Item) -> int:
-    if session.pinned is None or len(item.command.argv) != 1:
+    subscriptions = session.subscriptions
+    if subscriptions is not None and session.owed > 0:
+        switching.wait_until_settled(session)
+        return WAIT
+    confined = subscriptions is not None and subscriptions.confines()
+    if session.pinned is None or len(item.command.argv) != 1 or confined:
+        # Redis has nothing to forget, or refuses to.
         return forward(session, item)
     _forget(session, item)
     session.set_state(ended(session.state))

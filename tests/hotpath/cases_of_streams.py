@@ -211,11 +211,12 @@ def a_stalled_client_is_relieved_at_its_low_water(module: ModuleType) -> None:
     assert bench.events == [("relieved", client)] * 2
 
 
-def who_is_relieved_and_asks_at_once_is_not_settled(module: ModuleType) -> None:
+def who_is_relieved_is_settled_before_it_asks_again(module: ModuleType) -> None:
     bench = Bench(module)
 
     class Eager(module.Creditor):  # type: ignore[misc, name-defined]  # whichever module is under test
         def relieved(self) -> None:
+            bench.events.append("relieved")
             self.stalled = False
             bench.ledger.submit(self, b"x", 1)
 
@@ -227,9 +228,21 @@ def who_is_relieved_and_asks_at_once_is_not_settled(module: ModuleType) -> None:
     client.stalled = client.attentive = True
     bench.ledger.submit(client, b"x", 1)
     bench.ledger.receive(OK)
-    assert (client.owed, bench.events) == (1, [])
+    assert (client.owed, bench.events) == (1, ["settled", "relieved"])
     bench.ledger.receive(OK)
-    assert bench.events == ["settled"]
+    assert bench.events == ["settled", "relieved", "settled"]
+
+
+def who_is_relieved_and_owed_something_still_is_not_settled(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    client.low_water = 2
+    client.stalled = client.attentive = True
+    bench.ledger.submit(client, b"x", 3)
+    bench.ledger.receive(OK)
+    assert bench.events == [("relieved", client)]
+    bench.ledger.receive(OK * 2)
+    assert bench.events == [("relieved", client), ("settled", client)]
 
 
 # The end of the connection

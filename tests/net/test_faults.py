@@ -40,6 +40,12 @@ class Wire(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Nothing waits."""
 
+    def pause_reading(self) -> None:
+        """Nothing comes."""
+
+    def resume_reading(self) -> None:
+        """Nothing comes."""
+
     def write(self, data: Any) -> None:
         self.sent += data
 
@@ -74,6 +80,16 @@ def test_what_was_answered_before_a_client_is_closed_still_leaves() -> None:
     client.out.append(b"-DENIED\r\n")
     client.close("limited")
     assert (wire.sent, wire.closed) == (b"-DENIED\r\n", True)
+
+
+def test_a_client_that_has_said_all_is_closed_behind_an_answer_that_waited() -> None:
+    door = Door(window=1)
+    client, wire = ClientConnection(door, door.ports, HOME, door.limits(authenticated=True), ""), Wire()
+    client.connection_made(wire)
+    client.data_received(call("GET", "k") + call("KEYRAIL", "HELP"))
+    assert client.eof_received()
+    door.upstream().receive(b"$-1\r\n")
+    assert (wire.sent[:5], wire.closed) == (b"$-1\r\n", True)
 
 
 def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,6 +28,11 @@ def bulk(text: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(text), text)
 
 
+def moves(argv: list[bytes]) -> bool:
+    """Whether the command may change the database: without a reply nobody could tell whether it has."""
+    return argv[0] == b"SELECT" and argv[1] == b"%d" % int(argv[1])
+
+
 class Connection:
     """One connection as Redis keeps it. ``direct`` plays Redis with the policy in it: what the client must see."""
 
@@ -65,7 +70,7 @@ class Connection:
 
     def _receive(self, argv: list[bytes]) -> bytes:
         word = argv[0]
-        if self.direct and word in DENIED:
+        if self.direct and (word in DENIED or (self.queue is not None and self.off and moves(argv))):
             self.dirty = True
             return b"-DENIED\r\n"
         if self.channels and self.protocol == 2 and word not in ALLOWED_TO_SUBSCRIBERS:

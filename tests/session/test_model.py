@@ -8,7 +8,7 @@ connection for each client.
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from proxy.session.ports import PoolKey
@@ -207,6 +207,10 @@ class Play:
 
 @pytest.mark.parametrize("pooling", [True, False], ids=["pooled", "unpooled"])
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@example([(0, ["UNSUBSCRIBE a", "CLIENT REPLY OFF"], 1.0)], 1)
+@example([(0, ["WATCH k", "SUBSCRIBE a", "UNWATCH"], 1.0)], 1)
+@example([(0, ["CLIENT REPLY OFF", "BLPOP {n} 0", "SET k {n} KEEPTTL"], 1.0)], 1)
+@example([(0, ["CLIENT REPLY OFF", "MULTI", "SELECT 1", "EXEC", "PING"], 1.0)], 1)
 @given(programs, st.integers(1, 6))
 def test_every_client_hears_what_it_would_hear_alone(pooling: bool, program: list[object], window: int) -> None:
     play = Play(window, pooling)
