@@ -10,7 +10,7 @@ from proxy.cli.tour import tour_text
 from proxy.net.address import ListenAddress
 from proxy.net.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
-from proxy.server.notices import notice
+from proxy.server.notices import log_as, notice
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
 
 USAGE = 2
@@ -52,6 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
         settings = load_settings(flags, os.environ)
     except ConfigError as error:
         return _complain(error.problems, USAGE)
+    log_as(settings.log_format)
     # It imports aiohttp, which takes longer than finding a mistake in the configuration.
     from proxy.server.supervisor import StartError, run_supervisor  # noqa: PLC0415  slow to import, see above
 

@@ -36,6 +36,13 @@ class ReadyWhen(Enum):
     ANY = "any"
 
 
+class LogFormat(Enum):
+    """How lines on standard error are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySource:
     """Where a route's policy is read from, at start and at each reload."""
@@ -136,6 +143,9 @@ class Settings:
 
     client_query_limit: int = 1024 * 1024 * 1024
     """Bytes of one client's unfinished command, before it is closed; Redis's own default."""
+
+    log_format: LogFormat = LogFormat.TEXT
+    """How Keyrail writes its lines on standard error."""
 
     violations: ViolationsSettings | None = None
     """None tells of no violations line by line."""

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from proxy.net.address import parse_listen, parse_upstream
-from proxy.net.settings import AdminSettings, PolicyKind, PolicySource, ReadyWhen, ViolationsSettings
+from proxy.net.settings import AdminSettings, LogFormat, PolicyKind, PolicySource, ReadyWhen, ViolationsSettings
 from proxy.traffic.redaction import Redact
 from proxy.wire.numbers import read_whole
 
@@ -157,6 +157,14 @@ def read_ready_when(text: str) -> ReadyWhen:
         return ReadyWhen(text)
     except ValueError:
         raise ValueError(f"expected all or any, got {text!r}") from None
+
+
+def read_log_format(text: str) -> LogFormat:
+    """Read text or json."""
+    try:
+        return LogFormat(text)
+    except ValueError:
+        raise ValueError(f"expected text or json, got {text!r}") from None
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -305,6 +313,13 @@ OPTIONS: tuple[Option, ...] = (
         count(0, 100_000),
         "N",
         "commands that one worker looks at closely, per route and second, for latency, sizes and clients (default 50)",
+    ),
+    Option(
+        "log_format",
+        Scope.GROUP,
+        read_log_format,
+        "text|json",
+        "how Keyrail writes its lines on standard error; json has the time and the level of each (default text)",
     ),
     Option(
         "violations",

@@ -26,6 +26,7 @@ from proxy.net.buffers import enforce
 from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.periodic import Periodic
 from proxy.net.policies import SWITCH_SECONDS
+from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
@@ -51,6 +52,7 @@ from proxy.server.control import (
     WorkerRequest,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
+from proxy.server.notices import log_as
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
 from proxy.session.topic import Topic
@@ -314,7 +316,10 @@ async def work(control: socket.socket) -> int:
     """Run the worker that the supervisor describes over ``control``; return the exit status."""
     channel = await Channel.over(control)
     start = await channel.receive()
-    status = await Worker(channel, start).run() if isinstance(start, Start) else 0
+    status = 0
+    if isinstance(start, Start):
+        log_as(start.settings.log_format)
+        status = await Worker(channel, start).run()
     await channel.close()
     return status
 
@@ -323,7 +328,7 @@ def main() -> None:
     """Enter the worker process; its argument is the control socket's file descriptor."""
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    logging.basicConfig(level=logging.WARNING, format="keyrail: %(message)s")
+    log_as(LogFormat.TEXT)
     sys.setswitchinterval(SWITCH_SECONDS)
     sys.exit(uvloop.run(work(socket.socket(fileno=int(sys.argv[1])))))
 

@@ -61,6 +61,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "client_output_limit": "7KB",
         "client_query_limit": "8mb",
         "buffer_limit": "9GB",
+        "log_format": "json",
         "allow_cluster": "on",
         "looks": "9",
         "violations": "/var/log/violations",

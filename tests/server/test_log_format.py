@@ -1,0 +1,35 @@
+"""`--log-format json`: every line on standard error is JSON with a time and a level, whoever writes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from tests.engines import Engine
+from tests.resp import Closed
+from tests.server.running import serve
+
+
+def test_every_line_is_json_with_a_time_and_a_level(new_engine: Callable[..., Engine]) -> None:
+    options = ("--log-format", "json", "--max-clients", "1")
+    with serve("--upstream", new_engine().url, "--policy", "none", *options) as running:
+        running.await_line(r'"message": "ready on redis:')
+        port = int(running.stderr.partition("127.0.0.1:")[2].partition(" ")[0])
+        with running.wire(port) as first:
+            assert first.ask("PING") == b"+PONG\r\n"
+            with running.wire(port) as second:
+                assert second.frame().startswith(b"-ERR max")
+            running.await_line(r'"level": "warning", "message": "refusing clients')  # a worker's
+            os.kill(running.workers()[0], signal.SIGKILL)
+            try:
+                first.frame()
+            except Closed:
+                pass
+        running.await_line(r'"level": "info", "message": "worker 0 .* replacing it"')  # the supervisor's
+        for line in running.stderr.splitlines():
+            said = json.loads(line)
+            assert datetime.now(UTC) - datetime.fromisoformat(said["time"]) < timedelta(hours=1)
+            assert said["level"] in {"info", "warning"}
