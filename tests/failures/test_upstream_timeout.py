@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable
 
 import pytest
 
+from tests.black_hole import BlackHole
 from tests.engines import Engine
 from tests.keyrail_process import DIRECT, Keyrail
 from tests.resp import Closed, Wire, eventually, pack
@@ -16,6 +19,20 @@ NewEngine = Callable[..., Engine]
 NewKeyrail = Callable[..., Keyrail]
 TIMEOUT = ("--upstream-timeout", "800ms")
 ERROR = b"-ERR upstream timeout: no reply from Redis for 0.8 s (--upstream-timeout)\r\n"
+HALF = b"$10\r\n01234"
+
+
+class HalfReply(BlackHole):
+    """Passes on half of one value, and nothing behind it on that connection."""
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if data.startswith(HALF):
+                    sink.sendall(HALF)
+                    self._swallowed.add(source)
+                elif source not in self._swallowed:
+                    sink.sendall(data)
 
 
 def is_told(wire: Wire) -> None:
@@ -58,3 +75,17 @@ def test_a_client_that_is_answered_again_and_again_stays(new_engine: NewEngine, 
             assert direct.ask("CLIENT", "PAUSE", "300", "WRITE") == b"+OK\r\n"
             assert wire.frame() == b":%d\r\n" % number
     assert keyrail.metric("keyrail_client_closes_total", cause="upstream_timeout") == 0
+
+
+def test_no_error_is_written_into_a_reply_that_has_begun(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
+    """Half of a value is here when the network swallows the rest: an error behind it would be the other half."""
+    engine = new_engine()
+    engine.do("SET", "k", "0123456789")
+    with HalfReply(engine.port) as network:
+        keyrail = new_keyrail(network.url, extra=TIMEOUT)
+        with keyrail.wire() as wire:
+            wire.send(pack("GET", "k"))
+            with pytest.raises(Closed) as closed:
+                wire.frame()
+            assert closed.value.rest in (b"", HALF)
+        eventually(lambda: keyrail.metric("keyrail_client_closes_total", cause="upstream_timeout") == 1)
