@@ -104,6 +104,30 @@ class Terms:
 class Intake(Creditor):
     """One client's unread bytes, and where its commands go."""
 
+    # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
+    __slots__ = (
+        "again",
+        "assembly",
+        "collecting",
+        "command_id",
+        "direct",
+        "ended",
+        "forwarded",
+        "halted",
+        "ledger",
+        "limits",
+        "nodes",
+        "order",
+        "partial",
+        "pending",
+        "purses",
+        "running",
+        "sampled",
+        "simple",
+        "stream",
+        "terms",
+    )
+
     def __init__(self, terms: Terms, limits: Limits) -> None:
         super().__init__()
         self.terms = terms
