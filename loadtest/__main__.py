@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from loadtest import benchmark, builds, insight, kernel, memory, quick, report, rules, targets
+from loadtest import benchmark, builds, kernel, memory, quick, report, rules, targets, traces
 from loadtest.benchmark import RunError
 from loadtest.placement import PLACEMENTS
 from loadtest.processes import StartError
@@ -27,7 +27,7 @@ def main() -> int:
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
         ("rules", "what each rule of a policy costs"),
-        ("insight", "what traffic insight costs, on against off"),
+        ("traces", "what traffic insight costs, on against off"),
         ("builds", "CPU per command of one build of Keyrail beside another's"),
     ):
         verb = verbs.add_parser(name, help=about)
@@ -62,8 +62,8 @@ def main() -> int:
             _quick(program, chosen.redis, course)
         elif chosen.verb == "rules":
             _rules(program, chosen.redis, chosen.policy, course)
-        elif chosen.verb == "insight":
-            _insight(program, chosen.redis, course)
+        elif chosen.verb == "traces":
+            _traces(program, chosen.redis, course)
         else:
             _builds(shlex.split(chosen.before), program, chosen.redis, course)
     except (RunError, StartError) as error:
@@ -109,9 +109,9 @@ def _rules(program: list[str], redis_program: str, policy: Path, course: Course)
     print(page)
 
 
-def _insight(program: list[str], redis_program: str, course: Course) -> None:
-    with insight.both(redis_program, program) as (redis, ways):
-        samples = list(insight.rounds(redis, ways, course, _say))
+def _traces(program: list[str], redis_program: str, course: Course) -> None:
+    with traces.both(redis_program, program) as (redis, ways):
+        samples = list(traces.rounds(redis, ways, course, _say))
     form = ways[0].about
     about = {
         "Keyrail": f"{form}, one worker, under bench.yaml: keys counted, commands looked at, a reader on the page's "
@@ -119,10 +119,10 @@ def _insight(program: list[str], redis_program: str, course: Course) -> None:
         **_machine(),
         "processors": str(course.placement),
         "load": f"{quick.CLIENTS} clients, 64-byte values, {course.rounds} rounds",
-        "again": _again("insight", course),
+        "again": _again("traces", course),
     }
-    page = report.insight_markdown(samples, about)
-    report.write(_RESULTS, _named("insight", course, form), page, about, samples)
+    page = report.traces_markdown(samples, about)
+    report.write(_RESULTS, _named("traces", course, form), page, about, samples)
     print(page)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, insight
+from loadtest import builds, traces
 from loadtest.memory import Finding
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -179,15 +179,15 @@ def rules_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def insight_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
+def traces_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
     """The report on what traffic insight costs, on against off."""
     lines = ["# What traffic insight costs", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
     lines += ["Medians of the rounds, with the least and the most of them; on against off within a round.", ""]
     lines += ["| | throughput | proxy CPU | CPU of proxy and Redis |", "|---|---|---|---|"]
     for workload, pipeline in dict.fromkeys((sample.workload, sample.pipeline) for sample in samples):
         rows = [sample for sample in samples if (sample.workload, sample.pipeline) == (workload, pipeline)]
-        off = {row.round: row for row in rows if row.target == insight.OFF}
-        on = [row for row in rows if row.target == insight.ON]
+        off = {row.round: row for row in rows if row.target == traces.OFF}
+        on = [row for row in rows if row.target == traces.ON]
         cells = [
             _told(spread([figure(row) / figure(off[row.round]) for row in on]))
             for figure in (_rate, _proxy_cpu, _whole_cpu)

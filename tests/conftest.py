@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from proxy.form import FORM
+from proxy.build_form import BUILD_FORM
 from tests.engines import EXPECTED, IN_BETWEEN, Engine, Kind, kinds
 from tests.keyrail_process import Keyrail
 
@@ -36,7 +36,7 @@ def kind_named(name: str) -> Kind:
 
 def pytest_report_header() -> str:
     """Say which form is tested."""
-    return f"keyrail: {FORM}"
+    return f"keyrail: {BUILD_FORM}"
 
 
 TESTS_PER_PROCESSOR = 2

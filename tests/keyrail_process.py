@@ -27,7 +27,7 @@ from tests.engines import free_port
 from tests.resp import PATIENCE_SECONDS, Address, Wire
 
 READY_SECONDS = 3 * PATIENCE_SECONDS
-FORM = os.environ.get("KEYRAIL_TEST_FORM")
+BUILD_FORM = os.environ.get("KEYRAIL_TEST_FORM")
 """`compiled` or `plain`, where the run is about one of them: every ready line must say so."""
 
 DIRECT = os.environ.get("KEYRAIL_TEST_TARGET") == "direct"
@@ -100,8 +100,10 @@ class Keyrail:
         if await_ready:
             try:
                 ready = self.await_line(r"^keyrail: ready on .*$", READY_SECONDS)
-                if FORM is not None and package is None and not DIRECT:
-                    assert f", {FORM}" in ready, f"this is a run of the {FORM} form, and Keyrail says: {ready}"
+                if BUILD_FORM is not None and package is None and not DIRECT:
+                    assert f", {BUILD_FORM}" in ready, (
+                        f"this is a run of the {BUILD_FORM} form, and Keyrail says: {ready}"
+                    )
             except AssertionError:
                 self.close()
                 raise

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from proxy import __version__
+from proxy.build_form import BUILD_FORM
 from proxy.cli import check, doctor, explain, incidents, kill_switch, policy, remedy, schema, serve, top
 from proxy.cli.line import LineParser
-from proxy.form import FORM
 
 
 class Parsed(NamedTuple):
@@ -20,7 +20,7 @@ class Parsed(NamedTuple):
 def parse(arguments: Sequence[str] | None) -> Parsed:
     """Parse ``arguments`` (None: those of this process). Raises SystemExit if they name no verb or are wrong."""
     parser = LineParser("keyrail", description="A guardrail proxy that speaks the Redis protocol.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({FORM})")
+    parser.add_argument("--version", action="version", version=f"keyrail {__version__} ({BUILD_FORM})")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
     for module in (serve, check, doctor, explain, policy, schema, kill_switch, incidents, remedy, top):
         module.add_verb(verbs)

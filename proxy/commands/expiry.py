@@ -54,7 +54,7 @@ WITH_TTL = {row.name: row.ttl_with for row in ROWS.values() if row.ttl_with}
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedExpiry:
     """Argument `index` states a lifetime, in units of `scale` milliseconds; `moment` says that it is a time of day."""
 
     index: int
@@ -127,11 +127,11 @@ def plain_forms(spec: Spec) -> tuple[PlainForm, ...]:
     return tuple(PlainForm(argc, expiry.argument, expiry.scale) for argc in lengths)
 
 
-def read_expiry(command: Command) -> Stated | Unstated:
+def read_expiry(command: Command) -> StatedExpiry | Unstated:
     """What a command that can state a lifetime says of it. Its number of arguments is one that Redis accepts."""
     expiry, argv = _STATES[command.spec.name], command.argv
     if isinstance(expiry, ExpiryArgument):
-        return Stated(*expiry)
+        return StatedExpiry(*expiry)
     if isinstance(expiry, str):
         return _read_restore(argv) if expiry == "restore" else Unstated.PERSISTS
     first = expiry.first
@@ -143,14 +143,14 @@ def read_expiry(command: Command) -> Stated | Unstated:
     return _read_options(argv, first, _UNSTATED[expiry.unstated])
 
 
-def _read_options(argv: Sequence[bytes], first: int, unstated: dict[bytes, Unstated]) -> Stated | Unstated:
+def _read_options(argv: Sequence[bytes], first: int, unstated: dict[bytes, Unstated]) -> StatedExpiry | Unstated:
     # Redis accepts one option about the TTL, but accepts it repeatedly: the last one counts.
-    said: Stated | Unstated = Unstated.NOTHING
+    said: StatedExpiry | Unstated = Unstated.NOTHING
     i = first
     while i < len(argv):
         option = word_of(argv[i])
         if option in _OPTIONS:
-            said = Stated(i + 1, *_OPTIONS[option])
+            said = StatedExpiry(i + 1, *_OPTIONS[option])
             i += 2
         elif option in unstated:
             said = unstated[option]
@@ -158,15 +158,15 @@ def _read_options(argv: Sequence[bytes], first: int, unstated: dict[bytes, Unsta
         elif option in _OTHER_OPTIONS:
             i += 1 + _OTHER_OPTIONS[option]
         else:
-            return said if isinstance(said, Stated) else Unstated.UNREADABLE
+            return said if isinstance(said, StatedExpiry) else Unstated.UNREADABLE
     return said
 
 
-def _read_restore(argv: Sequence[bytes]) -> Stated | Unstated:
+def _read_restore(argv: Sequence[bytes]) -> StatedExpiry | Unstated:
     if argv[2] == b"0":
         return Unstated.NOTHING
     options = [word_of(argument) for argument in argv[4:]]
-    return Stated(2, 1, b"ABSTTL" in options)
+    return StatedExpiry(2, 1, b"ABSTTL" in options)
 
 
 _TYPES_OF_DUMPS = {

@@ -19,8 +19,8 @@ from redis import Redis
 
 from proxy.commands import key_types, overlay
 from proxy.commands.introspect import Description, descriptions, pairs, text
-from proxy.commands.listed import listed
-from proxy.commands.own import own_commands
+from proxy.commands.keyrail_commands import keyrail_commands
+from proxy.commands.published import published_commands
 from proxy.commands.recorded import Recorded
 from proxy.commands.rows import ROWS
 
@@ -78,9 +78,9 @@ def _joined(first: Recorded, other: Recorded) -> Recorded:
 
 def undecided(commands: dict[str, Recorded]) -> list[str]:
     """The differences between rows and the engines' commands, one line each."""
-    published = {recorded.description.name: recorded for recorded in listed()}
+    published = {recorded.description.name: recorded for recorded in published_commands()}
     known = published | commands
-    own = {description.name for description in own_commands()}
+    own = {description.name for description in keyrail_commands()}
     problems = [f"{name}: it has a row, and no engine knows it" for name in sorted(ROWS.keys() - known.keys() - own)]
     problems += [f"{name}: an engine tells what its row publishes" for name in published if name in commands]
     for name, recorded in known.items():

@@ -7,7 +7,7 @@ in a newer engine, keeps it on a private connection.
 
 from proxy.commands.row import Row
 from proxy.commands.rows import ROWS
-from proxy.commands.spec import Lane, State
+from proxy.commands.spec import ConnectionState, Lane
 
 _NO_ROW = Row("")
 
@@ -18,7 +18,7 @@ READ_KEYS = frozenset(row.name for row in ROWS.values() if row.reads_keys)
 """Commands whose keys are read although the engine says RW."""
 
 
-def state_of(name: str, flags: frozenset[str], has_keys: bool, container: bool) -> State | None:
+def state_of(name: str, flags: frozenset[str], has_keys: bool, container: bool) -> ConnectionState | None:
     """What the command needs of its connection; None where nothing here decides it.
 
     Provable from flags: a blocking command blocks; a command that scripts may run, with keys and no channels,
@@ -27,14 +27,14 @@ def state_of(name: str, flags: frozenset[str], has_keys: bool, container: bool) 
     stated = _row(name).state
     if stated is None:
         stated = _row(name.partition("|")[0]).subcommands
-    if "blocking" in flags and stated in (None, State.POOL):
-        return State.BLOCKING
+    if "blocking" in flags and stated in (None, ConnectionState.POOL):
+        return ConnectionState.BLOCKING
     if stated is not None:
         return stated
     if container or "module" in flags:
-        return State.POOL
+        return ConnectionState.POOL
     if has_keys and not flags & {"noscript", "pubsub", "no_multi"}:
-        return State.POOL
+        return ConnectionState.POOL
     return None
 
 

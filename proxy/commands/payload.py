@@ -25,7 +25,7 @@ _MANY = 0xFFFF
 _MANY_IN_ZIPMAP = 254
 
 
-class Kind(StrEnum):
+class PayloadKind(StrEnum):
     """What a payload holds, as far as caps differ for it."""
 
     STRING = "string"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 class Unpacked(NamedTuple):
     """The most bytes and members that a payload unpacks to; entries if it is a stream."""
 
-    kind: Kind
+    kind: PayloadKind
     bytes: int
     members: int
 
@@ -54,7 +54,7 @@ _STREAMS = frozenset({15, 19, 21})
 _PLAIN = 1
 
 
-class _UnreadableError(Exception):
+class _UnreadablePayloadError(Exception):
     """The payload is not what its headers say, or has more parts than are looked at."""
 
 
@@ -64,9 +64,9 @@ def unpacked(payload: bytes, length: int) -> Unpacked:
     if length == len(payload):
         try:
             return _Reader(payload).read()
-        except (_UnreadableError, IndexError):
+        except (_UnreadablePayloadError, IndexError):
             pass
-    return Unpacked(Kind.UNKNOWN, most, most)
+    return Unpacked(PayloadKind.UNKNOWN, most, most)
 
 
 class _Part(NamedTuple):
@@ -87,7 +87,7 @@ class _Reader:
     def read(self) -> Unpacked:
         kind = self._payload[0]
         if kind == 0:
-            return Unpacked(Kind.STRING, self._part().length, 0)
+            return Unpacked(PayloadKind.STRING, self._part().length, 0)
         if kind in _PARTS_OF_MEMBER:
             return self._listed(kind)
         if kind in (_ZIPLIST_NODES, _NODES):
@@ -96,8 +96,8 @@ class _Reader:
             return self._stream()
         if kind in (_ZIPMAP, _INTSET) or kind in _ZIPLISTS or kind in _LISTPACKS:
             part = self._part()
-            return Unpacked(Kind.COLLECTION, part.length, self._counted(kind, part))
-        raise _UnreadableError
+            return Unpacked(PayloadKind.COLLECTION, part.length, self._counted(kind, part))
+        raise _UnreadablePayloadError
 
     def _listed(self, kind: int) -> Unpacked:
         members = self._length()
@@ -112,9 +112,9 @@ class _Reader:
                     self._position += score if score < 253 else 0
                 elif _PARTS_OF_MEMBER[kind] == 2:
                     size += self._part().length
-        except (_UnreadableError, IndexError):
+        except (_UnreadablePayloadError, IndexError):
             size = len(self._payload) * _EXPANDS
-        return Unpacked(Kind.COLLECTION, size, members)
+        return Unpacked(PayloadKind.COLLECTION, size, members)
 
     def _in_nodes(self, kind: int) -> Unpacked:
         members = size = 0
@@ -123,7 +123,7 @@ class _Reader:
             part = self._part()
             size += part.length
             members += 1 if plain else self._elements(part, ziplist=kind == _ZIPLIST_NODES)
-        return Unpacked(Kind.COLLECTION, size, members)
+        return Unpacked(PayloadKind.COLLECTION, size, members)
 
     def _stream(self) -> Unpacked:
         size = 0
@@ -131,7 +131,7 @@ class _Reader:
             size += self._part().length + self._part().length
         entries = self._length()
         behind = len(self._payload) - self._position
-        return Unpacked(Kind.STREAM, size + behind * _EXPANDS, entries)
+        return Unpacked(PayloadKind.STREAM, size + behind * _EXPANDS, entries)
 
     def _counted(self, kind: int, part: _Part) -> int:
         if kind == _INTSET:
@@ -161,13 +161,13 @@ class _Reader:
     def _number(self, size: int) -> int:
         self._position += size
         if self._position > len(self._payload):
-            raise _UnreadableError
+            raise _UnreadablePayloadError
         return int.from_bytes(self._payload[self._position - size : self._position], "big")
 
     def _length(self) -> int:
         first = self._byte()
         if first >> 6 == 3:
-            raise _UnreadableError
+            raise _UnreadablePayloadError
         return self._rest_of_length(first)
 
     def _rest_of_length(self, first: int) -> int:
@@ -180,7 +180,7 @@ class _Reader:
     def _part(self) -> _Part:
         self._parts += 1
         if self._parts > _MOST_PARTS:
-            raise _UnreadableError
+            raise _UnreadablePayloadError
         first = self._byte()
         packed = first >> 6 == 3
         if packed and first & 63 < _LZF:
@@ -193,7 +193,7 @@ class _Reader:
         start = self._position
         self._position += size
         if self._position > len(self._payload):
-            raise _UnreadableError
+            raise _UnreadablePayloadError
         return _Part(start, self._position, length, packed)
 
 
@@ -215,7 +215,7 @@ def _unpacked_head(packed: bytes) -> bytes:
         place = len(made) - ((control & 31) << 8) - packed[i] - 1
         i += 1
         if place < 0:
-            raise _UnreadableError
+            raise _UnreadablePayloadError
         for _ in range(length + 2):
             made.append(made[place])
             place += 1

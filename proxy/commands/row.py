@@ -7,7 +7,7 @@ command has nothing of the kind.
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
-from proxy.commands.spec import State
+from proxy.commands.spec import ConnectionState
 
 UNKNOWN_TYPE = ""
 """Of a key whose type only the key itself can tell."""
@@ -178,9 +178,9 @@ class Row(NamedTuple):
     """Of a command that Keyrail answers itself."""
 
     # Its connection
-    state: State | None = None
+    state: ConnectionState | None = None
     """Unless the flags prove it."""
-    subcommands: State | None = None
+    subcommands: ConnectionState | None = None
     """The same for the subcommands whose rows do not say it, those of engines to come included."""
     slow: bool = False
     """Its work grows with the keyspace, with several whole collections, or with a script or a disk."""
@@ -196,8 +196,8 @@ class Row(NamedTuple):
     """A list of allowed commands always has it, as it has those that are `needed`."""
     databases: NamedDatabase | None = None
     ends_waits_with: bytes = b""
-    """Of ``State.IDLE``: it only ends what others wait for with this word among its arguments, and may begin something
-    without."""
+    """Of ``ConnectionState.IDLE``: it only ends what others wait for with this word among its arguments, and may begin
+    something without."""
 
     # Its keys
     key_syntax: KeySyntax | None = None

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 
-class State(IntEnum):
+class ConnectionState(IntEnum):
     """What a command needs of, or does to, the connection that it runs on."""
 
     POOL = 0
@@ -42,7 +42,7 @@ class State(IntEnum):
     """Turns the connection into a replication link: never passed on."""
     UNKNOWN = 21
     """Not in the table: private until the engine has said what it is."""
-    OWN = 22
+    KEYRAIL = 22
     """KEYRAIL …: answered here."""
 
 
@@ -130,7 +130,7 @@ class Spec:
     categories: frozenset[str]
     """ACL categories, without ``@``."""
     key_specs: tuple[KeySpec, ...]
-    state: State
+    state: ConnectionState
     lane: Lane
     creates: bool
     """May create a key that was not there."""
@@ -170,4 +170,12 @@ class Spec:
 
 
 _CHANGING = frozenset({"write", "may_replicate", "admin", "noscript", "pubsub", "blocking"})
-_OTHER_REPLY_COUNTS = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.UNKNOWN})
+_OTHER_REPLY_COUNTS = frozenset(
+    {
+        ConnectionState.SUBSCRIBE,
+        ConnectionState.UNSUBSCRIBE,
+        ConnectionState.MONITOR,
+        ConnectionState.REPLY,
+        ConnectionState.UNKNOWN,
+    }
+)

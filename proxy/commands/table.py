@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from proxy.commands.introspect import Description, descriptions
+from proxy.commands.keyrail_commands import keyrail_commands
 from proxy.commands.keys import UNKNOWN_KEYS, KeyFinder
-from proxy.commands.listed import listed
 from proxy.commands.lookup import Lookup
 from proxy.commands.overlay import creates_of, drops_ttl, lane_of, process_bound, state_of
-from proxy.commands.own import own_commands
+from proxy.commands.published import published_commands
 from proxy.commands.recorded import standard_commands
-from proxy.commands.spec import KeySpec, Lane, Spec, State
+from proxy.commands.spec import ConnectionState, KeySpec, Lane, Spec
 from proxy.commands.words import LONGEST
 from proxy.wire.request import Request
 
-__all__ = ["STANDARD", "KeySpec", "Lane", "Spec", "State", "Table"]
+__all__ = ["STANDARD", "ConnectionState", "KeySpec", "Lane", "Spec", "Table"]
 
 
 UNKNOWN = Spec(
@@ -29,7 +29,7 @@ UNKNOWN = Spec(
     flags=frozenset(),
     categories=frozenset(),
     key_specs=(),
-    state=State.UNKNOWN,
+    state=ConnectionState.UNKNOWN,
     lane=Lane.SLOW,
     creates=True,
     drops_ttl=True,
@@ -118,7 +118,7 @@ def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[s
         flags=found.flags,
         categories=found.categories,
         key_specs=found.key_specs,
-        state=State.PIN if state is None else state,
+        state=ConnectionState.PIN if state is None else state,
         lane=lane_of(found.name, found.flags),
         creates=True if creates is None else creates,
         drops_ttl=drops_ttl(found.name),
@@ -130,10 +130,12 @@ def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[s
 
 def _standard() -> Table:
     specs = [UNKNOWN]
-    for recorded in sorted((*standard_commands(), *listed()), key=lambda recorded: recorded.description.name):
+    for recorded in sorted(
+        (*standard_commands(), *published_commands()), key=lambda recorded: recorded.description.name
+    ):
         specs.append(_spec(len(specs), recorded.description, recorded.since, recorded.engines))
-    for own in own_commands():
-        specs.append(replace(_spec(len(specs), own), state=State.OWN))
+    for own in keyrail_commands():
+        specs.append(replace(_spec(len(specs), own), state=ConnectionState.KEYRAIL))
     return Table(specs)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from proxy.commands.command import Command
-from proxy.commands.payload import Kind, Unpacked, unpacked
+from proxy.commands.payload import PayloadKind, Unpacked, unpacked
 from proxy.commands.row import Stores, ValueSyntax
 from proxy.commands.rows import ROWS
 from proxy.commands.words import word_of
@@ -189,7 +189,7 @@ RESTORES = frozenset(name for name, stores in _STORES.items() if stores.syntax =
 def payload_of(command: Command) -> Unpacked:
     """What a RESTORE's payload unpacks to; nothing where it has none."""
     if len(command.argv) <= _PAYLOAD:
-        return Unpacked(Kind.UNKNOWN, 0, 0)
+        return Unpacked(PayloadKind.UNKNOWN, 0, 0)
     return unpacked(command.argv[_PAYLOAD], command.length(_PAYLOAD))
 
 

@@ -1,20 +1,20 @@
 """What runs for every command: a policy's plan, client intake, the upstream queue, counters.
 
-plan.py         a policy as a few closed operations per command
-intake.py       client bytes in, runs of commands out
-splice.py       the bytes of a run in which some commands are rewritten
-appending.py    arguments that a rewrite appends, such as a TTL
-automaton.py    finds the schema entry of a key in one pass over its bytes
-entries.py      what a schema entry lets pass without a rule
-allowance.py    tokens of a rate limit
-outgoing.py     what is sent to Redis on one upstream connection, and who may send there
-debts.py        the queue of pending replies: whose each one is
-ledger.py       one upstream connection without its socket: routes each reply to its client
-router.py       which node a request goes to, where a topology has several
-reply_order.py  the order in which a client asked, where several sources owe it replies
-sampler.py      picks the commands to trace
-counters.py     counts uses of keys in fixed memory, with error bounds
-slices.py       the busiest keys of one interval, with their error bounds
+plan.py               a policy as a few closed operations per command
+intake.py             client bytes in, runs of commands out
+splice.py             the bytes of a run in which some commands are rewritten
+appending.py          arguments that a rewrite appends, such as a TTL
+automaton.py          finds the schema entry of a key in one pass over its bytes
+schema_checks.py      what a schema entry lets pass without a rule
+leased_tokens.py      tokens of a rate limit
+outgoing.py           what is sent to Redis on one upstream connection, and who may send there
+in_flight.py          the queue of pending replies: whose each one is
+upstream_pipeline.py  one upstream connection without its socket: routes each reply to its client
+router.py             which node a request goes to, where a topology has several
+reply_order.py        the order in which a client asked, where several sources owe it replies
+sampler.py            picks the commands to trace
+counters.py           counts uses of keys in fixed memory, with error bounds
+counter_snapshot.py   the busiest keys of one interval, with their error bounds
 
 Modules with a ``.pxd`` beside them are compiled where a C compiler is at hand. No sockets and no YAML.
 """

@@ -36,6 +36,6 @@ cdef class Counters:
     cdef long long _at(self, Py_ssize_t i, Py_ssize_t field) noexcept
     cdef long long _count(self, Py_ssize_t i) noexcept
     @cython.locals(count=cython.longlong, error=cython.longlong, writes=cython.longlong)
-    cdef object _tally(self, Py_ssize_t i)
+    cdef object _key_count(self, Py_ssize_t i)
     @cython.locals(i=cython.Py_ssize_t)
     cdef int _reset(self) except -1

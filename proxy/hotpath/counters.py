@@ -29,7 +29,7 @@ tenth of the time.
 from array import array
 from secrets import randbelow
 
-from proxy.hotpath.slices import Slice, Tally
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 
 _PRIME = (1 << 61) - 1
 _MIXER = 0x9E3779B97F4A7C15
@@ -140,7 +140,7 @@ class Counters:
             self._names[names + way] = None
         return False
 
-    def harvest(self, limit: int) -> Slice:
+    def harvest(self, limit: int) -> CounterSnapshot:
         """What was counted, with the ``limit`` surely busiest keys; counting starts again at nothing."""
         size = len(self._names)
         ranked = []
@@ -160,8 +160,8 @@ class Counters:
         ranked.sort(reverse=True)
         for code in ranked[limit:]:
             floor = max(floor, self._count(code % size))
-        tallies = [self._tally(code % size) for code in ranked[:limit]]
-        harvested = Slice(self.total, floor, tuple(tallies))
+        key_counts = [self._key_count(code % size) for code in ranked[:limit]]
+        harvested = CounterSnapshot(self.total, floor, tuple(key_counts))
         self._reset()
         return harvested
 
@@ -171,14 +171,14 @@ class Counters:
     def _count(self, i: int) -> int:
         return self._at(i, _COUNTS) >> _NAME_BITS
 
-    def _tally(self, i: int) -> Tally:
+    def _key_count(self, i: int) -> KeyCount:
         name = self._names[i]
         if name is None:
             raise AssertionError("only counters with a name are ranked")
         count = self._count(i)
         error = self._at(i, _ERRORS)
         writes = self._at(i, _WRITES)
-        return Tally(name, count, error, count - error - writes, writes)
+        return KeyCount(name, count, error, count - error - writes, writes)
 
     def _reset(self) -> None:
         self.total = 0

@@ -2,16 +2,16 @@ cimport cython
 
 from proxy.commands.keys cimport KeyFinder
 from proxy.commands.lookup cimport Lookup
-from proxy.hotpath.allowance cimport Spending
+from proxy.hotpath.leased_tokens cimport TokenSpender
 from proxy.hotpath.counters cimport Counters
-from proxy.hotpath.debts cimport Creditor
-from proxy.hotpath.ledger cimport Ledger
+from proxy.hotpath.in_flight cimport ReplySink
+from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 from proxy.hotpath.plan cimport Plan
 from proxy.hotpath.reply_order cimport ReplyOrder
 from proxy.hotpath.router cimport Router
 from proxy.hotpath.sampler cimport Sampler
 from proxy.hotpath.splice cimport Splice
-from proxy.wire.request cimport Limits, Request
+from proxy.wire.request cimport RequestLimits, Request
 
 cdef int _TAKEN, _WAIT, _ENDED
 cdef int APPEND, JUDGE, PASS, REFUSE, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
@@ -19,7 +19,7 @@ cdef int _READS, _MAY_WRITE
 cdef int _SPECIAL, _STALLED, _REFUSED, _ASSEMBLE
 
 
-cdef class Terms:
+cdef class HotPathConfig:
     cdef public Plan plan
     cdef public Lookup lookup
     cdef public KeyFinder keys
@@ -31,13 +31,13 @@ cdef class Terms:
     cdef public Sampler sampler
     cdef public Router router
     cdef public Splice splice
-    cdef public Spending spending
+    cdef public TokenSpender spender
 
 
-cdef class Intake(Creditor):
-    cdef public Terms terms
-    cdef public Limits limits
-    cdef public Ledger ledger
+cdef class Intake(ReplySink):
+    cdef public HotPathConfig config
+    cdef public RequestLimits limits
+    cdef public UpstreamPipeline upstream
     cdef public list nodes
     cdef public ReplyOrder order
     cdef public bytes simple
@@ -53,7 +53,7 @@ cdef class Intake(Creditor):
     cdef public object stream
     cdef public long long forwarded
     cdef public int command_id
-    cdef public list purses
+    cdef public list token_sets
     cdef public long long sampled
 
     cpdef receive(self, data)
@@ -61,7 +61,7 @@ cdef class Intake(Creditor):
     cdef bint _held(self)
     cpdef collect(self, bytes data)
     cdef _begin_assembly(self, bytes data)
-    cpdef relieved(self)
+    cpdef on_resume(self)
     @cython.locals(order=ReplyOrder)
     cpdef advance(self)
     @cython.locals(size=cython.Py_ssize_t)
@@ -71,15 +71,15 @@ cdef class Intake(Creditor):
     @cython.locals(position=cython.Py_ssize_t, end=cython.Py_ssize_t, outcome=cython.int, code=cython.int,
                    request=Request)
     cdef _advance(self, bytes data)
-    @cython.locals(terms=Terms, request=Request, plan=Plan, router=Router, ledger=Ledger, target=Ledger, limits=Limits,
+    @cython.locals(config=HotPathConfig, request=Request, plan=Plan, router=Router, upstream=UpstreamPipeline, target=UpstreamPipeline, limits=RequestLimits,
                    size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t, wrote=cython.bint,
-                   splice=Splice, spending=Spending, code=cython.int, command_id=cython.int, decision=cython.int)
+                   splice=Splice, spender=TokenSpender, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
     @cython.locals(splice=Splice, chunk=bytes)
-    cdef int _send_run(self, Ledger ledger, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
+    cdef int _send_run(self, UpstreamPipeline upstream, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,
                        Py_ssize_t count, bint wrote) except -1
-    @cython.locals(node=cython.int, target=Ledger)
-    cdef Ledger _target(self, Router router, int command_id, Request request, const unsigned char *p)
+    @cython.locals(node=cython.int, target=UpstreamPipeline)
+    cdef UpstreamPipeline _target(self, Router router, int command_id, Request request, const unsigned char *p)
     cdef int _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, Splice splice) except -1
     @cython.locals(words=list)
     cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

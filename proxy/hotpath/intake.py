@@ -21,7 +21,7 @@ from the client is paused by ``hold``, which whoever runs the connection overrid
 While the intake is ``running``, answers of the proxy's own to a client that is owed nothing gather in ``out``; they
 leave as one when it stops.
 
-What a client may still spend under the limits of its policy is in ``purses``; the session puts them there when it
+What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when it
 judges a first command, and takes them away (None) when they may no longer be the right ones.
 
 A session that passes a large request through in pieces sets ``stream``, which then takes all bytes until it is done.
@@ -31,17 +31,17 @@ from typing import Any
 
 from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
-from proxy.hotpath.allowance import Purse, Spending
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.debts import Creditor
-from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.leased_tokens import TokenSet, TokenSpender
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.splice import Splice
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.inline import split_inline
-from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Limits, Request
+from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Request, RequestLimits
 
 # Under two names each: C integers in here, Python's for everybody else.
 _TAKEN = 0
@@ -64,14 +64,14 @@ _REFUSED = 12
 _ASSEMBLE = 16384
 
 
-class Terms:
+class HotPathConfig:
     """What is in force for a client: the plan, the table behind it, and which command ids may join a run.
 
     ``pooled`` and ``pinned`` hold a byte for each command id: READS or MAY_WRITE where the intake may forward the
     command by itself on a shared and on a private upstream, 0 elsewhere. ``request`` is the scratch space that all
     clients of a worker share, and ``sampler`` says which commands are to be looked at closely; without one, none are.
     ``router`` says which node owns a request's keys, where the topology has several; each client's ``nodes`` then holds
-    the connections that it uses, by node, and ``ledger`` is the last one.
+    the connections that it uses, by node, and ``upstream`` is the last one.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class Terms:
         self.sampler = Sampler(0) if sampler is None else sampler
         self.router = router
         self.splice = Splice()
-        self.spending = Spending()
+        self.spender = TokenSpender()
 
 
-class Intake(Creditor):
+class Intake(ReplySink):
     """One client's unread bytes, and where its commands go."""
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
@@ -110,33 +110,33 @@ class Intake(Creditor):
         "assembly",
         "collecting",
         "command_id",
+        "config",
         "direct",
         "ended",
         "forwarded",
         "halted",
-        "ledger",
         "limits",
         "nodes",
         "order",
         "partial",
         "pending",
-        "purses",
         "running",
         "sampled",
         "simple",
         "stream",
-        "terms",
+        "token_sets",
+        "upstream",
     )
 
-    def __init__(self, terms: Terms, limits: Limits) -> None:
+    def __init__(self, config: HotPathConfig, limits: RequestLimits) -> None:
         super().__init__()
-        self.terms = terms
+        self.config = config
         self.limits = limits
-        self.low_water = terms.window // 2
-        self.ledger: Ledger | None = None
-        self.nodes: list[Ledger | None] | None = None
+        self.low_water = config.window // 2
+        self.upstream: UpstreamPipeline | None = None
+        self.nodes: list[UpstreamPipeline | None] | None = None
         self.order: ReplyOrder | None = None
-        self.simple = terms.pooled
+        self.simple = config.pooled
         self.direct = False
         self.halted = False
         self.ended = False
@@ -149,7 +149,7 @@ class Intake(Creditor):
         self.stream: Any = None
         self.command_id = 0
         self.sampled = 0
-        self.purses: list[Purse] | None = None
+        self.token_sets: list[TokenSet] | None = None
         self.forwarded = 0
 
     def receive(self, data: bytes) -> None:
@@ -199,12 +199,12 @@ class Intake(Creditor):
         self.partial = Request()
         self.partial.scan(self.assembly, 0, self.limits)
 
-    def relieved(self) -> None:
+    def on_resume(self) -> None:
         """Few enough replies are owed again."""
         self.stalled = False
         self.resume()
 
-    def client(self) -> Creditor | None:
+    def client(self) -> ReplySink | None:
         """The client itself."""
         return self
 
@@ -221,16 +221,16 @@ class Intake(Creditor):
         if order is None:
             return
         order.advance()
-        if self.owed == 0:
+        if self.pending_replies == 0:
             self.order = None
             self.ordered = False
             self.run = None
             self.wrote = False
         # What ends with the last reply has ended before the next command is looked at.
-        if self.attentive and self.owed == 0:
-            self.settled()
-        if self.stalled and self.owed <= self.low_water and order.size <= MOST_HELD:
-            self.relieved()
+        if self.notify_when_idle and self.pending_replies == 0:
+            self.on_idle()
+        if self.stalled and self.pending_replies <= self.low_water and order.size <= MOST_HELD:
+            self.on_resume()
 
     def unread(self) -> int:
         """Bytes that have arrived and wait."""
@@ -270,7 +270,7 @@ class Intake(Creditor):
         position = 0
         outcome = _TAKEN
         code = COMPLETE
-        request = self.terms.request
+        request = self.config.request
         while outcome == _TAKEN:
             code = self._gather(data, data, position)
             self.again = False
@@ -285,7 +285,7 @@ class Intake(Creditor):
                 outcome = self.handle(self.command_id, data, request)
             elif code == _REFUSED:
                 self.refused(self.command_id, request)
-                self.refuse(self.terms.plan.error)
+                self.refuse(self.config.plan.error)
             elif code == EMPTY:
                 self.empty()
             elif code == INLINE:
@@ -313,33 +313,33 @@ class Intake(Creditor):
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
-        terms = self.terms
-        request = terms.request
-        plan = terms.plan
-        router = terms.router
-        ledger = self.ledger
+        config = self.config
+        request = config.request
+        plan = config.plan
+        router = config.router
+        upstream = self.upstream
         simple = self.simple
         # A command that the session has made wait is its to bring on.
-        direct = self.direct and not self.again and (router is not None or (ledger is not None and ledger.usable))
+        direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
         limits = self.limits
         size = len(data)
-        budget = terms.window - self.owed
+        budget = config.window - self.pending_replies
         start = position
         count = 0
         wrote = False
-        splice = terms.splice
+        splice = config.splice
         splice.clear()
-        spending = terms.spending
+        spender = config.spender
         if plan.spends:
-            spending.forget()
+            spender.forget()
         while True:
             code = request.scan_in(data, p, size, position, limits)
             if code != COMPLETE:
                 break
-            command_id = terms.lookup.find_in(request, p)
+            command_id = config.lookup.find_in(request, p)
             self.command_id = command_id
-            if not self.again and terms.sampler.due():
-                self.sampled = terms.sampler.weight
+            if not self.again and config.sampler.due():
+                self.sampled = config.sampler.weight
                 code = _SPECIAL
                 break
             if not direct or (simple[command_id] == 0 and not plan.refuses(command_id)):
@@ -353,21 +353,21 @@ class Intake(Creditor):
                 if target is None:
                     code = _SPECIAL
                     break
-                if target is not ledger:
-                    if count > 0 and ledger is not None:
-                        self._send_run(ledger, data, p, start, position, count, wrote)
+                if target is not upstream:
+                    if count > 0 and upstream is not None:
+                        self._send_run(upstream, data, p, start, position, count, wrote)
                         budget -= count
                         count = 0
                         wrote = False
                     start = request.start
-                    ledger = target
+                    upstream = target
             if plan.spends:
-                if plan.purses[command_id] is not spending.numbers:
-                    spending.open(self.purses, plan.purses[command_id])
-                if not spending.affords(request.end - request.start):
+                if plan.token_sets[command_id] is not spender.numbers:
+                    spender.open(self.token_sets, plan.token_sets[command_id])
+                if not spender.affords(request.end - request.start):
                     code = _SPECIAL
                     break
-            decision = plan.decide(command_id, request, p, terms.keys, terms.counters)
+            decision = plan.decide(command_id, request, p, config.keys, config.counters)
             if decision == JUDGE:
                 code = _SPECIAL
                 break
@@ -375,7 +375,7 @@ class Intake(Creditor):
                 code = _REFUSED
                 break
             if plan.spends:
-                spending.take(request.end - request.start)
+                spender.take(request.end - request.start)
             wrote = wrote or simple[command_id] == _MAY_WRITE
             count += 1
             position = request.end
@@ -384,13 +384,15 @@ class Intake(Creditor):
                 self._rewrite(p, request, plan, decision, splice)
                 start = position
         if plan.spends:
-            spending.settle()
-        if count > 0 and ledger is not None:
-            self._send_run(ledger, data, p, start, position, count, wrote)
+            spender.settle()
+        if count > 0 and upstream is not None:
+            self._send_run(upstream, data, p, start, position, count, wrote)
         return code
 
-    def _send_run(self, ledger: Ledger, data: bytes, p: bytes, start: int, end: int, count: int, wrote: bool) -> int:
-        splice = self.terms.splice
+    def _send_run(
+        self, upstream: UpstreamPipeline, data: bytes, p: bytes, start: int, end: int, count: int, wrote: bool
+    ) -> int:
+        splice = self.config.splice
         if splice.size == 0:
             chunk = data if start == 0 and end == len(data) else p[start:end]
         else:
@@ -398,19 +400,19 @@ class Intake(Creditor):
             chunk = splice.take()
         self.forwarded += count
         self.wrote = self.wrote or wrote
-        if ledger is not self.ledger:
-            if self.owed > 0:
+        if upstream is not self.upstream:
+            if self.pending_replies > 0:
                 self.begin_order()
-            self.ledger = ledger
+            self.upstream = upstream
         if self.order is None:
-            ledger.submit(self, chunk, count)
+            upstream.submit(self, chunk, count)
         else:
-            self.order.submit(ledger, chunk, count)
+            self.order.submit(upstream, chunk, count)
         return 0
 
-    def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> Ledger | None:
+    def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> UpstreamPipeline | None:
         # The connection that this client uses for the node of the request; None where the session must decide.
-        node = router.node(command_id, request, p, self.terms.keys)
+        node = router.node(command_id, request, p, self.config.keys)
         if node < 0:
             return None
         assert self.nodes is not None, "a client of a topology with several nodes has connections by node"
@@ -430,8 +432,8 @@ class Intake(Creditor):
     def _inline(self, data: bytes, position: int, end: int) -> int:
         words = split_inline(data[position : end - 1], self.limits.mixed_quotes)
         if words is None:
-            self.terms.request.error = UNBALANCED_QUOTES
-            self.malformed(self.terms.request)
+            self.config.request.error = UNBALANCED_QUOTES
+            self.malformed(self.config.request)
             return _ENDED
         if not words:
             self.empty()

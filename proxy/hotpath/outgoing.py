@@ -12,10 +12,10 @@ So a command says who sends it, and where something is open it is refused here, 
 
 from collections.abc import Callable
 
-from proxy.hotpath.debts import Creditor, Debts
+from proxy.hotpath.in_flight import InFlightQueue, ReplySink
 
 
-class Outgoing(Debts):
+class Outgoing(InFlightQueue):
     """The bytes of one connection on their way to Redis.
 
     Whoever runs the connection sets ``write`` and ``schedule``, which arranges a call of ``flush``. While the
@@ -29,35 +29,35 @@ class Outgoing(Debts):
         self.scheduled = False
         self.watched = False
         self.closed = False
-        self.unit: Creditor | None = None
-        self.partial: Creditor | None = None
+        self.unit: ReplySink | None = None
+        self.partial: ReplySink | None = None
         self.withheld = b""
         self.write: Callable[[bytes], object] | None = None
         self.schedule: Callable[[], object] | None = None
 
-    def admits(self, sender: Creditor) -> bool:
+    def admits(self, sender: ReplySink) -> bool:
         """Whether commands of this sender may be written now: nobody's come between those of an open unit, and none
         into a command that is under way in pieces. A connection that admits nobody can only be completed or closed."""
         return self.partial is None and (self.unit is None or self.unit is sender)
 
-    def send(self, sender: Creditor, chunk: bytes) -> None:
+    def send(self, sender: ReplySink, chunk: bytes) -> None:
         """Put whole commands behind what leaves at the next ``flush``. The sender must be admitted."""
         assert self.admits(sender), "a unit of another client, or a command in pieces, is open"
         self._put(chunk)
 
-    def offer(self, sender: Creditor, chunk: bytes) -> bool:
+    def offer(self, sender: ReplySink, chunk: bytes) -> bool:
         """The same for a sender who may not be admitted: False if nothing was sent."""
         if not self.admits(sender):
             return False
         self._put(chunk)
         return True
 
-    def begin_partial(self, sender: Creditor) -> None:
+    def begin_partial(self, sender: ReplySink) -> None:
         """From now on nothing is written but the pieces of one command of this sender."""
         assert self.admits(sender), "a unit of another client, or a command in pieces, is open"
         self.partial = sender
 
-    def send_partial(self, sender: Creditor, piece: bytes, withhold: bool) -> None:
+    def send_partial(self, sender: ReplySink, piece: bytes, withhold: bool) -> None:
         """Send the next piece of the command. With ``withhold`` its last byte stays here until more comes.
 
         Redis 6.2 and 7.0 do not look at the line end behind a bulk string (networking.c, processMultibulkBuffer): any
@@ -72,7 +72,7 @@ class Outgoing(Debts):
             piece = piece[:kept]
         self._put(piece)
 
-    def end_partial(self, sender: Creditor) -> None:
+    def end_partial(self, sender: ReplySink) -> None:
         """The command may run: what was withheld is sent, and other commands may follow it."""
         assert self.partial is sender, "only the command under way is completed"
         if self.withheld:

@@ -4,7 +4,7 @@ from proxy.commands.keys cimport KeyFinder
 from proxy.hotpath.appending cimport Appending
 from proxy.hotpath.automaton cimport Automaton
 from proxy.hotpath.counters cimport Counters
-from proxy.hotpath.entries cimport EntryProgram
+from proxy.hotpath.schema_checks cimport EntryProgram
 from proxy.wire.request cimport Request
 
 
@@ -49,8 +49,8 @@ cdef class Plan:
     cdef public bytes error
     cdef public long long[::1] changed
     cdef public bint spends
-    cdef public list purses
-    cdef public dict known_purses
+    cdef public list token_sets
+    cdef public dict known_token_sets
 
     @cython.locals(error=bytes)
     cpdef bint refuses(self, int command_id) except -1

@@ -14,7 +14,7 @@ costs one look-up. ``decide`` answers for one scanned request:
 
 Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments, or
 an automaton for all that) that joins all naming rules for the command. Where the policy has a schema, the pass also
-finds the entry that owns the key, for all rules about the schema (``proxy.hotpath.entries``); what is appended
+finds the entry that owns the key, for all rules about the schema (``proxy.hotpath.schema_checks``); what is appended
 (``proxy.hotpath.appending``) may depend on that entry. Keys are counted here too, once the request is known to go on.
 
 Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
@@ -27,7 +27,7 @@ from proxy.commands.keys import KeyFinder
 from proxy.hotpath.appending import Appending
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.entries import EntryProgram
+from proxy.hotpath.schema_checks import EntryProgram
 from proxy.wire.request import Request
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -118,8 +118,8 @@ class NameProgram:
 class Plan:
     """The operations of every command id below ``commands``; built by a policy's rules, then only read.
 
-    ``changed`` counts, by command id, the requests that the plan has changed or refused by itself. ``purses`` has the
-    numbers of the client's purses that a command is paid from; whoever runs the plan sees to that, as they are the
+    ``changed`` counts, by command id, the requests that the plan has changed or refused by itself. ``token_sets`` has
+    the numbers of the client's purses that a command is paid from; whoever runs the plan sees to that, as they are the
     client's.
     """
 
@@ -141,8 +141,8 @@ class Plan:
         self.error = b""
         self.changed = array("q", bytes(8 * commands))
         self.spends = False
-        self.purses = [b""] * commands
-        self.known_purses: dict[bytes, bytes] = {}
+        self.token_sets = [b""] * commands
+        self.known_token_sets: dict[bytes, bytes] = {}
 
     def judge_always(self, command_id: int) -> None:
         """No request of this command passes without ``judge``."""
@@ -224,13 +224,13 @@ class Plan:
         error = self.errors[command_id]
         return len(error) > 0
 
-    def spend(self, command_id: int, purses: bytes) -> None:
+    def spend(self, command_id: int, token_sets: bytes) -> None:
         """Each request of the command is paid for from the client's purses of these numbers, or judged.
 
         Equal numbers are the same object, by which a run knows that it goes on with the same purses.
         """
         self.spends = True
-        self.purses[command_id] = self.known_purses.setdefault(purses, purses)
+        self.token_sets[command_id] = self.known_token_sets.setdefault(token_sets, token_sets)
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
         """What to do; ``header`` and ``suffix``, ``name``, or ``error`` say how."""

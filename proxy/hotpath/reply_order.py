@@ -20,27 +20,27 @@ connection, in the place where its reply is awaited: whoever hears its first rep
 
 from typing import Any
 
-from proxy.hotpath.debts import Creditor
-from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 MOST_HELD = 1 << 20
 """Bytes; while more are held back for a client, none of its commands is forwarded."""
 
 
-class Segment(Creditor):
+class Segment(ReplySink):
     """Neighbouring replies of one ``source``, or of Keyrail itself (None), in the client's order.
 
     ``asked`` is how many of the replies that the client is owed are this segment's. ``held`` are its bytes that wait
     for all segments before it.
     """
 
-    def __init__(self, order: "ReplyOrder", source: Ledger | None) -> None:
+    def __init__(self, order: "ReplyOrder", source: UpstreamPipeline | None) -> None:
         super().__init__()
         self.order = order
         self.source = source
         self.asked = 0
         self.held: list[bytes] = []
-        self.following: Segment | None = None
+        self.next_entry: Segment | None = None
         self.ordered = True
 
     def flush(self) -> None:
@@ -52,11 +52,11 @@ class Segment(Creditor):
         """Something that was owed has come."""
         self.order.asker.advance()
 
-    def weighed(self, run: bytes, index: int, size: int) -> None:
+    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """The reply to a command of this run is large."""
-        self.order.asker.weighed(run, index, size)
+        self.order.asker.on_large_reply(run, index, size)
 
-    def client(self) -> Creditor | None:
+    def client(self) -> ReplySink | None:
         """The client that gets what is delivered here."""
         return self.order.asker
 
@@ -68,7 +68,7 @@ class ReplyOrder:
     connection that was its only source. ``size`` is how many bytes are held back.
     """
 
-    def __init__(self, asker: Creditor) -> None:
+    def __init__(self, asker: ReplySink) -> None:
         self.asker = asker
         self.first: Segment | None = None
         self.last: Segment | None = None
@@ -77,21 +77,21 @@ class ReplyOrder:
 
     # What is asked
 
-    def submit(self, source: Ledger, chunk: bytes, count: int) -> None:
+    def submit(self, source: UpstreamPipeline, chunk: bytes, count: int) -> None:
         """Send a run of ``count`` commands on this connection; their replies come behind all others."""
         segment = self._segment(source)
         source.submit(segment, chunk, count)
         self._ask(segment, count)
 
-    def send(self, source: Ledger, command: bytes, fate: int, payload: Any) -> None:
+    def send(self, source: UpstreamPipeline, command: bytes, action: int, payload: Any) -> None:
         """Send one command on this connection; its reply has a fate of its own, and comes behind all others."""
-        self.send_part(self._segment(source), source, command, fate, payload)
+        self.send_part(self._segment(source), source, command, action, payload)
 
-    def send_part(self, segment: Segment, source: Ledger, command: bytes, fate: int, payload: Any) -> None:
+    def send_part(self, segment: Segment, source: UpstreamPipeline, command: bytes, action: int, payload: Any) -> None:
         """Send one command on this connection; its reply comes in this segment's place."""
         source.send(segment, command)
         source.commands += 1
-        source.owe(segment, 1, fate, payload)
+        source.enqueue(segment, 1, action, payload)
         self._ask(segment, 1)
 
     def join(self) -> Segment:
@@ -104,23 +104,23 @@ class ReplyOrder:
         self._ask(segment, 1)
         self.bring(segment, payload)
 
-    def _segment(self, source: Ledger | None) -> Segment:
+    def _segment(self, source: UpstreamPipeline | None) -> Segment:
         # The last one goes on where the source stays the same; not behind parts that have not all come.
         last = self.last
-        if last is not None and last.source is source and (source is not None or last.owed == 0):
+        if last is not None and last.source is source and (source is not None or last.pending_replies == 0):
             return last
         segment = Segment(self, source)
         if last is None:
             self.first = segment
         else:
-            last.following = segment
+            last.next_entry = segment
         self.last = segment
         return segment
 
     def _ask(self, segment: Segment, count: int) -> None:
         segment.asked += count
         self.beyond += count
-        self.asker.owed += count
+        self.asker.pending_replies += count
 
     # What comes
 
@@ -134,7 +134,7 @@ class ReplyOrder:
         asker = self.asker
         if asker.gone:
             segment.out.clear()
-        elif segment is self.first and asker.owed == self.beyond:
+        elif segment is self.first and asker.pending_replies == self.beyond:
             self._leave(segment)
             asker.flush()
             segment.full = asker.full
@@ -158,19 +158,19 @@ class ReplyOrder:
     def advance(self) -> None:
         """Let leave whatever has its turn now, and forget the segments that are complete."""
         asker = self.asker
-        if asker.owed > self.beyond:
+        if asker.pending_replies > self.beyond:
             return
         segment = self.first
         while segment is not None:
             self._leave(segment)
-            done = segment.asked - segment.owed
+            done = segment.asked - segment.pending_replies
             if done > 0:
                 segment.asked -= done
                 self.beyond -= done
-                asker.owed -= done
-            if segment.owed > 0:
+                asker.pending_replies -= done
+            if segment.pending_replies > 0:
                 break
-            segment = segment.following
+            segment = segment.next_entry
         self.first = segment
         if segment is None:
             self.last = None
@@ -183,8 +183,8 @@ class ReplyOrder:
             segment.gone = True
             segment.held.clear()
             segment.out.clear()
-            following = segment.following
-            segment.following = None
-            segment = following
+            next_entry = segment.next_entry
+            segment.next_entry = None
+            segment = next_entry
         self.first = None
         self.last = None

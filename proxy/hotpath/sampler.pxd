@@ -2,7 +2,7 @@ cimport cython
 
 
 cdef class Sampler:
-    cdef public long long looks
+    cdef public long long traces
     cdef public long long interval
     cdef public long long weight
     cdef public long long left

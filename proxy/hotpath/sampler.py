@@ -21,15 +21,15 @@ _FALL = 8
 
 
 class Sampler:
-    """``looks`` per second; 0 for none at all. ``seed`` is any number but 0."""
+    """``traces`` per second; 0 for none at all. ``seed`` is any number but 0."""
 
-    def __init__(self, looks: int, seed: int = 1) -> None:
-        self.looks = looks
+    def __init__(self, traces: int, seed: int = 1) -> None:
+        self.traces = traces
         self.interval = _LEAST
         self.weight = 1
-        self.left = 1 if looks > 0 else 1 << 62
+        self.left = 1 if traces > 0 else 1 << 62
         self._random = (seed & 0xFFFF_FFFF_FFFF_FFFF) | 1
-        self._free = looks // 4
+        self._free = traces // 4
         self._taken = 0
         self._gap = self.left
         self._passed = 0
@@ -43,7 +43,7 @@ class Sampler:
         self._passed += self._gap
         self._taken += 1
         if self._taken >= self._free and (self._taken - self._free) % _STEP == 0:
-            self.interval *= 2 if self._taken < self.looks else 4
+            self.interval *= 2 if self._taken < self.traces else 4
         self._draw()
         return True
 
@@ -60,9 +60,9 @@ class Sampler:
     def another_second(self) -> None:
         """Set the interval to what the commands of the last second would have wanted."""
         commands = self._passed + self._gap - self.left
-        if self.looks > 0:
-            wanted = (commands + self.looks - 1) // self.looks
-            self._free = self.looks if commands > 0 else self.looks // 4
+        if self.traces > 0:
+            wanted = (commands + self.traces - 1) // self.traces
+            self._free = self.traces if commands > 0 else self.traces // 4
             self.interval = max(_LEAST, wanted, self.interval // (_FALL if commands > 0 else 2))
             self.left = min(self.left, 2 * self.interval)
         self._gap = self.left

@@ -1,36 +1,36 @@
 """Sockets: client and upstream connections, pools, TLS, the embedded engine.
 
-gateway.py          one route in one worker: listeners, clients, counters
-client.py           a client connection: a session with a transport
-upstream.py         an upstream connection: a pipeline with a transport
-connect.py          opens an upstream connection: transport, login, database
-connections.py      a route's upstream connections: how they open, and what happens when they close
-lending.py          gives connections to sessions
-pool.py             one pool: shared connections, idle ones, and sessions that wait
-pools.py            all pools of a route, by user, database and protocol
-relearning.py       probes again what may have changed in Redis: permissions, password, client names
-restarts.py         detects that another server process answers, and closes the clients that relied on the old one
-engine.py           engine, version and features of the Redis behind a route
-knowledge.py        what a route knows about its Redis
-inquiries.py        Keyrail's own queries to Redis, on connections of their own
-admission.py        how many clients a worker takes
-reply_timeout.py    closes clients that have waited too long for a reply
-buffers.py          what waits for clients in memory, and a bound on all of it
-idle_clients.py     closes clients that have sent no command for long
-expiries.py         asks Redis when traced keys expire
-liveness.py         health checks with PING: whether Redis answers, and which connections are dead
-keepalive.py        TCP keepalive of clients and upstream connections
-pulse.py            how fast Redis answers a PING, for circuit breakers
-periodic.py         tasks that repeat, whatever fails in one run
-policies.py         the policy in force, compiled for what each user may run
-verdicts.py         what rules decided: counters, evidence, violations
-insight.py          traces of commands, and the figures made from them
-who.py              a client as reports name it
-consultation.py     questions to the supervisor
-script_exchange.py  asks other workers about scripts that they have seen
-settings.py         all settings, as one frozen model
-address.py          reads listen and upstream URLs
-tls.py              TLS contexts that follow their files
-embedded.py         a private Valkey
-interpreter.py      how Keyrail starts processes of its own program
+route.py                one route in one worker: listeners, clients, counters
+client.py               a client connection: a session with a transport
+upstream.py             an upstream connection: a pipeline with a transport
+connect.py              opens an upstream connection: transport, login, database
+connections.py          a route's upstream connections: how they open, and what happens when they close
+checkout.py             gives connections to sessions
+pool.py                 one pool: shared connections, idle ones, and sessions that wait
+pools.py                all pools of a route, by user, database and protocol
+relearning.py           probes again what may have changed in Redis: permissions, password, client names
+restarts.py             detects that another server process answers, and closes the clients that relied on the old one
+engine.py               engine, version and features of the Redis behind a route
+capabilities.py         what a route knows about its Redis
+internal_queries.py     Keyrail's own queries to Redis, on connections of their own
+admission.py            how many clients a worker takes
+reply_timeout.py        closes clients that have waited too long for a reply
+buffers.py              what waits for clients in memory, and a bound on all of it
+idle_clients.py         closes clients that have sent no command for long
+expiries.py             asks Redis when traced keys expire
+liveness.py             health checks with PING: whether Redis answers, and which connections are dead
+keepalive.py            TCP keepalive of clients and upstream connections
+latency_probe.py        how fast Redis answers a PING, for circuit breakers
+periodic.py             tasks that repeat, whatever fails in one run
+policies.py             the policy in force, compiled for what each user may run
+verdicts.py             what rules decided: counters, evidence, violations
+tracer.py               traces of commands, and the figures made from them
+client_label.py         a client as reports name it
+supervisor_requests.py  questions to the supervisor
+script_exchange.py      asks other workers about scripts that they have seen
+settings.py             all settings, as one frozen model
+address.py              reads listen and upstream URLs
+tls.py                  TLS contexts that follow their files
+embedded.py             a private Valkey
+interpreter.py          how Keyrail starts processes of its own program
 """

@@ -17,7 +17,7 @@ from proxy.net.tls import subject_of
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey, Ports
-from proxy.wire.request import Limits
+from proxy.wire.request import RequestLimits
 
 _HIGH_WATER = 1 << 20
 _LOW_WATER = 1 << 18
@@ -34,10 +34,10 @@ class Route(Protocol):
 
     query_limit: int
 
-    def connected(self, client: "ClientConnection") -> None:
+    def client_connected(self, client: "ClientConnection") -> None:
         """A client has come."""
 
-    def departed(self, client: "ClientConnection", cause: str) -> None:
+    def client_closed(self, client: "ClientConnection", cause: str) -> None:
         """A client has gone; ``cause`` is the label that metrics show."""
 
 
@@ -46,7 +46,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
 
     __slots__ = ("cause", "held_upstream", "leaving", "paused", "route", "transport")
 
-    def __init__(self, route: Route, ports: Ports, home: PoolKey, limits: Limits, listener: str) -> None:
+    def __init__(self, route: Route, ports: Ports, home: PoolKey, limits: RequestLimits, listener: str) -> None:
         super().__init__(ports, home, limits, listener)
         self.route = route
         self.transport: asyncio.Transport | None = None
@@ -68,14 +68,14 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         if certificate:
             self.certificate = subject_of(certificate)
             self.adopt()
-        self.route.connected(self)
+        self.route.client_connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has left, or was closed."""
         if not self.gone:
-            self.depart()
+            self.on_close()
         self._release_upstream()
-        self.route.departed(self, self.cause)
+        self.route.client_closed(self, self.cause)
 
     def eof_received(self) -> bool:
         """A half-close: what was asked is answered, then the connection is closed. A blocked client has left."""
@@ -84,7 +84,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         self.leaving = True
         if self._done():
             return False
-        self.attentive = True
+        self.notify_when_idle = True
         return True
 
     def pause_writing(self) -> None:
@@ -120,9 +120,9 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
 
     # What the session asks for
 
-    def settled(self) -> None:
+    def on_idle(self) -> None:
         """Nothing is owed."""
-        self._guarded(super().settled)
+        self._guarded(super().on_idle)
         self._close_if_done()
 
     def advance(self) -> None:
@@ -131,9 +131,9 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         if not self.full and (self.order is None or self.order.size <= MOST_HELD):
             self._release_upstream()
 
-    def relieved(self) -> None:
+    def on_resume(self) -> None:
         """Few enough replies are owed."""
-        self._guarded(super().relieved)
+        self._guarded(super().on_resume)
         self._close_if_done()
 
     def arrived(self) -> None:
@@ -141,9 +141,9 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         self._guarded(super().arrived)
         self._close_if_done()
 
-    def weighed(self, run: bytes, index: int, size: int) -> None:
+    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """A large reply has begun."""
-        self._guarded(partial(super().weighed, run, index, size))
+        self._guarded(partial(super().on_large_reply, run, index, size))
 
     def _guarded(self, step: Callable[[], None]) -> None:
         # A fault in one client's session must not reach the upstream or the client that set it off.
@@ -191,14 +191,14 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
 
     def rests(self) -> bool:
         """Whether the client waits for nothing, and nothing of it is on its way."""
-        waits = self.owed > 0 or self.halted or self.stalled or self.full or self.subscriptions is not None
+        waits = self.pending_replies > 0 or self.halted or self.stalled or self.full or self.subscriptions is not None
         comes = self.pending is not None or self.assembly is not None or self.stream is not None
         return not waits and not comes and not (self.pinned is not None and self.pinned.relay)
 
     # Closing
 
     def _done(self) -> bool:
-        return self.owed == 0 and not self.halted and not self.stalled and not (self.full and self.pending)
+        return self.pending_replies == 0 and not self.halted and not self.stalled and not (self.full and self.pending)
 
     def _close_if_done(self) -> None:
         if not self.leaving or self.gone:
@@ -206,9 +206,9 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         if self._done():
             self._finish()
         else:
-            self.attentive = True
+            self.notify_when_idle = True
 
-    def close_when_paid(self, cause: str) -> None:
+    def close_when_drained(self, cause: str) -> None:
         """Read no more, and close when nothing is owed."""
         self.cause = cause
         self.leaving = True
@@ -219,12 +219,12 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
 
     def turn_away(self, error: bytes, cause: str) -> None:
         """Close it with an error that Redis would have given, behind the replies that it still gets."""
-        if self.owed == 0:
+        if self.pending_replies == 0:
             self.out.append(error)
             self.close(cause)
         else:
             self.answer(error)
-            self.close_when_paid(cause)
+            self.close_when_drained(cause)
 
     def close(self, cause: str) -> None:
         """Close now; what was written before still leaves, except to a client that does not read."""
@@ -232,7 +232,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
             return
         self.cause = cause
         self.flush()
-        self.depart()
+        self.on_close()
         if self.transport is not None:
             if self.full:
                 self.transport.abort()
@@ -242,5 +242,5 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
     def _finish(self) -> None:
         if self.transport is not None:
             self.flush()
-            self.depart()
+            self.on_close()
             self.transport.close()

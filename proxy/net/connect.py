@@ -26,13 +26,13 @@ class UpstreamRefusedError(Exception):
 class Opened:
     """A connection that is logged in, and in database 0 until ``set_to`` chooses another.
 
-    ``stranger`` says that Redis asks for a password that Keyrail was not given, so clients must log in themselves.
-    ``hello`` says that HELLO exists there, and RESP3 with it.
+    ``unauthenticated`` says that Redis asks for a password that Keyrail was not given, so clients must log in
+    themselves. ``hello`` says that HELLO exists there, and RESP3 with it.
     """
 
     upstream: UpstreamConnection
     engine: Engine | None
-    stranger: bool
+    unauthenticated: bool
     hello: bool = True
 
 
@@ -58,7 +58,7 @@ async def open_upstream(
         watch_over(transport.get_extra_info("socket"))
     try:
         opened = await _log_in(upstream, address, key)
-        upstream.stranger = opened.stranger
+        upstream.unauthenticated = opened.unauthenticated
         return opened
     except ConnectionResetError:
         if upstream.farewell:  # maxclients: Redis may say so before it is asked anything

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from proxy.commands.table import Lane
+from proxy.net.capabilities import Capabilities
 from proxy.net.client import ClientConnection
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, set_to
 from proxy.net.engine import is_replica
-from proxy.net.knowledge import Knowledge
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
 from proxy.net.pools import Pools
@@ -45,7 +45,7 @@ class Connections:
         route: RouteSettings,
         settings: Settings,
         loop: asyncio.AbstractEventLoop,
-        known: Knowledge,
+        capabilities: Capabilities,
         policies: Policies,
         clients: Collection[ClientConnection],
         events: Counter[str],
@@ -62,13 +62,13 @@ class Connections:
         self.attempted = asyncio.Event()
         self.closing = False
         self.address = route.upstream
-        self._known = known
+        self._capabilities = capabilities
         self._policies = policies
         self._clients = clients
         self._events = events
         self._tls: FollowedContext | None = None
         self._all: set[UpstreamConnection] = set()
-        self.restarts = Restarts(str(route.upstream), self._all, known.forget_all)
+        self.restarts = Restarts(str(route.upstream), self._all, capabilities.forget_all)
         self._tasks: set[asyncio.Task[None]] = set()
         self.busy: Counter[PoolKey] = Counter()
         self._give_back = give_back
@@ -114,7 +114,7 @@ class Connections:
             return
         if self._backs_off(pool, lane):
             return
-        free = sum(not upstream.burdened for upstream in pool.lanes[lane])
+        free = sum(not upstream.head_blocked for upstream in pool.lanes[lane])
         if pool.opening[lane] == 0 and free < self.settings.upstream_connections:
             self._open(pool, lane)
 
@@ -165,7 +165,7 @@ class Connections:
         return "" if self.has_room() else f"ERR all {self.settings.private_connections} private connections are in use"
 
     def _open(self, pool: Pool, lane: Lane | None) -> bool:
-        if self.closing or self._known.refusal is not None:
+        if self.closing or self._capabilities.refusal is not None:
             return False
         pool.opening[lane] += 1
         self.start(self._open_into(pool, lane))
@@ -186,7 +186,7 @@ class Connections:
             return
         pool.opening[lane] -= 1
         self.attempted.set()
-        if self.closing or self._known.refusal is not None:
+        if self.closing or self._capabilities.refusal is not None:
             upstream.abort()
             return
         pool.succeeded(lane)
@@ -202,7 +202,7 @@ class Connections:
         self._all.add(opened.upstream)
         try:
             await set_to(opened.upstream, key, self.settings.connect_timeout, self.busy)
-            if not opened.stranger:
+            if not opened.unauthenticated:
                 await asyncio.wait_for(self.restarts.identify(opened.upstream), self.settings.connect_timeout)
         except BaseException:
             opened.upstream.abort()
@@ -251,8 +251,8 @@ class Connections:
         self.account(upstream)
         upstream.shared = False
         for client in self._clients:  # nothing is owed on it: they only forget it
-            if client.ledger is upstream:
-                client.ledger, client.direct = None, False
+            if client.upstream is upstream:
+                client.upstream, client.direct = None, False
         return upstream
 
     def _convert(self, pool: Pool, lane: Lane | None) -> bool:
@@ -306,16 +306,16 @@ class Connections:
         self.account(upstream)
         pool = self.pools.of(upstream.key)
         shared = pool.forget(upstream)
-        losers = {creditor.client() for creditor in upstream.abandon()}
+        unanswered = {sink.client() for sink in upstream.abandon()}
         owner = upstream.owner
-        if isinstance(owner, ClientConnection) and owner not in losers and not owner.let_go():
-            losers.add(owner)
-        for loser in losers:
+        if isinstance(owner, ClientConnection) and owner not in unanswered and not owner.let_go():
+            unanswered.add(owner)
+        for loser in unanswered:
             if isinstance(loser, ClientConnection):
                 loser.close("upstream_lost")
         user = upstream.key.user
         if user is not None and not any(other.key.user == user for other in self._all):
-            self._known.forget(user)
+            self._capabilities.forget(user)
             for client in [client for client in self._clients if client.key.user == user]:
                 client.close("login_lost")
         if shared and not self.closing and pool.key == self.home and not pool.alive(Lane.FAST):
@@ -327,7 +327,7 @@ class Connections:
         """Redis does not know, or does not allow, a command."""
         self._doubt(upstream, line)
 
-    def relieved(self, upstream: UpstreamConnection) -> None:
+    def on_resume(self, upstream: UpstreamConnection) -> None:
         """A shared connection takes work again."""
         pool = self.pools.of(upstream.key)
         pool.wake(pool.waiting_shared[upstream.lane])
@@ -392,7 +392,7 @@ class Connections:
             self.account(upstream)
         return {"pooled": self._pooled, "pinned": self._pinned}
 
-    def standing(self) -> dict[str, int]:
+    def connection_counts(self) -> dict[str, int]:
         """How many connections are shared, in the hands of one client, or ready for one."""
         shared = sum(upstream.shared for upstream in self._all)
         apart = sum(upstream.apart for upstream in self._all)

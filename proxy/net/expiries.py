@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeAlias
 
 from proxy.session.ports import PoolKey, Questions
-from proxy.traffic.looks import Look
+from proxy.traffic.trace import Trace
 
 QueryRedis: TypeAlias = Callable[[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]], None]
 Tell: TypeAlias = Callable[[str, bytes, float], None]
@@ -40,22 +40,22 @@ class Expiries:
         self._left = MOST_PER_SECOND - self._open
         self._barred = max(0, self._barred - 1)
 
-    def wonder(self, look: Look, key: PoolKey, tell: Tell) -> None:
+    def wonder(self, trace: Trace, key: PoolKey, tell: Tell) -> None:
         """Ask about the first key of a command; `key` is the pool of its client.
 
         ``tell`` gets the pattern of a key that exists, the key, and its TTL in seconds: infinity where it has none.
         """
-        if self._left <= 0 or self._barred or not look.keys or len(look.keys[0]) > _LONGEST_KEY:
+        if self._left <= 0 or self._barred or not trace.keys or len(trace.keys[0]) > _LONGEST_KEY:
             return
-        if not look.measured or look.missed or look.failed:
+        if not trace.measured or trace.missed or trace.failed:
             return
         own = key._replace(user=None)
         if not self._may_ask(own):
             return
         self._left -= 1
         self._open += 1
-        name = look.keys[0]
-        self._ask(own, [[b"PTTL", name]], partial(self._answered, partial(tell, look.patterns[0], name)))
+        name = trace.keys[0]
+        self._ask(own, [[b"PTTL", name]], partial(self._answered, partial(tell, trace.patterns[0], name)))
 
     def _answered(self, tell: Callable[[float], None], replies: Sequence[bytes] | None) -> None:
         self._open -= 1

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from proxy.commands.spec import Spec
-from proxy.commands.table import Lane, State, Table
+from proxy.commands.table import ConnectionState, Lane, Table
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.intake import MAY_WRITE, READS, Terms
+from proxy.hotpath.intake import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.sampler import Sampler
+from proxy.net.capabilities import NAMES, Capabilities
 from proxy.net.client import ClientConnection
 from proxy.net.connect import Opened
 from proxy.net.engine import Engine, probe
-from proxy.net.knowledge import NAMES, Knowledge
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts
 from proxy.policy.apps import App, Caller, identify
@@ -32,7 +32,7 @@ from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
 from proxy.policy.model import Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
-from proxy.session.ports import PolicyPort, PoolKey, Regime
+from proxy.session.ports import EffectivePolicy, PolicyPort, PoolKey
 from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request
 
@@ -46,7 +46,7 @@ _LONGEST_KEPT = 256
 
 _Whose: TypeAlias = tuple[frozenset[str], App | None]
 """What a user may run, and the app."""
-_Regimes: TypeAlias = dict[_Whose, Regime]
+_EffectivePolicies: TypeAlias = dict[_Whose, EffectivePolicy]
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Prepared:
     table: Table
     memory: Memory
     paused: bool
-    regimes: _Regimes = field(default_factory=dict)
+    effective_policies: _EffectivePolicies = field(default_factory=dict)
     needed: frozenset[str] = frozenset()
     active: frozenset[str] = frozenset()
     """The rules that remember something."""
@@ -75,7 +75,7 @@ class Policies(PolicyPort):
         self,
         policy: Policy,
         generation: int,
-        known: Knowledge,
+        known: Capabilities,
         counters: Counters,
         sampler: Sampler,
         clients: Collection[ClientConnection],
@@ -85,7 +85,7 @@ class Policies(PolicyPort):
         self.generation = generation
         self._policy = policy
         self.memory = Memory(workers)
-        self._known = known
+        self._capabilities = known
         self._counters = counters
         self._sampler = sampler
         self._clients = clients
@@ -93,19 +93,19 @@ class Policies(PolicyPort):
         self._prepared: _Prepared | None = None
         self._request = Request()
         self._table: Table | None = None
-        self._regimes: _Regimes = {}
+        self._effective_policies: _EffectivePolicies = {}
         self._rehearsals: dict[_Whose, CompiledPolicy] = {}
-        self._former: list[tuple[Regime, ...]] = []
+        self._former: list[tuple[EffectivePolicy, ...]] = []
         self._identified: dict[Caller, App | None] = {}
         self._needed: tuple[Policy, Table, frozenset[str]] | None = None
 
     async def prepare(self, policy: Policy, generation: int) -> None:
         """Compile a policy without putting it in force. Raises what compiling raises."""
-        coming = _Prepared(policy, generation, self._known.table(), self.memory.fork(), self._paused)
-        await self._make_regimes(coming)
+        coming = _Prepared(policy, generation, self._capabilities.table(), self.memory.fork(), self._paused)
+        await self._make_effective_policies(coming)
         self._prepared = coming
 
-    async def _make_regimes(self, coming: _Prepared) -> None:
+    async def _make_effective_policies(self, coming: _Prepared) -> None:
         # Those of the clients that are there now, and one at least: what is wrong with the policy shows then.
         callers = dict.fromkeys((client.key, client.caller()) for client in self._clients)
         wanted = {(self._able(key), _identified(coming.identified, coming.policy, caller)) for key, caller in callers}
@@ -113,7 +113,7 @@ class Policies(PolicyPort):
 
     def _compile_all(self, coming: _Prepared, wanted: Collection[_Whose]) -> None:
         for whose in wanted:
-            coming.regimes[whose] = self._regime(coming, whose)
+            coming.effective_policies[whose] = self._effective_policy(coming, whose)
         coming.needed = needs_of(coming.policy, coming.table) | {NAMES}
         coming.active = frozenset(rule.name for rule in coming.policy.rules if is_active(coming.policy, rule))
 
@@ -139,7 +139,7 @@ class Policies(PolicyPort):
         needed_before = self._needs()
         coming, self._prepared = self._prepared, None
         if coming.paused != self._paused:  # the kill switch has been turned since
-            coming.paused, coming.regimes = self._paused, {}
+            coming.paused, coming.effective_policies = self._paused, {}
         self.memory.join(coming.memory)
         self._put_in_force(coming)
         self.memory.retain(coming.active)
@@ -149,24 +149,24 @@ class Policies(PolicyPort):
         """Enforce nothing but locked rules from now on, or end that."""
         if paused != self._paused:
             coming = self._as_it_is(paused)
-            await self._make_regimes(coming)
+            await self._make_effective_policies(coming)
             self._put_in_force(coming)
 
     def _put_in_force(self, coming: _Prepared) -> None:
         self._policy, self.generation, self._paused = coming.policy, coming.generation, coming.paused
-        table = self._known.table()
+        table = self._capabilities.table()
         self._retire(table)
         if coming.table is table:
-            self._regimes = coming.regimes
+            self._effective_policies = coming.effective_policies
             self._needed = coming.policy, table, coming.needed
         self._identified = coming.identified
         self._adopt()
 
     def _retire(self, table: Table) -> None:
         # Whatever was made before holds for nobody any more.
-        self._former = [*self._former, tuple(self._regimes.values())][-_FORMER_KEPT:]
+        self._former = [*self._former, tuple(self._effective_policies.values())][-_FORMER_KEPT:]
         self._table = table
-        self._regimes = {}
+        self._effective_policies = {}
         self._rehearsals.clear()
 
     def _adopt(self) -> None:
@@ -174,25 +174,27 @@ class Policies(PolicyPort):
         for client in list(self._clients):
             client.adopt()
 
-    def regime(self, key: PoolKey, caller: Caller) -> Regime:
+    def effective_policy(self, key: PoolKey, caller: Caller) -> EffectivePolicy:
         """The policy as compiled for the client's app and for what this pool's user may run."""
         whose = self._whose(key, caller)
-        regime = self._regimes.get(whose)
-        if regime is None:
-            regime = self._regimes[whose] = self._regime(self._as_it_is(self._paused), whose)
-        return regime
+        effective_policy = self._effective_policies.get(whose)
+        if effective_policy is None:
+            effective_policy = self._effective_policies[whose] = self._effective_policy(
+                self._as_it_is(self._paused), whose
+            )
+        return effective_policy
 
     def _as_it_is(self, paused: bool) -> _Prepared:
-        table = self._known.table()
+        table = self._capabilities.table()
         return _Prepared(self._policy, self.generation, table, self.memory, paused, identified=self._identified)
 
-    def _regime(self, coming: _Prepared, whose: _Whose) -> Regime:
+    def _effective_policy(self, coming: _Prepared, whose: _Whose) -> EffectivePolicy:
         able, app = whose
         table = coming.table
         policy = compile_policy(coming.policy, table, able, app=app, memory=coming.memory, paused=coming.paused)
         pinned = bytes(map(_forwarding, table.specs))
         pooled = bytes(may * (lane == Lane.FAST.value) for may, lane in zip(pinned, table.lanes, strict=True))
-        terms = Terms(
+        config = HotPathConfig(
             policy.plan,
             table.lookup,
             table.keys,
@@ -202,7 +204,7 @@ class Policies(PolicyPort):
             pinned,
             sampler=self._sampler if coming.policy.count_keys else None,
         )
-        return Regime(terms, policy, table, coming.generation)
+        return EffectivePolicy(config, policy, table, coming.generation)
 
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
         """The same policy once more, to try commands on: it knows nothing of what clients do, and spends nothing."""
@@ -216,34 +218,34 @@ class Policies(PolicyPort):
 
     def _whose(self, key: PoolKey, caller: Caller) -> _Whose:
         # What was made for another table of commands, before the engine was known or became another one, is no use.
-        table = self._known.table()
+        table = self._capabilities.table()
         if table is not self._table:
             self._retire(table)
         return self._able(key), _identified(self._identified, self._policy, caller)
 
     def _able(self, key: PoolKey) -> frozenset[str]:
-        return self._known.able.get(key.user, frozenset())
+        return self._capabilities.able.get(key.user, frozenset())
 
     # Learning
 
     def _needs(self) -> frozenset[str]:
         # Asked each second for each user, and to be found only by binding every rule of every app.
-        policy, table = self._policy, self._known.table()
+        policy, table = self._policy, self._capabilities.table()
         if self._needed is None or self._needed[0] is not policy or self._needed[1] is not table:
             self._needed = policy, table, needs_of(policy, table) | {NAMES}
         return self._needed[2]
 
     async def learn(self, opened: Opened) -> None:
         """What the first connection to an engine tells: the others find it known. Raises ConnectionResetError."""
-        self._known.stranger = opened.stranger
-        self._known.hello = opened.hello
+        self._capabilities.needs_password = opened.unauthenticated
+        self._capabilities.hello = opened.hello
         if opened.engine is not None:
             await self.learn_user(opened.upstream, opened.engine)
 
     async def learn_user(self, upstream: UpstreamConnection, found: Engine) -> None:
         """Find out what the user of a connection may run. Raises ConnectionResetError."""
         user = upstream.key.user
-        known = self._known
+        known = self._capabilities
         if not await known.meet(upstream, found) or not self.asks_about(user):
             return
         known.look_at(user)
@@ -262,11 +264,11 @@ class Policies(PolicyPort):
 
     def asks_about(self, user: str | None) -> bool:
         """Whether it is time to find out what this user may run."""
-        return self._known.asks_about(user, lacks=bool(self.lacks(user)))
+        return self._capabilities.asks_about(user, lacks=bool(self.lacks(user)))
 
     def lacks(self, user: str | None) -> frozenset[str]:
         """Commands that rules would send for this user, and that it was last known not to be able to run."""
-        able = self._known.able.get(user)
+        able = self._capabilities.able.get(user)
         return frozenset() if able is None else self._needs() - able - {NAMES}
 
     @property
@@ -278,18 +280,21 @@ class Policies(PolicyPort):
 
     def count_into(self, verdicts: Verdicts) -> None:
         """Add what the plans have done by themselves since the last call."""
-        for regime in (*self._regimes.values(), *(each for former in self._former for each in former)):
-            changed = regime.terms.plan.changed
-            for command_id, hits in regime.policy.lowered.items():
+        for effective_policy in (
+            *self._effective_policies.values(),
+            *(each for former in self._former for each in former),
+        ):
+            changed = effective_policy.config.plan.changed
+            for command_id, hits in effective_policy.compiled.lowered.items():
                 count = changed[command_id]
                 changed[command_id] = 0
                 for hit in hits if count else ():
-                    verdicts.add(hit, count, regime.policy.app)
+                    verdicts.add(hit, count, effective_policy.compiled.app)
 
 
 def _forwarding(spec: Spec) -> int:
     # What counts on the server process is for the session to see.
-    if spec.state is not State.POOL or spec.process_bound:
+    if spec.state is not ConnectionState.POOL or spec.process_bound:
         return 0
     return READS if spec.only_reads else MAY_WRITE
 

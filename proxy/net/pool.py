@@ -17,8 +17,8 @@ from collections.abc import Callable
 from proxy.commands.table import Lane
 from proxy.net.client import ClientConnection
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import PoolKey
-from proxy.session.seeker import Seeker
 
 _IDLE_SECONDS = 60.0
 
@@ -26,23 +26,23 @@ _IDLE_SECONDS = 60.0
 class Wait:
     """One time that a session waits; it may wait again, with another of these."""
 
-    def __init__(self, seeker: Seeker) -> None:
-        self.seeker = seeker
+    def __init__(self, waiter: PoolWaiter) -> None:
+        self.waiter = waiter
 
 
-def turn_away(seeker: Seeker, refusal: str) -> None:
+def turn_away(waiter: PoolWaiter, refusal: str) -> None:
     """Close who gets no connection, with the error that refused it where there is one."""
-    if refusal and isinstance(seeker, ClientConnection):
-        seeker.turn_away(f"-{refusal}\r\n".encode(), "upstream_refused")
+    if refusal and isinstance(waiter, ClientConnection):
+        waiter.turn_away(f"-{refusal}\r\n".encode(), "upstream_refused")
     else:
-        seeker.close("no_upstream")
+        waiter.close("no_upstream")
 
 
 def _turn_all_away(queue: deque[Wait], refusal: str) -> None:
     waiting = [*queue]
     queue.clear()
     for wait in waiting:
-        turn_away(wait.seeker, refusal)
+        turn_away(wait.waiter, refusal)
 
 
 class Pool:
@@ -128,9 +128,9 @@ class Pool:
         for _ in range(len(queue)):
             if not queue or not there_is():
                 return
-            seeker = queue.popleft().seeker
-            if not seeker.gone:
-                seeker.arrived()
+            waiter = queue.popleft().waiter
+            if not waiter.gone:
+                waiter.arrived()
 
     def refuse(self) -> None:
         """Close those who wait: no connection can be set to what this pool's are."""

@@ -11,10 +11,10 @@ from collections.abc import Collection
 from functools import partial
 
 from proxy.commands.table import Lane
+from proxy.net.capabilities import Capabilities
+from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
-from proxy.net.knowledge import Knowledge
-from proxy.net.lending import Lending
 from proxy.net.policies import Policies
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.ports import PoolKey
@@ -29,14 +29,14 @@ class Relearning:
     def __init__(
         self,
         connections: Connections,
-        lending: Lending,
-        known: Knowledge,
+        checkout: Checkout,
+        capabilities: Capabilities,
         policies: Policies,
         clients: Collection[ClientConnection],
     ) -> None:
         self._connections = connections
-        self._lending = lending
-        self._known = known
+        self._checkout = checkout
+        self._capabilities = capabilities
         self._policies = policies
         self._clients = clients
         self._seconds = 0
@@ -48,14 +48,14 @@ class Relearning:
     def doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
         """Redis has said this of a command; ask again where it was believed to run it."""
         user = upstream.key.user
-        if user not in self._known.doubted and self._known.contradicts(user, line):
-            self._known.doubted.add(user)
+        if user not in self._capabilities.doubted and self._capabilities.contradicts(user, line):
+            self._capabilities.doubted.add(user)
             self._learn(upstream.key)
 
     def learn_all(self) -> None:
         """The policy needs more than was asked about: find out anew what each user may run."""
         for key in self._keys():
-            self._known.doubt_at_once(key.user)
+            self._capabilities.doubt_at_once(key.user)
             self._learn(key)
 
     def _keys(self) -> list[PoolKey]:
@@ -69,7 +69,7 @@ class Relearning:
             return
         upstream = self._connections.take_spare(key.user)
         if upstream is not None:
-            self._lending.release(upstream)
+            self._checkout.release(upstream)
             return
         shared = self._connections.pools.of(key).shared(Lane.FAST)
         if shared is not None:
@@ -80,7 +80,7 @@ class Relearning:
         if upstream is not drained:
             drained.reopen()
         if upstream is not None:
-            self._lending.release(upstream)
+            self._checkout.release(upstream)
 
     def _learn_home(self) -> None:
         if not self._learning_home and self._connections.alive():
@@ -93,15 +93,15 @@ class Relearning:
         finally:
             self._learning_home = False
         if upstream is not None:
-            self._lending.release(upstream)
+            self._checkout.release(upstream)
 
     def another_second(self) -> None:
         """A second is over: look after what no error tells."""
         self._seconds += 1
         for key in self._keys():
-            if key.user in self._known.able:
+            if key.user in self._capabilities.able:
                 self._learn(key)
-        if self._known.stranger:
+        if self._capabilities.needs_password:
             self._ask_for_entry()
         self._forget_names()
 
@@ -110,7 +110,7 @@ class Relearning:
     def _ask_for_entry(self) -> None:
         # On a connection that has not logged in: when the password is gone, Redis answers it like any other.
         pools = self._connections.pools
-        upstream = next((each for each in pools.of(pools.home).connections() if each.stranger), None)
+        upstream = next((each for each in pools.of(pools.home).connections() if each.unauthenticated), None)
         if upstream is None:
             if self._seconds % _ENTRY_SECONDS == 0:
                 self._learn_home()
@@ -138,5 +138,5 @@ class Relearning:
             return
         present = {client.name for client in self._clients}
         for upstream in named:
-            if upstream.identity[0] not in present and self._known.keeps_names(upstream.key):
+            if upstream.identity[0] not in present and self._capabilities.keeps_names(upstream.key):
                 upstream.forget_names()

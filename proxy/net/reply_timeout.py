@@ -61,7 +61,7 @@ class ReplyTimeout:
             if not _waits(client):
                 continue
             wait = before.get(client)
-            answered = client.forwarded - client.owed
+            answered = client.forwarded - client.pending_replies
             since = now if wait is None or wait.answered != answered else wait.since + pause
             if now - since < self._seconds:
                 self._waits[client] = _Wait(answered, since)
@@ -73,12 +73,12 @@ class ReplyTimeout:
 
 def _waits(client: ClientConnection) -> bool:
     chosen = client.blocked or client.full or (client.pinned is not None and client.pinned.relay)
-    return (client.owed > 0 or client.halted) and not chosen
+    return (client.pending_replies > 0 or client.halted) and not chosen
 
 
 def _between_frames(client: ClientConnection) -> bool:
     """Whether no part of a reply has come: an error in its middle would be taken for data."""
-    upstream = client.ledger
+    upstream = client.upstream
     if not isinstance(upstream, UpstreamConnection):
         return upstream is None
     return not upstream.rest and upstream.scanner.elements == 0 and upstream.scanner.bulk == 0

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection
 
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.seeker import Seeker
+from proxy.session.pool_waiter import PoolWaiter
 
 _RUN_ID = re.compile(rb"\nrun_id:([0-9a-zA-Z]+)\r\n")
 
@@ -28,7 +28,7 @@ class Restarts:
         self._address = address
         self._forget = forget
         self._connections = connections
-        self._clients: set[Seeker] = set()
+        self._clients: set[PoolWaiter] = set()
         self._met = False
         self._known: set[bytes] = set()
         self._refusals: dict[str | None, str] = {}
@@ -38,11 +38,11 @@ class Restarts:
         """What is not known because INFO is not allowed, as ``features_off`` lists it."""
         return [f"restarts known by run_id (INFO: {text})" for user, text in self._refusals.items() if user is None]
 
-    def relies(self, client: Seeker) -> None:
+    def relies(self, client: PoolWaiter) -> None:
         """This client has sent a command that counts on the memory of the server process."""
         self._clients.add(client)
 
-    def departed(self, client: Seeker) -> None:
+    def client_closed(self, client: PoolWaiter) -> None:
         """This client has gone."""
         self._clients.discard(client)
 

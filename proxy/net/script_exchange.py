@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from proxy.rules.shared_state import Fact, FactKey, SharedFacts
+from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import ScriptPort
-from proxy.session.seeker import Seeker
 
 FindCalls = Callable[[FactKey], "asyncio.Future[Fact | None]"]
 """Asks the other workers. The future ends in time: with what they know, or with an exception."""
@@ -25,11 +25,11 @@ class ScriptExchange(ScriptPort):
         self._memories = memories
         self._waiting: dict[FactKey, list[_Search]] = {}
 
-    def seek(self, seeker: Seeker, keys: frozenset[FactKey]) -> bool:
+    def find(self, waiter: PoolWaiter, keys: frozenset[FactKey]) -> bool:
         """Ask about each; ``arrived`` is called when all have been answered. False where there is nobody to ask."""
         if self._find_calls is None or not keys:
             return False
-        search = _Search(seeker, len(keys))
+        search = _Search(waiter, len(keys))
         for key in keys:
             if key not in self._waiting:
                 self._waiting[key] = []
@@ -44,8 +44,8 @@ class ScriptExchange(ScriptPort):
                 memory.learn(key, calls)
         for search in self._waiting.pop(key):
             search.left -= 1
-            if search.left == 0 and not search.seeker.gone:
-                search.seeker.arrived()
+            if search.left == 0 and not search.waiter.gone:
+                search.waiter.arrived()
 
     def recall(self, key: FactKey) -> Fact | None:
         """What is known here."""
@@ -55,8 +55,8 @@ class ScriptExchange(ScriptPort):
 class _Search:
     """A client that waits for so many answers."""
 
-    __slots__ = ("left", "seeker")
+    __slots__ = ("left", "waiter")
 
-    def __init__(self, seeker: Seeker, left: int) -> None:
-        self.seeker = seeker
+    def __init__(self, waiter: PoolWaiter, left: int) -> None:
+        self.waiter = waiter
         self.left = left

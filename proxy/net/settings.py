@@ -168,7 +168,7 @@ class Settings:
     secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False, compare=False)
     """What the hashes of keys are keyed with; of this run alone, and the same in all its workers."""
 
-    looks: int = 50
+    traces: int = 50
     """Commands that one worker looks at closely, per route and second: 30 to 100 microseconds each. 0 for none."""
 
     allow_cluster: bool = False

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Protocol, cast
 
 from proxy.commands.table import Lane
-from proxy.hotpath.debts import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, Creditor
-from proxy.hotpath.ledger import Ledger
-from proxy.session.measuring import Measurement
-from proxy.session.ports import PoolKey, PrivateLedger
+from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.session.open_trace import OpenTrace
+from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20
@@ -30,7 +30,7 @@ _LAST_WORDS = 5.0
 """Seconds for those of a client that has left."""
 
 
-class Reader(Protocol):
+class ReplyReader(Protocol):
     """A client connection, as the upstream that feeds it sees it."""
 
     def waiting(self) -> int:
@@ -57,7 +57,7 @@ class Keeper(Protocol):
     def lost(self, upstream: "UpstreamConnection") -> None:
         """The connection is gone."""
 
-    def relieved(self, upstream: "UpstreamConnection") -> None:
+    def on_resume(self, upstream: "UpstreamConnection") -> None:
         """The connection takes work again."""
 
     def doubted(self, upstream: "UpstreamConnection") -> None:
@@ -73,7 +73,7 @@ class Keeper(Protocol):
         """Count an event for the metrics."""
 
 
-class Steward(Creditor):
+class InternalClient(ReplySink):
     """Keyrail itself, where it is owed replies: whatever is delivered to it is dropped."""
 
 
@@ -81,12 +81,12 @@ class UnitOpenError(ConnectionError):
     """A client's transaction, WATCH or unfinished command is open on the connection."""
 
 
-class UpstreamConnection(PrivateLedger, asyncio.Protocol):
+class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
     """A connection to Redis; shared by the clients of its pool, or private to ``owner``.
 
     Once it is ``identified``, ``run_id`` tells the server process behind it; None where that could not be read.
-    ``stranger`` says that it was opened without a login that Redis asked for, ``apart`` that it is Keyrail's own,
-    ``farewell`` is the error that Redis sent without being asked, before it closed the connection.
+    ``unauthenticated`` says that it was opened without a login that Redis asked for, ``apart`` that it is Keyrail's
+    own, ``farewell`` is the error that Redis sent without being asked, before it closed the connection.
     """
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
@@ -95,11 +95,11 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.key = key
         self.loop = loop
         self.identity = (b"", b"", b"")
-        self.stranger = False
+        self.unauthenticated = False
         self.apart = False
         self.lane = Lane.FAST
         self.shared = False
-        self.burdened = False
+        self.head_blocked = False
         self.congested = False
         self.reading = True
         self.idle_since = 0.0
@@ -109,13 +109,13 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         self.farewell = ""
         self._patience = _PATIENCE
         self.transport: asyncio.Transport | None = None
-        self.steward = Steward()
-        self.leaving: list[Measurement] = []
+        self.internal_client = InternalClient()
+        self.leaving: list[OpenTrace] = []
         self._questions: set[asyncio.Future[bytes]] = set()
         self._held_timer: asyncio.TimerHandle | None = None
         self._last_timer: asyncio.TimerHandle | None = None
 
-    data_received = Ledger.receive
+    data_received = UpstreamPipeline.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wire the ledger to the transport."""
@@ -126,8 +126,8 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def left(self) -> None:
         """Whoever measures a part of what was written learns when it left."""
-        for measurement in self.leaving:
-            measurement.sent = measurement.observer.clock()
+        for trace in self.leaving:
+            trace.sent = trace.observer.clock()
         self.leaving.clear()
         self.watched = False
 
@@ -148,7 +148,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         if self.shared:
             self.usable = False
         elif self.owner is not None:
-            cast("Reader", self.owner).pause_source()
+            cast("ReplyReader", self.owner).pause_source()
 
     def resume_writing(self) -> None:
         """Redis takes more again."""
@@ -156,7 +156,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         if self.shared:
             self.reopen()
         elif self.owner is not None:
-            cast("Reader", self.owner).resume_source()
+            cast("ReplyReader", self.owner).resume_source()
 
     def open_to_all(self, lane: Lane) -> None:
         """Become a shared connection of the lane."""
@@ -167,9 +167,9 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def reopen(self) -> None:
         """Take work again, if nothing else stands in the way."""
-        if self.shared and not (self.congested or self.burdened or self.retiring or self.closed):
+        if self.shared and not (self.congested or self.head_blocked or self.retiring or self.closed):
             self.usable = True
-            self.keeper.relieved(self)
+            self.keeper.on_resume(self)
 
     # Questions of the proxy's own
 
@@ -183,7 +183,7 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         question: asyncio.Future[bytes] = self.loop.create_future()
         try:
             self.check()
-            if not self.offer(self.steward, encode_command(words)):
+            if not self.offer(self.internal_client, encode_command(words)):
                 raise UnitOpenError("a client's transaction, WATCH or unfinished command is open on the connection")
         except ConnectionError as error:
             question.set_exception(error)
@@ -196,12 +196,12 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
                 question.set_result(frame)
             return b""
 
-        self.owe(self.steward, 1, EDIT, answered)
+        self.enqueue(self.internal_client, 1, EDIT, answered)
         return question
 
     def vacant(self) -> bool:
         """Whether it holds no open transaction, WATCH or unfinished command of any client."""
-        return self.admits(self.steward)
+        return self.admits(self.internal_client)
 
     def is_free(self) -> bool:
         """Whether nothing is owed on it, and it can be given to one client."""
@@ -229,24 +229,24 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
             owner.flush()
         self.abort()
 
-    def heavy(self, creditor: Creditor) -> None:
+    def on_large_head(self, sink: ReplySink) -> None:
         """A large reply has begun: nobody else may queue behind it."""
-        if self.shared and not self.burdened:
-            self.burdened = True
+        if self.shared and not self.head_blocked:
+            self.head_blocked = True
             self.usable = False
-            self.when_paid(self._unburden)
+            self.when_drained(self._unblock_head)
 
-    def overflowing(self, creditor: Creditor) -> None:
+    def overflowing(self, sink: ReplySink) -> None:
         """A client does not take what it is sent: hold its replies back where they are."""
-        client = creditor.client()
+        client = sink.client()
         if not self.reading or client is None or client.gone:
             return
-        reader = cast("Reader", client)
+        reader = cast("ReplyReader", client)
         if self.shared:
             if reader.waiting() <= self.keeper.output_limit:
                 return
-            self._held_timer = self.loop.call_later(self._patience, self._give_up, client, reader.waiting())
-            self.heavy(creditor)
+            self._held_timer = self.loop.call_later(self._patience, self._close_slow_reader, client, reader.waiting())
+            self.on_large_head(sink)
         self.hold()
         reader.hold_upstream(self)
 
@@ -282,14 +282,14 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
 
     def drain(self, drained: Callable[[], None]) -> None:
         """Take no more work until no reply is pending, then call ``drained``; ``reopen`` ends it."""
-        self.burdened = True
+        self.head_blocked = True
         self.usable = False
 
-        def paid() -> None:
-            self.burdened = False
+        def answered() -> None:
+            self.head_blocked = False
             drained()
 
-        self.when_paid(paid)
+        self.when_drained(answered)
 
     def forget_names(self) -> None:
         """Show nobody's names any more: hidden, and nobody waits for it. Not while something of a client's is open."""
@@ -297,33 +297,33 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
         commands = [[b"CLIENT", b"SETNAME", b""]] if name else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-NAME", b""]] if library else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-VER", b""]] if version else []
-        if self.offer(self.steward, b"".join(map(encode_command, commands))):
+        if self.offer(self.internal_client, b"".join(map(encode_command, commands))):
             self.identity = (b"", b"", b"")
-            self.owe(self.steward, len(commands), HIDE, None)
+            self.enqueue(self.internal_client, len(commands), HIDE, None)
 
     def retire(self) -> None:
         """The server is a replica now: new work goes to new connections, which resolve the name again."""
         self.retiring = True
         self.usable = False
         self.keeper.retired(self)
-        self.when_paid(self.close)
+        self.when_drained(self.close)
 
-    def _give_up(self, client: Creditor, waited: int) -> None:
+    def _close_slow_reader(self, client: ReplySink, waited: int) -> None:
         self._held_timer = None
-        waiting = cast("Reader", client).waiting()
+        waiting = cast("ReplyReader", client).waiting()
         if waiting < waited and not self._others_wait(client):
-            self._held_timer = self.loop.call_later(_PATIENCE, self._give_up, client, waiting)
+            self._held_timer = self.loop.call_later(_PATIENCE, self._close_slow_reader, client, waiting)
             return
         self._patience = _LATER_PATIENCE
-        cast("Reader", client).close("slow_reader")
+        cast("ReplyReader", client).close("slow_reader")
         self.resume()
 
-    def _others_wait(self, client: Creditor) -> bool:
-        clients = (entry.creditor.client() for entry in self.entries())
+    def _others_wait(self, client: ReplySink) -> bool:
+        clients = (entry.sink.client() for entry in self.entries())
         return any(each is not None and each is not client for each in clients)
 
-    def _unburden(self) -> None:
-        self.burdened = False
+    def _unblock_head(self) -> None:
+        self.head_blocked = False
         self._patience = _PATIENCE
         self.reopen()
 
@@ -339,12 +339,12 @@ class UpstreamConnection(PrivateLedger, asyncio.Protocol):
     def finish(self) -> None:
         """Close like ``close``, but hear out what is owed first where a hidden command may follow from it."""
         self.usable = False
-        if self.closed or all(entry.fate not in _HEARD for entry in self.entries()):
+        if self.closed or all(entry.action not in _HEARD for entry in self.entries()):
             self.close()
             return
         if self._last_timer is None:
             self._last_timer = self.loop.call_later(_LAST_WORDS, self.abort)
-        self.when_paid(self.finish)
+        self.when_drained(self.finish)
 
     def abort(self) -> None:
         """Close at once."""

@@ -18,19 +18,19 @@ from typing import Any
 
 from proxy.commands.command import Command
 from proxy.net.client import ClientConnection
-from proxy.net.who import who_is
+from proxy.net.client_label import client_label
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
+from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import ReportPort
-from proxy.session.seeker import Seeker
-from proxy.traffic.evidence import Evidence, Records, Who, moment
+from proxy.traffic.evidence import ClientLabel, Evidence, Records, moment
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
-from proxy.traffic.violations import Allowance, violation_line
+from proxy.traffic.violations import LineBudget, violation_line
 
 _LINES_PER_SECOND, _LINES_AT_ONCE = 10, 50
 _WARNINGS_PER_SECOND = 10
-_LOOKS_PER_SECOND = 500
+_INSPECTIONS_PER_SECOND = 500
 _SAMPLE_SECONDS = 1.0
 _MOST_KEYS = 8
 _MENDED = frozenset({"rewritten", "answered", "accompanied", "followed"})
@@ -39,7 +39,7 @@ _log = logging.getLogger("keyrail.route")
 
 
 @dataclass(slots=True)
-class Seen:
+class VerdictUpdate:
     """What is new since the last time: violations as lines, and the records of evidence that have changed."""
 
     lines: list[bytes]
@@ -62,18 +62,18 @@ class Verdicts(ReportPort):
         self._warns = warns
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self._lines: list[bytes] = []
-        self._allowances: dict[str, Allowance] = {}
+        self._line_budgets: dict[str, LineBudget] = {}
         self._dropped: Counter[str] = Counter()
-        self._looked_at: Counter[tuple[str, str]] = Counter()
-        self._looks_left = _LOOKS_PER_SECOND
+        self._inspected: Counter[tuple[str, str]] = Counter()
+        self._inspections_left = _INSPECTIONS_PER_SECOND
         self._warnings_left = _WARNINGS_PER_SECOND
 
     def another_second(self) -> None:
         """More lines may be told; what was left out in the last second is said."""
         self._warnings_left = _WARNINGS_PER_SECOND
-        self._looks_left = _LOOKS_PER_SECOND
-        for rule, allowance in self._allowances.items():
-            dropped = allowance.another_second()
+        self._inspections_left = _INSPECTIONS_PER_SECOND
+        for rule, line_budget in self._line_budgets.items():
+            dropped = line_budget.another_second()
             if dropped:
                 self._dropped[rule] += dropped if self._logs else 0
                 self._lines.append(
@@ -86,55 +86,55 @@ class Verdicts(ReportPort):
         kept = set(rules)
         self._redaction = self._least_redaction.at_least(redact)
         self.evidence.keep(kept)
-        self._allowances = {rule: found for rule, found in self._allowances.items() if rule in kept}
+        self._line_budgets = {rule: found for rule, found in self._line_budgets.items() if rule in kept}
 
     def add(self, hit: Hit, count: int, app: str) -> None:
         """Count what a plan has done ``count`` times by itself."""
         self._counts[hit.rule, app, hit.mode.value, hit.what] += count
         self.evidence.record(hit.rule, app).count(hit.mode.value, hit.what, count, time.time())
         if self._is_told(hit):
-            looked_at = min(count, self._looked_at[hit.rule, app])
-            self._looked_at[hit.rule, app] -= looked_at
-            self._allowance(hit.rule).dropped += count - looked_at
+            inspected = min(count, self._inspected[hit.rule, app])
+            self._inspected[hit.rule, app] -= inspected
+            self._line_budget(hit.rule).dropped += count - inspected
 
-    def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
         """Take what the rules said of one command."""
-        if not isinstance(seeker, ClientConnection):
+        if not isinstance(client, ClientConnection):
             raise AssertionError("only clients' commands are judged")
-        app = seeker.regime.policy.app
+        app = client.effective_policy.compiled.app
         now = time.time()
         for hit in hits:
             mode = hit.mode.value
             self._counts[hit.rule, app, mode, hit.what] += 1
             self.evidence.record(hit.rule, app).count(mode, hit.what, 1, now)
-        if self.looks():
-            self._look(hits, command, seeker, now)
+        if self.may_inspect():
+            self._inspect(hits, command, client, now)
         else:
             for hit in hits:
                 if self._is_told(hit):
-                    self._allowance(hit.rule).dropped += 1
+                    self._line_budget(hit.rule).dropped += 1
 
-    def looks(self) -> bool:
+    def may_inspect(self) -> bool:
         """Whether there is time to look at one more command: in a flood not at each."""
-        self._looks_left -= 1
-        return self._looks_left >= 0
+        self._inspections_left -= 1
+        return self._inspections_left >= 0
 
-    def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
         """Look at a command that a plan has refused by itself, and counts."""
-        if not isinstance(seeker, ClientConnection):
+        if not isinstance(client, ClientConnection):
             raise AssertionError("only clients' commands are refused")
         for hit in hits:
-            self._looked_at[hit.rule, seeker.regime.policy.app] += 1
-        self._look(hits, command, seeker, time.time())
+            self._inspected[hit.rule, client.effective_policy.compiled.app] += 1
+        self._inspect(hits, command, client, time.time())
 
-    def _look(self, hits: Sequence[Hit], command: Command, client: ClientConnection, now: float) -> None:
-        app = client.regime.policy.app
-        who = who_is(client)
+    def _inspect(self, hits: Sequence[Hit], command: Command, client: ClientConnection, now: float) -> None:
+        app = client.effective_policy.compiled.app
+        who = client_label(client)
         host = who[3].rpartition(":")[0] or who[3]
         shapes = [shape(key.name) for key in command.known_keys[:_MOST_KEYS]]
         for hit in hits:
             record = self.evidence.record(hit.rule, app)
-            record.looked_at += 1
+            record.inspected += 1
             record.clients.add((*who[:3], host))
             for each in shapes:
                 record.shapes.add(each)
@@ -149,18 +149,18 @@ class Verdicts(ReportPort):
     def _is_told(self, hit: Hit) -> bool:
         return self._tells and not (hit.what in _MENDED and hit.mode is Mode.ENFORCE)
 
-    def _allowance(self, rule: str) -> Allowance:
-        found = self._allowances.get(rule)
+    def _line_budget(self, rule: str) -> LineBudget:
+        found = self._line_budgets.get(rule)
         if found is None:
-            found = self._allowances[rule] = Allowance(_LINES_PER_SECOND, _LINES_AT_ONCE)
+            found = self._line_budgets[rule] = LineBudget(_LINES_PER_SECOND, _LINES_AT_ONCE)
         return found
 
-    def _tell(self, hit: Hit, app: str, command: Command, who: Who, now: float) -> None:
-        if self._allowance(hit.rule).take():
+    def _tell(self, hit: Hit, app: str, command: Command, who: ClientLabel, now: float) -> None:
+        if self._line_budget(hit.rule).take():
             fields = {"route": self._route, "rule": hit.rule, "app": app, **self._fields(hit, command, who)}
             self._lines.append(violation_line(now, fields))
 
-    def _fields(self, hit: Hit, command: Command, who: Who) -> dict[str, Any]:
+    def _fields(self, hit: Hit, command: Command, who: ClientLabel) -> dict[str, Any]:
         fields: dict[str, Any] = {"mode": hit.mode.value, "what": hit.what, "command": command.name}
         if hit.detail:
             fields["why"] = hit.detail
@@ -173,7 +173,7 @@ class Verdicts(ReportPort):
         fields |= zip(("user", "client_name", "library", "address"), who, strict=True)
         return fields
 
-    def _warn(self, hit: Hit, command: Command, who: Who) -> None:
+    def _warn(self, hit: Hit, command: Command, who: ClientLabel) -> None:
         if hit.mode is not Mode.WARN or self._warnings_left <= 0:
             return
         self._warnings_left -= 1
@@ -184,10 +184,10 @@ class Verdicts(ReportPort):
 
     # What others want to know
 
-    def seen(self) -> Seen:
+    def verdict_update(self) -> VerdictUpdate:
         """What is new since the last call."""
         lines, self._lines = self._lines, []
-        return Seen(lines, self.evidence.changed())
+        return VerdictUpdate(lines, self.evidence.changed())
 
     def figures(self) -> dict[str, dict[str, dict[str, int]]]:
         """By rule and app, then by mode and outcome: ``{"names": {"unknown": {"audit refused": 3}}}``."""

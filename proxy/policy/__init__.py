@@ -8,7 +8,7 @@
     precedence.py         which mode a rule has for which client
     checks/               rejects policies that contradict themselves, or say something that has no effect
     lifetimes.py          which lifetime rule leaves keys to which
-    following.py          script calls follow the rules for direct commands
+    script_call_rules.py  script calls follow the rules for direct commands
     wording.py            contact and key format for refusals
     explain.py            what a policy does with a command, and why
     expectations.py       runs the tests of a policy

@@ -24,11 +24,11 @@ from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
-from proxy.policy.decision import Aside, Decision, Following, Hit, Pause, Step, What
-from proxy.policy.following import following
+from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
 from proxy.policy.lifetimes import beside, specific_first
 from proxy.policy.model import Mode, OnError, Policy
-from proxy.policy.precedence import is_active, voice
+from proxy.policy.precedence import effective_mode, is_active
+from proxy.policy.script_call_rules import script_call_rules
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering, Programs
@@ -40,13 +40,13 @@ from proxy.rules.verdict import (
     PASS,
     Answer,
     End,
-    Follow,
-    Look,
+    InspectReply,
     Pass,
     Procedure,
     Refuse,
     ReplyEdit,
     Rewrite,
+    Surround,
     Verdict,
 )
 
@@ -59,7 +59,7 @@ def _hit(rule: str, mode: Mode, what: What) -> tuple[Hit]:
     return (Hit(rule, mode, what),)
 
 
-Witness: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
+Observer: TypeAlias = Callable[[Step, Command, Mode, Verdict | Exception], None]
 """Told of each rule that was asked: what it was asked about, its mode, and what it said."""
 
 
@@ -80,7 +80,7 @@ class CompiledPolicy:
         self.steps = steps
         self.needs: frozenset[str] = frozenset().union(*(step.rule.needs.commands for step in steps))
         self.follows_slots = any(step.rule.needs.slots for step in steps)
-        self.scripts = following(steps)
+        self.scripts = script_call_rules(steps)
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
         self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
         self.plan, self.lowered = self._lower()
@@ -89,25 +89,25 @@ class CompiledPolicy:
         plan = Plan(len(self.table.specs))
         programs: Programs = {}
         lowered: dict[int, tuple[Hit, ...]] = {}
-        purses = {limit.name: purse for purse, limit in enumerate(self.limits)}
+        token_sets = {limit.name: token_set for token_set, limit in enumerate(self.limits)}
         for spec in self.table.specs:
             if self.policy.count_keys and spec.may_have_keys:
                 plan.count_keys(spec.id)
-            lowering = self._lower_command(spec, purses)
+            lowering = self._lower_command(spec, token_sets)
             lowering.apply(spec.id, plan, programs)
             what = lowering.does
             if what is not None:
                 lowered[spec.id] = tuple(Hit(self.steps[i].rule.name, self.steps[i].mode, what) for i in lowering.acts)
         return plan, lowered
 
-    def _lower_command(self, spec: Spec, purses: Mapping[str, int]) -> Lowering:
+    def _lower_command(self, spec: Spec, token_sets: Mapping[str, int]) -> Lowering:
         lowering = Lowering(spec)
         steps, i = self._steps[spec.id], 0
         while i < len(steps) and not lowering.settled:
             step, seen, did = steps[i], lowering.spec, lowering.does
             i += 1
             lowering.enforced = step.enforced
-            lowering.purse = purses.get(step.rule.name, 0)
+            lowering.token_set = token_sets.get(step.rule.name, 0)
             step.rule.lower(seen, lowering)
             if did is None and lowering.does is not None:
                 lowering.acts.append(step.place)
@@ -119,16 +119,16 @@ class CompiledPolicy:
         """The later steps, for a command that has become this one."""
         return tuple(later for later in self._steps[spec.id] if later.place > step.place)
 
-    def judge(self, command: Command, context: Context, witness: Witness | None = None) -> Decision:
+    def judge(self, command: Command, context: Context, observer: Observer | None = None) -> Decision:
         """What is to become of a command. Never raises for a rule's sake."""
         steps = self._steps[command.spec.id]
-        return self._walk(command, command, None, (), steps, context, witness) if steps else _NOTHING
+        return self._walk(command, command, None, (), steps, context, observer) if steps else _NOTHING
 
-    def resume(self, pause: Pause, ended: End | Exception, context: Context) -> Decision:
+    def resume(self, pause: PausedJudgement, ended: End | Exception, context: Context) -> Decision:
         """What is to become of a command, now that the procedure that it waited for has ended, or has failed."""
-        return self._walk(pause.command, pause.current, pause.edit, pause.followings, pause.steps, context, None, ended)
+        return self._walk(pause.command, pause.current, pause.edit, pause.hidden, pause.steps, context, None, ended)
 
-    def said(self, rule: str, mode: Mode, ended: End | Follow | Exception) -> tuple[Hit, ...]:
+    def said(self, rule: str, mode: Mode, ended: End | Surround | Exception) -> tuple[Hit, ...]:
         """What is counted of a rule that said this."""
         match ended:
             case Exception():
@@ -142,7 +142,7 @@ class CompiledPolicy:
                 return _hit(rule, mode, "rewritten")
             case Answer():
                 return _hit(rule, mode, "answered")
-            case Follow():
+            case Surround():
                 return _hit(rule, mode, "accompanied")
             case _:
                 assert_never(ended)
@@ -152,35 +152,37 @@ class CompiledPolicy:
         command: Command,
         current: Command,
         edit: ReplyEdit | None,
-        followings: tuple[Following, ...],
+        hidden: tuple[HiddenCommands, ...],
         steps: tuple[Step, ...],
         context: Context,
-        witness: Witness | None,
+        observer: Observer | None,
         ended: End | Exception | None = None,
     ) -> Decision:
         hits: tuple[Hit, ...] = ()
-        asides: tuple[Aside, ...] = ()
+        background: tuple[BackgroundProcedure, ...] = ()
         i = 0
         while i < len(steps):
             step = steps[i]
             i += 1
-            mode = step.voice.mode_for(current, context) if step.varies else step.mode
+            mode = step.effective_mode.mode_for(current, context) if step.varies else step.mode
             if mode is Mode.OFF:
                 continue
             if ended is None:
-                found = self._ask(step, current, context, mode, witness)
+                found = self._ask(step, current, context, mode, observer)
             else:
                 found, ended = ended, None
             if found is PASS:
                 continue
             name = step.rule.name
-            if isinstance(found, Look):
-                followings += (Following(Follow(_nothing, "", notice=found.at), name, mode),)
+            if isinstance(found, InspectReply):
+                hidden += (HiddenCommands(Surround(_nothing, "", notice=found.at), name, mode),)
                 continue
             if isinstance(found, Procedure):
                 if mode is Mode.ENFORCE and found.waits:
-                    return Decision(found, hits, Pause(command, current, edit, followings, steps[i - 1 :]), asides)
-                asides += (Aside(found, name, mode),)
+                    return Decision(
+                        found, hits, PausedJudgement(command, current, edit, hidden, steps[i - 1 :]), background
+                    )
+                background += (BackgroundProcedure(found, name, mode),)
                 continue
             hits += self.said(name, mode, found)
             verdict = self._failed(name) if isinstance(found, Exception) else found
@@ -190,22 +192,22 @@ class CompiledPolicy:
                 case Pass():
                     pass
                 case Refuse() | Answer():
-                    return Decision(verdict, hits, None, asides)
+                    return Decision(verdict, hits, None, background)
                 case Rewrite():
                     current = self._rewritten(current, verdict)
                     edit = _chain(verdict.edit, edit)
                     steps = self._behind(step, current.spec)
                     i = 0
-                case Follow():
-                    followings += (Following(verdict, step.rule.name, mode),)
+                case Surround():
+                    hidden += (HiddenCommands(verdict, step.rule.name, mode),)
                 case _:
                     assert_never(verdict)
         if current is not command:
-            return Decision(Rewrite(current.argv, edit, current.spec), hits, None, asides, followings)
-        return Decision(PASS, hits, None, asides, followings) if hits or asides or followings else _NOTHING
+            return Decision(Rewrite(current.argv, edit, current.spec), hits, None, background, hidden)
+        return Decision(PASS, hits, None, background, hidden) if hits or background or hidden else _NOTHING
 
     def _ask(
-        self, step: Step, command: Command, context: Context, mode: Mode, witness: Witness | None
+        self, step: Step, command: Command, context: Context, mode: Mode, observer: Observer | None
     ) -> Verdict | Exception:
         try:
             verdict: Verdict | Exception = step.rule.judge(command, context)
@@ -215,8 +217,8 @@ class CompiledPolicy:
             verdict = _without_keys(refusals_of(self.policy, step.rule.name, self.table), command, str(unknown))
         except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
             verdict = error
-        if witness is not None:
-            witness(step, command, mode, verdict)
+        if observer is not None:
+            observer(step, command, mode, verdict)
         return verdict
 
     def _failed(self, rule: str) -> Pass | Refuse:
@@ -263,17 +265,21 @@ def compile_policy(
         show_key=shown_by(policy.redact),
     )
     mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
-    voices = [(rule, voice(policy, rule, app, paused)) for rule in mine]
+    effective_modes = [(rule, effective_mode(policy, rule, app, paused)) for rule in mine]
     if rehearsal:
-        voices = [(rule, voiced.rehearsed()) for rule, voiced in voices]
-    active = [(rule, voiced) for rule, voiced in voices if voiced.varies or voiced.stage.mode is not Mode.OFF]
+        effective_modes = [(rule, effective.rehearsed()) for rule, effective in effective_modes]
+    active = [
+        (rule, effective)
+        for rule, effective in effective_modes
+        if effective.varies or effective.stage.mode is not Mode.OFF
+    ]
     active = specific_first(active)
     active.sort(key=lambda each: place_of(each[0].settings))
     steps = []
-    for place, (rule, voiced) in enumerate(active):
-        bound = replace(binding, beside=beside((rule, voiced), active), may_exempt=not rule.locked)
+    for place, (rule, effective) in enumerate(active):
+        bound = replace(binding, beside=beside((rule, effective), active), may_exempt=not rule.locked)
         made = rule.settings.bind(rule.name, wording_of(policy, rule), bound)
-        steps.append(Step(place, made, rule, voiced, voiced.varies, voiced.stage.mode))
+        steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
     return CompiledPolicy(policy, table, app, tuple(steps))
 
 

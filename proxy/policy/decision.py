@@ -5,9 +5,9 @@ from typing import Literal, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.policy.model import Mode, PolicyRule
-from proxy.policy.precedence import Voice
+from proxy.policy.precedence import EffectiveMode
 from proxy.rules.rule import Rule
-from proxy.rules.verdict import End, Follow, Procedure, ReplyEdit
+from proxy.rules.verdict import End, Procedure, ReplyEdit, Surround
 
 What: TypeAlias = Literal["refused", "rewritten", "answered", "accompanied", "followed", "noticed", "skipped", "error"]
 """`accompanied`: hidden commands may go with the command; `followed`: one did, and it had an effect; `noticed`: its
@@ -25,10 +25,10 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class HiddenCommands:
     """An enforced rule's hidden commands, and the rule that they are counted for."""
 
-    follow: Follow
+    surround: Surround
     rule: str
     mode: Mode
 
@@ -44,7 +44,7 @@ class Step:
     place: int
     rule: Rule
     source: PolicyRule
-    voice: Voice
+    effective_mode: EffectiveMode
     varies: bool
     mode: Mode
 
@@ -55,7 +55,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class BackgroundProcedure:
     """A procedure whose end is only counted."""
 
     procedure: Procedure
@@ -64,13 +64,13 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class PausedJudgement:
     """Where judging stopped for a procedure: what the command is by now, and the steps from that rule on."""
 
     command: Command
     current: Command
     edit: ReplyEdit | None
-    followings: tuple[Following, ...]
+    hidden: tuple[HiddenCommands, ...]
     steps: tuple[Step, ...]
 
     @property
@@ -89,6 +89,6 @@ class Decision:
 
     verdict: End | Procedure
     hits: tuple[Hit, ...] = ()
-    pause: Pause | None = None
-    asides: tuple[Aside, ...] = ()
-    followings: tuple[Following, ...] = ()
+    pause: PausedJudgement | None = None
+    background: tuple[BackgroundProcedure, ...] = ()
+    hidden: tuple[HiddenCommands, ...] = ()

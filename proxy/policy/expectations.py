@@ -45,7 +45,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PolicyTestReport:
     """All tests of a policy, and the rules that none of them made say anything."""
 
     outcomes: tuple[Outcome, ...]
@@ -57,7 +57,7 @@ class Report:
         return sum(not outcome.passed for outcome in self.outcomes)
 
 
-def run_tests(policy: Policy, now: float) -> Report:
+def run_tests(policy: Policy, now: float) -> PolicyTestReport:
     """Run the policy's own tests; `now`, in seconds since the epoch, says which exceptions are over."""
     apps = {app.name: app for app in policy.apps}
     compiled: dict[str, CompiledPolicy] = {}
@@ -71,7 +71,7 @@ def run_tests(policy: Policy, now: float) -> Report:
         got = next((text for decision in decisions if (text := _mismatch(test, decision))), "")
         outcomes.append(Outcome(test, got))
     testable = (rule for rule in policy.rules if is_active(policy, rule) and not _needs_history(policy, rule))
-    return Report(tuple(outcomes), tuple(rule.name for rule in testable if rule.name not in reached))
+    return PolicyTestReport(tuple(outcomes), tuple(rule.name for rule in testable if rule.name not in reached))
 
 
 def _needs_history(policy: Policy, rule: PolicyRule) -> bool:
@@ -87,8 +87,8 @@ def _decisions(compiled: CompiledPolicy, test: Expectation, now: float) -> Itera
 def _heard(decision: Decision) -> Iterator[str]:
     """The rules that had something to say, or would ask Redis, look at the reply or send something behind it."""
     yield from (hit.rule for hit in decision.hits)
-    yield from (following.rule for following in decision.followings)
-    yield from (aside.rule for aside in decision.asides)
+    yield from (script_call_rules.rule for script_call_rules in decision.hidden)
+    yield from (background.rule for background in decision.background)
     if decision.pause is not None:
         yield decision.pause.rule
 

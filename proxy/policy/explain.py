@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from proxy.commands.command import Command
-from proxy.commands.spec import State
+from proxy.commands.spec import ConnectionState
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Decision, Step
 from proxy.policy.model import Mode, PolicyRule
-from proxy.policy.precedence import voice
+from proxy.policy.precedence import effective_mode
 from proxy.rules.context import Context
 from proxy.rules.order import place_of
-from proxy.rules.verdict import PASS, Answer, End, Follow, Look, Pass, Procedure, Refuse, Rewrite, Verdict
+from proxy.rules.verdict import PASS, Answer, End, InspectReply, Pass, Procedure, Refuse, Rewrite, Surround, Verdict
 from proxy.schema.entries import Schema
 from proxy.wire.encode import encode_command
 
@@ -32,7 +32,7 @@ _VERBS = ("refuse", "rewrite", "answer", "ask", "send")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RuleLine:
     """What one rule said. `stage`: all that speaks about its mode for this command; empty where nothing hangs on it."""
 
     rule: str
@@ -47,7 +47,7 @@ class Explanation:
 
     command: str
     app: str
-    lines: tuple[Line, ...]
+    lines: tuple[RuleLine, ...]
     outcome: str
 
     def __str__(self) -> str:
@@ -67,21 +67,21 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
     context = replace(context, random=_without_chance)
     said: dict[str, tuple[str, str]] = {}
 
-    def witness(step: Step, current: Command, mode: Mode, verdict: Verdict | Exception) -> None:
+    def observer(step: Step, current: Command, mode: Mode, verdict: Verdict | Exception) -> None:
         verdict = _alone(current, verdict)
         text = describe(verdict, mode is Mode.ENFORCE)
-        stage = "" if _silent(verdict) else step.voice.precedence(current, context)
+        stage = "" if _silent(verdict) else step.effective_mode.precedence(current, context)
         said[step.rule.name] = text, stage
 
-    decision = compiled.judge(command, context, witness)
+    decision = compiled.judge(command, context, observer)
     rules = sorted(compiled.policy.rules, key=lambda rule: place_of(rule.settings))
     asked = {step.rule.name: step for step in compiled.steps}
     lines = []
     for rule in rules:
         if rule.name in said:
-            lines.append(Line(rule.name, str(rule.where), *said[rule.name]))
+            lines.append(RuleLine(rule.name, str(rule.where), *said[rule.name]))
         else:
-            lines.append(Line(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
+            lines.append(RuleLine(rule.name, str(rule.where), *_unasked(compiled, rule, asked, command, context)))
     owned = _owners(compiled.policy.schema, command)
     verdict = refused_alone(command, decision)[0] or decision.verdict
     return Explanation(shown_command(argv), compiled.app, (*owned, *lines), _outcome(verdict, argv))
@@ -89,8 +89,8 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
 
 def refused_alone(command: Command, decision: Decision) -> tuple[Refuse | None, str]:
     """What refuses a command that may block, for no hidden command runs as one with it, and the name of the rule."""
-    for each in decision.followings:
-        verdict = _alone(command, each.follow)
+    for each in decision.hidden:
+        verdict = _alone(command, each.surround)
         if isinstance(verdict, Refuse):
             return verdict, each.rule
     return None, ""
@@ -98,13 +98,17 @@ def refused_alone(command: Command, decision: Decision) -> tuple[Refuse | None, 
 
 def followers(command: Command, decision: Decision) -> tuple[str, ...]:
     """The rules whose hidden commands go with a command; one that only looks at the reply has nothing to send."""
-    sending = (each for each in decision.followings if each.follow.about)
-    return tuple(each.rule for each in sending if isinstance(_alone(command, each.follow), Follow))
+    sending = (each for each in decision.hidden if each.surround.about)
+    return tuple(each.rule for each in sending if isinstance(_alone(command, each.surround), Surround))
 
 
 def _alone(command: Command, verdict: Verdict | Exception) -> Verdict | Exception:
     """What is left of a verdict where no hidden command runs as one with a command, for it may block."""
-    if isinstance(verdict, Follow) and (verdict.before or verdict.after) and command.spec.state is State.BLOCKING:
+    if (
+        isinstance(verdict, Surround)
+        and (verdict.before or verdict.after)
+        and command.spec.state is ConnectionState.BLOCKING
+    ):
         return verdict.otherwise or Pass(skipped="the command may block, and nothing runs as one with it")
     return verdict
 
@@ -113,19 +117,19 @@ def _without_chance() -> float:
     return 0.5
 
 
-def _owners(schema: Schema, command: Command) -> list[Line]:
+def _owners(schema: Schema, command: Command) -> list[RuleLine]:
     """Whose the keys are; of a command with many keys, the first few."""
     if not schema.entries:
         return []
     found = list(zip(command.known_keys, schema.owners_of(command.known_keys), strict=True))
     lines = [
-        Line(f"argument {key.index}", "", "is a key of no entry of the schema")
+        RuleLine(f"argument {key.index}", "", "is a key of no entry of the schema")
         if owner is None
-        else Line(f"argument {key.index}", owner.place, f"is a key of {owner.title}, {owner.pattern.text}")
+        else RuleLine(f"argument {key.index}", owner.place, f"is a key of {owner.title}, {owner.pattern.text}")
         for key, owner in found[:_MOST_KEYS]
     ]
     left = len(found) - len(lines)
-    return [*lines, Line("", "", f"and {left} more keys")] if left else lines
+    return [*lines, RuleLine("", "", f"and {left} more keys")] if left else lines
 
 
 def _unasked(
@@ -136,12 +140,14 @@ def _unasked(
         return f"for app {rule.app} only", ""
     if step is None:
         app = next((app for app in compiled.policy.apps if app.name == compiled.app), None)
-        voiced = voice(compiled.policy, rule, app, paused=False)  # a kill switch says nothing of what is off anyway
-        return "off", voiced.precedence(command, context)
+        effective = effective_mode(
+            compiled.policy, rule, app, paused=False
+        )  # a kill switch says nothing of what is off anyway
+        return "off", effective.precedence(command, context)
     if not step.rule.touches(command.spec):
         return f"not about {command.name}", ""
-    if step.voice.mode_for(command, context) is Mode.OFF:
-        return "off", step.voice.precedence(command, context)
+    if step.effective_mode.mode_for(command, context) is Mode.OFF:
+        return "off", step.effective_mode.precedence(command, context)
     return "not asked: an earlier rule has decided", ""
 
 
@@ -169,9 +175,9 @@ def describe(verdict: Verdict | Exception, acts: bool) -> str:
             return f"{asks} Redis before it decides"
         case Procedure():
             return "passes it, and asks Redis about it meanwhile"
-        case Look():
+        case InspectReply():
             return "passes it, and looks at its reply"
-        case Follow(about=about):
+        case Surround(about=about):
             return f"{sends} {about} behind it"
         case _:
             assert_never(verdict)

@@ -1,6 +1,6 @@
 """A JSON Schema of policy files, for editors: what the readers themselves would take.
 
-Every reader is run on sketches (``proxy.policy_yaml.json_schema_sketch``), so the schema cannot say anything that
+Every reader is run on sketches (``proxy.policy_yaml.json_schema_recorder``), so the schema cannot say anything that
 loading does not do. Where a reader checks more than a schema can say, its own words (what it expected) become the
 description.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from proxy.policy.document import Document, read_sections
 from proxy.policy_yaml.fields import Fields
-from proxy.policy_yaml.json_schema_sketch import MODES, Expectations, MappingSketch, Node
+from proxy.policy_yaml.json_schema_recorder import MODES, Expectations, MappingRecorder, Node
 from proxy.rules.guardrails import GUARDRAILS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -20,7 +20,7 @@ def json_schema() -> dict[str, Any]:
     node = Node()
     node.field("app").note({"type": "string"})  # looked for, and not read, on a sketch
     for mode in MODES:
-        read_sections(Document(""), Fields(MappingSketch(node, mode), Expectations()), True)
+        read_sections(Document(""), Fields(MappingRecorder(node, mode), Expectations()), True)
     found = node.schema()
     rule = found["properties"]["rules"]["additionalProperties"]
     rule["oneOf"] = [{"required": [guardrail]} for guardrail in GUARDRAILS]

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from proxy.policy.checks.contradictions import find_contradictions
-from proxy.policy.checks.excluded_key_patterns import find_unnamed
+from proxy.policy.checks.excluded_key_patterns import find_excluded_key_patterns
 from proxy.policy.checks.lifetime_overlaps import find_lifetime_overlaps
 from proxy.policy.checks.references import check_references
-from proxy.policy.checks.unapplied_schema import find_unapplied
-from proxy.policy.checks.unmeetable_names import find_unmeetable
 from proxy.policy.checks.unreachable_rules import find_unreachable
+from proxy.policy.checks.unsatisfiable_names import find_unsatisfiable_names
+from proxy.policy.checks.unused_schema import find_unused_schema
 from proxy.policy.document import Document, read_document
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, RolloutLine, Stage
 from proxy.policy.sections.schema import join_schema
@@ -108,9 +108,9 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     warnings = check_references(policy, documents, problems)
     find_contradictions(policy, problems)
     find_unreachable(policy, problems)
-    find_unmeetable(policy, problems)
-    find_unnamed(policy, placed, problems)
-    find_unapplied(policy, placed, problems)
+    find_unsatisfiable_names(policy, problems)
+    find_excluded_key_patterns(policy, placed, problems)
+    find_unused_schema(policy, placed, problems)
     find_lifetime_overlaps(policy, placed, problems)
     return replace(policy, warnings=tuple(warnings))
 

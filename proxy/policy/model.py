@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from proxy.policy.apps import App
 from proxy.policy_yaml.errors import Where
-from proxy.rules.rule import Settings, Wording
+from proxy.rules.rule import RuleSettings, Wording
 from proxy.schema.entries import NO_SCHEMA, Schema
 from proxy.traffic.alerts import USUAL, Alerts
 from proxy.traffic.redaction import Redact
@@ -69,7 +69,7 @@ class PolicyRule:
     """
 
     name: str
-    settings: Settings
+    settings: RuleSettings
     mode: Stage | None
     wording: Wording
     where: Where

@@ -29,7 +29,7 @@ _BUCKETS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class EffectiveMode:
     """A rule's mode for one app, and why. ``mode_for`` a command may differ where ``varies``."""
 
     stage: Stage
@@ -43,7 +43,7 @@ class Voice:
         """Whether the mode depends on the command or the day."""
         return bool(self.exceptions) or self.stage.share < 1
 
-    def rehearsed(self) -> "Voice":
+    def rehearsed(self) -> "EffectiveMode":
         """The same, enforced for all keys unless it is off."""
         if self.stage.mode is Mode.OFF:
             return self
@@ -76,17 +76,19 @@ class Voice:
         return self.stage.mode, self.why, self.stage.where
 
 
-def voice(policy: Policy, rule: PolicyRule, app: App | None, paused: bool) -> Voice:
+def effective_mode(policy: Policy, rule: PolicyRule, app: App | None, paused: bool) -> EffectiveMode:
     """The mode of a rule for an app's clients; None stands for clients of no app."""
     if rule.locked:
-        return Voice(Stage(Mode.ENFORCE, rule.where), "locked")
+        return EffectiveMode(Stage(Mode.ENFORCE, rule.where), "locked")
     (stage, why), *outranked = _stages(policy, rule, app)
     if paused and stage.mode is Mode.ENFORCE:
         # A rule that is exempted or off stays what it is: the switch only takes away.
         outranked = [(stage, why), *outranked]
         stage, why = Stage(Mode.AUDIT, stage.where), "kill switch"
     exceptions = (each for each in policy.exceptions if _applies(each, rule, app))
-    return Voice(stage, why, tuple(_softened(each) if paused else each for each in exceptions), tuple(outranked))
+    return EffectiveMode(
+        stage, why, tuple(_softened(each) if paused else each for each in exceptions), tuple(outranked)
+    )
 
 
 def _softened(exception: PolicyException) -> PolicyException:
@@ -95,12 +97,13 @@ def _softened(exception: PolicyException) -> PolicyException:
 
 def audience(policy: Policy, rule: PolicyRule) -> frozenset[str]:
     """The apps, UNKNOWN among them, for which the rule is more than off."""
-    voices = {
-        UNKNOWN if app is None else app.name: voice(policy, rule, app, paused=False) for app in (None, *policy.apps)
+    effective_modes = {
+        UNKNOWN if app is None else app.name: effective_mode(policy, rule, app, paused=False)
+        for app in (None, *policy.apps)
     }
     return frozenset(
         name
-        for name, each in voices.items()
+        for name, each in effective_modes.items()
         if rule.app in {"", name} and (each.varies or each.stage.mode is not Mode.OFF)
     )
 

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from proxy.policy_yaml import yaml_source
 from proxy.policy_yaml.errors import Where, shown
-from proxy.policy_yaml.json_schema_sketch import ListSketch, MappingSketch, TextSketch, note
+from proxy.policy_yaml.json_schema_recorder import ListRecorder, MappingRecorder, TextRecorder, note
 from proxy.policy_yaml.misspelt import did_you_mean, meant_by
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.wire.numbers import read_digits
@@ -47,7 +47,7 @@ class Fields:
     def take(self, key: str) -> Value | None:
         """The value of a key, if it is there."""
         self._known.append(key)
-        if isinstance(self._mapping, MappingSketch):
+        if isinstance(self._mapping, MappingRecorder):
             return self._mapping.take(key)
         return self._mapping.entries.get(key)
 
@@ -101,8 +101,8 @@ class Fields:
 
 def read_mapping(value: Value, problems: Problems) -> yaml_source.Mapping | None:
     """A mapping."""
-    if isinstance(value, TextSketch | ListSketch):
-        return MappingSketch(value.node, value.mode)
+    if isinstance(value, TextRecorder | ListRecorder):
+        return MappingRecorder(value.node, value.mode)
     if isinstance(value, yaml_source.Mapping):
         return value
     problems.unexpected(value, "a mapping")

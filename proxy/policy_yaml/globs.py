@@ -3,7 +3,7 @@
 import re
 
 from proxy.policy_yaml.fields import scan
-from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.schema.globs import LONGEST
 

@@ -116,7 +116,7 @@ def read_yaml(path: Path, problems: Problems, *, expected: str = "a YAML file", 
         problems.add(Where(file, line), "", found, expected)
     else:
         if node is not None:
-            return _Reading(file, problems).convert(node, "")
+            return _YamlReader(file, problems).convert(node, "")
         problems.add(Where(file), "", "nothing", "a mapping")
     return None
 
@@ -161,7 +161,7 @@ def _compose(text: str) -> yaml.Node | None:
     return yaml.compose(text, yaml.BaseLoader)
 
 
-class _Reading:
+class _YamlReader:
     """Turns PyYAML's nodes into values, noting duplicates and whatever is neither text, list nor mapping."""
 
     def __init__(self, file: str, problems: Problems) -> None:

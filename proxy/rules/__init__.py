@@ -4,23 +4,23 @@ A folder has the name of its key in a policy file. It holds everything about its
 judges and lowers itself, what the rule remembers, and the reader of its YAML. Its tests are in the folder of the same
 name in ``tests/rules``.
 
-rule.py             what a rule is: judge(), and the plan operations that may replace it
-verdict.py          what a rule may decide about a command
-context.py          what a rule knows besides the command
-guardrails.py       all guardrails, by their keys
-order.py            which guardrail judges before which, and why
-lowering.py         one command's plan operations, collected from the rules that apply to it
-listing.py          commands as policies list them
-listing_yaml.py     reads them
-key_globs.py        key patterns with ``*``
-name_language.py    key-name rules as automata
-memory.py           state of rules between commands
-shared_state.py     state that reaches beyond one worker, as those see it who carry it
-sizes_known.py      sizes of collections that Redis reported a moment ago
-free_commands.py    commands that no limit and no breaker keeps from a client
+rule.py              what a rule is: judge(), and the plan operations that may replace it
+verdict.py           what a rule may decide about a command
+context.py           what a rule knows besides the command
+guardrails.py        all guardrails, by their keys
+order.py             which guardrail judges before which, and why
+lowering.py          one command's plan operations, collected from the rules that apply to it
+listing.py           commands as policies list them
+listing_yaml.py      reads them
+key_globs.py         key patterns with ``*``
+name_language.py     key-name rules as automata
+memory.py            state of rules between commands
+shared_state.py      state that reaches beyond one worker, as those see it who carry it
+sizes_known.py       sizes of collections that Redis reported a moment ago
+free_commands.py     commands that no limit and no breaker keeps from a client
 limit_membership.py  which limits a client is under
-refusals.py         composes the error text of all refusals
-known_libraries.py  libraries recognised by their keys, so that a refusal says how to exempt them
+refusals.py          composes the error text of all refusals
+known_libraries.py   libraries recognised by their keys, so that a refusal says how to exempt them
 
 refuse/             refused commands
 allow_only/         an allow list

@@ -1,10 +1,10 @@
 """Commands that no limit and no breaker keeps from a client."""
 
 from proxy.commands.overlay import HANDSHAKE
-from proxy.commands.spec import Spec, State
+from proxy.commands.spec import ConnectionState, Spec
 
 _FREE = frozenset({"connection", "transaction"})
-_FREE_STATES = frozenset({State.UNSUBSCRIBE, State.OWN})
+_FREE_STATES = frozenset({ConnectionState.UNSUBSCRIBE, ConnectionState.KEYRAIL})
 
 
 def is_free(spec: Spec) -> bool:

@@ -23,7 +23,7 @@ from proxy.rules.read_only.yaml import read_read_only
 from proxy.rules.refuse.yaml import read_refuse
 from proxy.rules.replace.yaml import read_replace
 from proxy.rules.replies.yaml import read_replies
-from proxy.rules.rule import Settings
+from proxy.rules.rule import RuleSettings
 from proxy.rules.scan_counts.yaml import read_scan_counts
 from proxy.rules.schema.yaml import read_schema_rule
 from proxy.rules.scripts.yaml import read_scripts
@@ -32,7 +32,7 @@ from proxy.rules.transactions.yaml import read_transactions
 from proxy.rules.unknown_commands.yaml import read_unknown_commands
 from proxy.rules.whole_collections.yaml import read_whole_collections
 
-GUARDRAILS: Mapping[str, Callable[[Value, Fields], Settings | None]] = {
+GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
     "refuse": read_refuse,
     "allow_only": read_allow_only,
     "unknown_commands": read_unknown_commands,

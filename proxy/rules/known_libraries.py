@@ -10,7 +10,7 @@ from proxy.schema.globs import key_glob_of
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class ClientLibrary:
     """A library, and one pattern (with ``*``) of the keys that it uses where nobody configures others."""
 
     name: str
@@ -18,26 +18,26 @@ class Library:
 
 
 LIBRARIES = (
-    Library("Flask-Limiter", "LIMITS:*"),
-    Library("python-redis-lock", "lock:*"),
-    Library("python-redis-lock", "lock-signal:*"),
-    Library("RQ", "rq:*"),
-    Library("Celery", "celery*"),
-    Library("Celery", "_kombu.*"),
-    Library("Celery", "unacked*"),
-    Library("Dramatiq", "dramatiq:*"),
-    Library("arq", "arq:*"),
-    Library("huey", "huey.*"),
-    Library("Django's cache", ":1:*"),
-    Library("Flask-Caching", "flask_cache_*"),
-    Library("Flask-Session", "session:*"),
-    Library("BullMQ", "bull:*"),
-    Library("bee-queue", "bq:*"),
-    Library("connect-redis", "sess:*"),
+    ClientLibrary("Flask-Limiter", "LIMITS:*"),
+    ClientLibrary("python-redis-lock", "lock:*"),
+    ClientLibrary("python-redis-lock", "lock-signal:*"),
+    ClientLibrary("RQ", "rq:*"),
+    ClientLibrary("Celery", "celery*"),
+    ClientLibrary("Celery", "_kombu.*"),
+    ClientLibrary("Celery", "unacked*"),
+    ClientLibrary("Dramatiq", "dramatiq:*"),
+    ClientLibrary("arq", "arq:*"),
+    ClientLibrary("huey", "huey.*"),
+    ClientLibrary("Django's cache", ":1:*"),
+    ClientLibrary("Flask-Caching", "flask_cache_*"),
+    ClientLibrary("Flask-Session", "session:*"),
+    ClientLibrary("BullMQ", "bull:*"),
+    ClientLibrary("bee-queue", "bq:*"),
+    ClientLibrary("connect-redis", "sess:*"),
 )
 
 
-def library_of(command: Command) -> Library | None:
+def library_of(command: Command) -> ClientLibrary | None:
     """The library whose keys all keys of a command are; None if there is none, or the keys are none or unknown."""
     keys = command.known_keys
     if not keys:

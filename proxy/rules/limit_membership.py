@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
-from proxy.hotpath.debts import Creditor
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
 from proxy.rules.context import Context
 
-_NONE = Purse(Allowance(0), Allowance(0), Allowance(0))
+_NONE = TokenSet(LeasedTokens(0), LeasedTokens(0), LeasedTokens(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,12 @@ class Presence:
     `members` are the clients that count there, itself among them from now on; a client that is `surplus` is in none.
     """
 
-    purse: Purse
-    members: set[Creditor] | None = None
+    token_set: TokenSet
+    members: set[ReplySink] | None = None
     surplus: bool = False
 
 
-NO_LIMIT = Presence(Purse(Allowance(UNLIMITED), Allowance(UNLIMITED), Allowance(UNLIMITED)))
+NO_LIMIT = Presence(TokenSet(LeasedTokens(UNLIMITED), LeasedTokens(UNLIMITED), LeasedTokens(UNLIMITED)))
 
 
 class Limiting(Protocol):
@@ -37,10 +37,10 @@ class Limiting(Protocol):
         """Count a client in."""
 
 
-class Standing:
+class LimitMembership:
     """One client's place under each of a policy's limits, and its purses in the same order."""
 
-    def __init__(self, limits: Sequence[Limiting], context: Context, client: Creditor) -> None:
+    def __init__(self, limits: Sequence[Limiting], context: Context, client: ReplySink) -> None:
         self._client = client
         self._names = [limit.name for limit in limits]
         self._presences = [limit.enter(context) for limit in limits]
@@ -54,7 +54,7 @@ class Standing:
 
     def _spread(self, surplus: frozenset[str]) -> None:
         self.surplus = surplus
-        self.purses: list[Purse] = [_NONE if name in surplus else each.purse for name, each in self._named()]
+        self.token_sets: list[TokenSet] = [_NONE if name in surplus else each.token_set for name, each in self._named()]
 
     def told(self, limits: Iterable[str]) -> None:
         """These limits have had their say of a client too many: if nothing came of it, it is one like any other."""

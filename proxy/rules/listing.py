@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
+from proxy.commands.equivalents import equivalents
 from proxy.commands.table import Spec, Table
-from proxy.commands.twins import twins
 from proxy.commands.words import word_of
 
 _UNKNOWN = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedCommand:
     """One line of a list: `text` as listed, in capitals; `command` is its name in it, `words` what follows."""
 
     text: str
@@ -26,23 +26,23 @@ class Entry:
     words: tuple[bytes, ...] = ()
 
 
-def entry_of(text: str, table: Table) -> Entry:
+def entry_of(text: str, table: Table) -> ListedCommand:
     """A listed text taken apart; a first word that the table does not know is a command of its own."""
     first, *rest = text.upper().split() or [""]
     names = [*first.split("|"), *rest]
     for count in (2, 1):
         command = " ".join(names[:count])
         if len(names) >= count and table.find(command) is not None:
-            return Entry(" ".join(names), command, tuple(word.encode() for word in names[count:]))
-    return Entry(" ".join(names), names[0], tuple(word.encode() for word in names[1:]))
+            return ListedCommand(" ".join(names), command, tuple(word.encode() for word in names[count:]))
+    return ListedCommand(" ".join(names), names[0], tuple(word.encode() for word in names[1:]))
 
 
 class Listing:
     """A list of commands, bound to a table."""
 
     def __init__(self, texts: Iterable[str], table: Table) -> None:
-        self._by_id: dict[int, list[Entry]] = {}
-        self._by_first_word: dict[bytes, list[Entry]] = {}
+        self._by_id: dict[int, list[ListedCommand]] = {}
+        self._by_first_word: dict[bytes, list[ListedCommand]] = {}
         for entry in sorted((entry_of(text, table) for text in texts), key=lambda entry: -len(entry.words)):
             spec = table.find(entry.command)
             if spec is None or spec.container:
@@ -58,20 +58,20 @@ class Listing:
         """Whether every request of this command is in the list."""
         return any(not entry.words for entry in self._by_id.get(spec.id, ()))
 
-    def always(self, spec: Spec) -> Entry | None:
+    def always(self, spec: Spec) -> ListedCommand | None:
         """The entry that every request of this command falls under; None where its arguments tell."""
         entries = self._by_id.get(spec.id)
         return None if entries is None or entries[0].words else entries[0]
 
-    def find(self, command: Command) -> Entry | None:
+    def find(self, command: Command) -> ListedCommand | None:
         """The entry that a request falls under, the one with most words first."""
         return self._search(command.spec, command.argv, cut=False)
 
-    def find_any(self, command: Command) -> Entry | None:
+    def find_any(self, command: Command) -> ListedCommand | None:
         """An entry that a request falls under, or may fall under with more arguments than those that are known."""
         return self._search(command.spec, command.argv, cut=True)
 
-    def _search(self, spec: Spec, argv: Sequence[bytes], cut: bool) -> Entry | None:
+    def _search(self, spec: Spec, argv: Sequence[bytes], cut: bool) -> ListedCommand | None:
         if spec.id != _UNKNOWN:
             entries = self._by_id.get(spec.id, ())
             arguments = argv[2:] if "|" in spec.name else argv[1:]
@@ -92,5 +92,7 @@ def covered(spec: Spec | None, table: Table) -> Iterable[Spec]:
     if spec is None:
         return ()
     family: Sequence[Spec] = (spec, *table.subcommands(spec.name)) if spec.container else (spec,)
-    found = (table.find(twin) for each in family for twin in twins(each.display))
-    return {each.id: each for each in (*family, *(twin for twin in found if twin is not None))}.values()
+    found = (table.find(equivalent) for each in family for equivalent in equivalents(each.display))
+    return {
+        each.id: each for each in (*family, *(equivalent for equivalent in found if equivalent is not None))
+    }.values()

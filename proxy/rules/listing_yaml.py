@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from proxy.commands.table import STANDARD, Spec
 from proxy.policy_yaml.fields import read_list
-from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.listing import entry_of
 

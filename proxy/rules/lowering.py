@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 from proxy.commands.table import Spec
 from proxy.hotpath.appending import Appending, StatedNumber
 from proxy.hotpath.automaton import Automaton
-from proxy.hotpath.entries import EntryProgram
 from proxy.hotpath.plan import Plan
+from proxy.hotpath.schema_checks import EntryProgram
 from proxy.rules.name_language import Counted, Machine, Walked, automaton_of, joined
 from proxy.schema.entries import Owner, Schema
 
@@ -173,7 +173,7 @@ Programs: TypeAlias = dict[NameCheck | EntryCheck, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedArgument:
     """A request of `argc` arguments that states a number from `least` to `most` in argument `number_at`.
 
     `word` must stand before it, in argument `word_at` and in any letter case; with `word_at` 0 none has to.
@@ -200,7 +200,7 @@ class Append:
     added: int = 0
     suffixes: Sequence[bytes] = ()
     satisfied_by: Sequence[bytes] = ()
-    stated: Sequence[Stated] = ()
+    stated: Sequence[StatedArgument] = ()
 
     @property
     def adds(self) -> bool:
@@ -209,7 +209,8 @@ class Append:
 
 
 class Lowering:
-    """The operations for one command. `enforced`, and which `purse` is the rule's, are set before it adds its own."""
+    """The operations for one command. `enforced`, and which `token_set` is the rule's, are set before it adds its
+    own."""
 
     __slots__ = (
         "_append",
@@ -219,20 +220,20 @@ class Lowering:
         "_error",
         "_judged",
         "_names",
-        "_purses",
         "_size",
         "_swap",
+        "_token_sets",
         "acts",
         "enforced",
-        "purse",
         "spec",
+        "token_set",
     )
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         """The command as the next rule sees it: another one after a swap."""
         self.enforced = False
-        self.purse = 0
+        self.token_set = 0
         self.acts: list[int] = []
         self._judged = False
         self._error = b""
@@ -243,7 +244,7 @@ class Lowering:
         self._swap: Spec | None = None
         self._size = UNLIMITED
         self._arguments = UNLIMITED
-        self._purses: list[int] = []
+        self._token_sets: list[int] = []
 
     @property
     def settled(self) -> bool:
@@ -311,7 +312,7 @@ class Lowering:
 
     def spend(self) -> None:
         """Judge the command if the client's purse for this rule cannot pay for it, else pay."""
-        self._purses.append(self.purse)
+        self._token_sets.append(self.token_set)
 
     def append(self, append: Append) -> None:
         """Add arguments at its end."""
@@ -329,7 +330,7 @@ class Lowering:
 
     def _checked(self) -> bool:
         limited = self._size < UNLIMITED or self._arguments < UNLIMITED
-        return limited or bool(self._purses) or self._names is not None or self._entries is not None
+        return limited or bool(self._token_sets) or self._names is not None or self._entries is not None
 
     def _changed(self) -> bool:
         if self._swap is not None or (self._append is not None and self._append.adds):
@@ -366,8 +367,8 @@ class Lowering:
             distinct = {id(each): each for each in self._appends}
             made = {key: None if each is None else _appending(each) for key, each in distinct.items()}
             plan.append_by_entry(command_id, [made[id(each)] for each in self._appends])
-        if self._purses:
-            plan.spend(command_id, bytes(self._purses))
+        if self._token_sets:
+            plan.spend(command_id, bytes(self._token_sets))
         if self._append is not None:
             plan.append(command_id, _appending(self._append))
         if self._swap is not None:

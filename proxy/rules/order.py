@@ -39,7 +39,7 @@ from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
 from proxy.rules.replies.rule import RepliesSettings
-from proxy.rules.rule import Settings
+from proxy.rules.rule import RuleSettings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
@@ -49,7 +49,7 @@ from proxy.rules.transactions.rule import TransactionsSettings
 from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
 from proxy.rules.whole_collections.rule import WholeCollectionsSettings
 
-ORDER: tuple[type[Settings], ...] = (
+ORDER: tuple[type[RuleSettings], ...] = (
     RefuseSettings,
     AllowOnlySettings,
     UnknownCommandsSettings,
@@ -79,6 +79,6 @@ ORDER: tuple[type[Settings], ...] = (
 _PLACES = {kind: place for place, kind in enumerate(ORDER)}
 
 
-def place_of(settings: Settings) -> int:
+def place_of(settings: RuleSettings) -> int:
     """The place of a rule with these settings among all guardrails."""
     return _PLACES[type(settings)]

@@ -57,7 +57,7 @@ class Binding:
     schema: Schema = NO_SCHEMA
     memory: Memory = field(default_factory=Memory)
     proven: frozenset[str] = frozenset()
-    beside: "tuple[Settings, ...]" = ()
+    beside: "tuple[RuleSettings, ...]" = ()
     contacts: Mapping[str, str] = field(default_factory=dict)
     may_exempt: bool = False
     show_key: Callable[[bytes], str] = ascii_of
@@ -72,7 +72,7 @@ def takes(spec: Spec, argc: int) -> bool:
     return argc == spec.arity if spec.arity >= 0 else argc >= -spec.arity
 
 
-class Settings(Protocol):
+class RuleSettings(Protocol):
     """What a policy says about one guardrail: a frozen value, defaults included."""
 
     def bind(self, name: str, wording: Wording, binding: Binding, /) -> "Rule":

@@ -90,11 +90,11 @@ class Renewal(list[bytes]):
 Conclusion: TypeAlias = Callable[[bytes, Sequence[bytes]], Sequence[Sequence[bytes]]]
 """From the first line of the reply to a client's command, and of each reply to the hidden commands that ran with it:
 the commands that are to follow. Pure; lines have their CRLF. Asked after an error only with
-``Follow.after_error``."""
+``Surround.after_error``."""
 
 
 @dataclass(slots=True)
-class Follow:
+class Surround:
     """The command goes on as it is, and what its reply proves decides on hidden commands that follow it.
 
     `before` and `after` are hidden commands that run right before and behind it, as one with it: where its own reply is
@@ -116,7 +116,7 @@ class Follow:
 
 
 @dataclass(slots=True)
-class Look:
+class InspectReply:
     """The command goes on as it is, and `at` is shown the first line of its reply; whatever the rule's mode is.
 
     What `at` returns is counted with the rule, in words for people; nothing where it is empty. Errors are not shown,
@@ -126,7 +126,7 @@ class Look:
     at: Callable[[bytes], str]
 
 
-Verdict: TypeAlias = End | Procedure | Look | Follow
+Verdict: TypeAlias = End | Procedure | InspectReply | Surround
 
 PASS = Pass()
 

@@ -1,35 +1,35 @@
 """The process group: one supervisor with the configuration, the sockets and the admin HTTP port, and its workers.
 
-options.py          every option: its name, its parser, its help text
-config.py           command line over environment over config file -> Settings
-supervisor.py       start, serve, reload, stop
-open_files.py       the limit of open files: how many clients and connections there is room for
-listeners.py        the listening sockets: bound once, inherited by workers
-crew.py             the worker processes: starts, asks, replaces and drains them
-hung_workers.py     finds a worker that has reported nothing for long
-covering.py         who accepts connections for a worker that is missing
-member.py           one worker process: its channel and its reports
-worker.py           the worker process itself
-control.py          messages between supervisor and workers
-requests.py         requests between processes: replies, timeouts, errors
-reload.py           the policies in force, and their all-or-none reload
-watch.py            reloads policies when their files change
-kill_switch.py      suspends all rules but locked ones for a while
-leases.py           rate limits shared by workers
-remedies.py         temporary limits on one key
-incidents.py        finds and keeps incidents
-violations.py       where violations are logged
-findings.py         what each rule has found, for /rules
-process_figures.py  how busy a worker process is
-figures.py          counters of all workers, summed
-readiness.py        why Keyrail or one of its routes is not ready, for /readyz
-briefing.py         what clients and operators can ask about the whole group
-metrics.py          Prometheus metrics
-traffic_metrics.py  Prometheus metrics about traffic
-impersonal.py       metrics without names of keys and clients
-notices.py          log lines for the operator
-state_file.py       what survives a restart (``--state``)
-succession.py       hot restart: a new process takes over the sockets
-service_manager.py  systemd notifications (``Type=notify``)
-admin/              the admin HTTP port
+options.py              every option: its name, its parser, its help text
+config.py               command line over environment over config file -> Settings
+supervisor.py           start, serve, reload, stop
+open_files.py           the limit of open files: how many clients and connections there is room for
+listeners.py            the listening sockets: bound once, inherited by workers
+workers.py              the worker processes: starts, asks, replaces and drains them
+hung_workers.py         finds a worker that has reported nothing for long
+covering.py             who accepts connections for a worker that is missing
+worker_process.py       one worker process: its channel and its reports
+worker.py               the worker process itself
+control.py              messages between supervisor and workers
+requests.py             requests between processes: replies, timeouts, errors
+reload.py               the policies in force, and their all-or-none reload
+policy_file_watcher.py  reloads policies when their files change
+kill_switch.py          suspends all rules but locked ones for a while
+leases.py               rate limits shared by workers
+remedies.py             temporary limits on one key
+incidents.py            finds and keeps incidents
+violations.py           where violations are logged
+rule_stats.py           what each rule has found, for /rules
+process_figures.py      how busy a worker process is
+figures.py              counters of all workers, summed
+readiness.py            why Keyrail or one of its routes is not ready, for /readyz
+group_info.py           what clients and operators can ask about the whole group
+metrics.py              Prometheus metrics
+traffic_metrics.py      Prometheus metrics about traffic
+anonymous_metrics.py    metrics without names of keys and clients
+notices.py              log lines for the operator
+state_file.py           what survives a restart (``--state``)
+hot_restart.py          hot restart: a new process takes over the sockets
+service_manager.py      systemd notifications (``Type=notify``)
+admin/                  the admin HTTP port
 """

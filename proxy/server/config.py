@@ -29,7 +29,7 @@ from proxy.net.settings import (
 )
 from proxy.policy_yaml import yaml_source
 from proxy.policy_yaml.misspelt import did_you_mean, meant_by
-from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, Option, Scope
+from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS, Option, OptionScope
 
 CONFIG_FLAG = "--config"
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
@@ -80,12 +80,12 @@ def load_settings(flags: Mapping[str, Sequence[str]], environment: Mapping[str, 
     if not config and "config" in flags:
         problems.append(f"{CONFIG_FLAG}: expected a file")
     file = _read_file(Path(config), problems) if config else _File({}, ((_DEFAULT_ROUTE, {}),), named=False)
-    over_route = {name: given for name, given in over.items() if _SCOPES[name] is Scope.ROUTE}
+    over_route = {name: given for name, given in over.items() if _SCOPES[name] is OptionScope.ROUTE}
     if over_route and len(file.routes) > 1:
         place = next(iter(over_route.values())).place
         problems.append(f"{place}: belongs to a single route, but {config} has {len(file.routes)}")
         over_route = {}
-    group = file.group | {name: given for name, given in over.items() if _SCOPES[name] is Scope.GROUP}
+    group = file.group | {name: given for name, given in over.items() if _SCOPES[name] is OptionScope.GROUP}
     routes = tuple(_build_route(name, _override(layer, over_route), problems) for name, layer in file.routes)
     _check_listeners(routes, problems)
     if problems:
@@ -165,8 +165,8 @@ def _read_file(path: Path, problems: list[str]) -> _File:
         problems.append(f"{document.where}: expected options, as in `workers: 2`")
         return nothing
     everything = _read_mapping(document, {option.name for option in OPTIONS} | {"routes"}, path, problems)
-    group = {name: given for name, given in everything.items() if _SCOPES[name] is Scope.GROUP}
-    route = {name: given for name, given in everything.items() if _SCOPES[name] is Scope.ROUTE}
+    group = {name: given for name, given in everything.items() if _SCOPES[name] is OptionScope.GROUP}
+    route = {name: given for name, given in everything.items() if _SCOPES[name] is OptionScope.ROUTE}
     listed = document.entries.get("routes")
     if listed is None:
         return _File(group, ((_DEFAULT_ROUTE, route),), named=False)
@@ -180,7 +180,7 @@ def _read_routes(listed: yaml_source.Value, path: Path, problems: list[str]) -> 
     if not isinstance(listed, yaml_source.Sequence) or not listed.items:
         problems.append(f"{listed.where}: routes: expected a list of routes, each with a name")
         return ()
-    allowed = {option.name for option in OPTIONS if option.scope is Scope.ROUTE} | {"name"}
+    allowed = {option.name for option in OPTIONS if option.scope is OptionScope.ROUTE} | {"name"}
     routes: dict[str, _Layer] = {}
     for item in listed.items:
         if not isinstance(item, yaml_source.Mapping):

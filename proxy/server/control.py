@@ -25,14 +25,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from proxy.net.settings import Settings
-from proxy.net.verdicts import Seen
+from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.leases import Demands, Leases
 from proxy.server.process_figures import ProcessFigures
-from proxy.server.requests import Notification, Packed, Request
-from proxy.session.topic import Topic
-from proxy.traffic.digest import Digest
+from proxy.server.requests import Notification, Packed, ProcessRequest
+from proxy.session.info_query import InfoQuery
+from proxy.traffic.interval_stats import IntervalStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ListenerSocket:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepare(Request[str | None]):
+class Prepare(ProcessRequest[str | None]):
     """Make ready for the policies of a new generation, and keep using the old ones; or reply what is wrong."""
 
     seconds: ClassVar[float] = 15.0  # large policies, many users and apps, and a worker that serves meanwhile
@@ -58,7 +58,7 @@ class Prepare(Request[str | None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Commit(Request[None]):
+class Commit(ProcessRequest[None]):
     """Use the policies prepared last for every command that is read after the reply."""
 
     seconds: ClassVar[float] = 10.0
@@ -66,7 +66,7 @@ class Commit(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Switch(Request[None]):
+class Switch(ProcessRequest[None]):
     """Enforce locked rules alone for every command that is read after the reply, or all that the policy says again."""
 
     seconds: ClassVar[float] = 10.0
@@ -74,7 +74,7 @@ class Switch(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class RecallScript(Request[Fact | None]):
+class RecallScript(ProcessRequest[Fact | None]):
     """Say what a script or function calls, if it has been seen."""
 
     route: int
@@ -85,15 +85,15 @@ class RecallScript(Request[Fact | None]):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupInfo(Request[dict[str, Any]]):
+class GroupInfo(ProcessRequest[dict[str, Any]]):
     """A client wants to know something of the whole process group."""
 
     route: int
-    topic: Topic
+    query: InfoQuery
 
 
 @dataclass(frozen=True, slots=True)
-class FindScript(Request[Fact | None]):
+class FindScript(ProcessRequest[Fact | None]):
     """Ask all other workers what a script or function calls."""
 
     route: int
@@ -101,7 +101,7 @@ class FindScript(Request[Fact | None]):
 
 
 @dataclass(frozen=True, slots=True)
-class ShareLimits(Request[tuple[Leases, ...]]):
+class ShareLimits(ProcessRequest[tuple[Leases, ...]]):
     """What the worker could have used of each route's limits lately; the reply is its shares of them."""
 
     routes: tuple[Demands, ...]
@@ -153,14 +153,14 @@ class Unfit(Notification):
 
 
 @dataclass(frozen=True, slots=True)
-class Watched(Notification):
+class TrafficReport(Notification):
     """What each route did, second by second, since the last time."""
 
-    routes: tuple[list[Digest], ...]
+    routes: tuple[list[IntervalStats], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Notification):
+class WorkerReport(Notification):
     """Each route's snapshot, and how busy the process is."""
 
     routes: tuple[dict[str, Any], ...]
@@ -171,12 +171,12 @@ class Report(Notification):
 class News(Notification):
     """What each route's rules said since the last report."""
 
-    routes: tuple[Seen, ...]
+    routes: tuple[VerdictUpdate, ...]
 
 
-Order: TypeAlias = Prepare | Commit | Switch
+WorkerOrder: TypeAlias = Prepare | Commit | Switch
 """What changes how a worker judges: followed one after another, in the order in which they were given."""
-WorkerRequest: TypeAlias = Order | RecallScript
+WorkerRequest: TypeAlias = WorkerOrder | RecallScript
 WorkerNotification: TypeAlias = Cover | Drain
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits
-SupervisorNotification: TypeAlias = Serving | Unfit | Report | News | Watched
+SupervisorNotification: TypeAlias = Serving | Unfit | WorkerReport | News | TrafficReport

@@ -18,7 +18,7 @@ COUNTERS = (
     "events",
     "out_of_step",
     "reconnects",
-    "looks",
+    "traces",
 )
 GAUGES = ("clients", "buffers", "upstreams", "breakers")
 

@@ -6,7 +6,7 @@ CPU for all), it read no reports: that time is no worker's silence.
 
 from collections.abc import Collection
 
-from proxy.server.member import Member
+from proxy.server.worker_process import WorkerProcess
 
 SILENT_SECONDS = 5.0
 TURN_SECONDS = 1.0
@@ -22,19 +22,19 @@ class HungWorkers:
         self._workers = workers
         self._looked = now
 
-    def look(self, members: Collection[Member], now: float) -> Member | None:
+    def look(self, workers: Collection[WorkerProcess], now: float) -> WorkerProcess | None:
         """The worker to replace now: one at a time, and none while another one is missing."""
         pause = now - self._looked - TURN_SECONDS
         self._looked = now
         if pause > _LATE:
-            for member in members:
-                member.forgiven += pause
-        if len(members) < self._workers or not all(member.serving for member in members):
+            for worker in workers:
+                worker.forgiven += pause
+        if len(workers) < self._workers or not all(worker.serving for worker in workers):
             return None
-        silent = [member for member in members if silence(member, now) > SILENT_SECONDS]
-        return max(silent, key=lambda member: silence(member, now), default=None)
+        silent = [worker for worker in workers if silence(worker, now) > SILENT_SECONDS]
+        return max(silent, key=lambda worker: silence(worker, now), default=None)
 
 
-def silence(member: Member, now: float) -> float:
+def silence(worker: WorkerProcess, now: float) -> float:
     """Seconds without a word of a worker, without the supervisor's own pauses."""
-    return now - member.heard - member.forgiven
+    return now - worker.heard - worker.forgiven

@@ -25,10 +25,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from proxy.server.crew import Crew
 from proxy.server.notices import notice
+from proxy.server.workers import Workers
 from proxy.traffic.evidence import moment
-from proxy.traffic.hotspots import Kind
+from proxy.traffic.hotspots import IncidentKind
 from proxy.traffic.incidents import Incident, IncidentFigures, Lookout
 from proxy.traffic.shapes import shape
 
@@ -48,11 +48,11 @@ class Incidents:
     With ``admin_options``, such as `` --admin URL``, ``keyrail remedy`` reaches this Keyrail.
     """
 
-    def __init__(self, crew: Crew, routes: list[str], file: Path | None, admin_options: str = "") -> None:
+    def __init__(self, workers: Workers, routes: list[str], file: Path | None, admin_options: str = "") -> None:
         """Take up where the last process left off. Raises IncidentsError."""
         self.begun: Counter[tuple[str, str]] = Counter()
         """Since the start, by route and kind."""
-        self._crew = crew
+        self._workers = workers
         self._file = file
         self._admin_options = admin_options
         self._written = 0
@@ -88,13 +88,15 @@ class Incidents:
     def look(self, now: float) -> None:
         """Look once."""
         for index, lookout in enumerate(self._lookouts):
-            policy = self._crew.policies[index]
+            policy = self._workers.policies[index]
 
             def pattern_of(key: bytes, owner_of: Any = policy.schema.owner_of) -> str:
                 owner = owner_of(key)
                 return shape(key) if owner is None else str(owner.name)
 
-            found = lookout.look(self._crew.rings[index], now, policy.alerts, self._crew.redaction(index), pattern_of)
+            found = lookout.look(
+                self._workers.time_series[index], now, policy.alerts, self._workers.redaction(index), pattern_of
+            )
             for incident in found:
                 self._tell(incident, now)
 
@@ -230,7 +232,7 @@ def _incident(told: dict[str, Any]) -> Incident:
     return Incident(
         number=int(str(told["id"]).removeprefix("INC-")),
         route=str(told["route"]),
-        kind=Kind(told["kind"]),
+        kind=IncidentKind(told["kind"]),
         about=str(told["about"]),
         subject=str(told["subject"]),
         lines=tuple(map(str, told["lines"])),

@@ -10,9 +10,9 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from proxy.server.crew import Crew
 from proxy.server.notices import notice
 from proxy.server.state_file import StateFile
+from proxy.server.workers import Workers
 from proxy.traffic.evidence import moment
 
 MOST_SECONDS = 24 * 3600.0
@@ -20,7 +20,7 @@ _PART = "kill_switch"
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class KillSwitchPeriod:
     """One time that the switch is on; seconds since the epoch."""
 
     since: float
@@ -29,14 +29,14 @@ class Pause:
 
 
 class KillSwitch:
-    """The switch of a process group: ``crew`` is what it acts on, and starts as ``pause`` says."""
+    """The switch of a process group: ``workers`` is what it acts on, and starts as ``pause`` says."""
 
-    def __init__(self, crew: Crew, state: StateFile, pause: Pause | None) -> None:
+    def __init__(self, workers: Workers, state: StateFile, pause: KillSwitchPeriod | None) -> None:
         """Take up where the last process left off: ``pause`` is what ``standing_pause`` has found."""
-        self._crew = crew
+        self._workers = workers
         self._state = state
         self._lock = asyncio.Lock()
-        self._pause: Pause | None = None
+        self._pause: KillSwitchPeriod | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
         if pause is not None:
@@ -77,9 +77,9 @@ class KillSwitch:
         async with self._lock:
             now = time.time()
             since = now if self._pause is None else self._pause.since
-            pause = Pause(since, now + min(seconds, MOST_SECONDS), because)
+            pause = KillSwitchPeriod(since, now + min(seconds, MOST_SECONDS), because)
             self._set(pause)
-            await self._crew.pause(True)
+            await self._workers.pause(True)
             notice(f"{self.sentence()}: only locked rules are enforced")
             self._write(pause)
 
@@ -89,7 +89,7 @@ class KillSwitch:
             await self._turn_off()
 
     async def _turn_off(self) -> None:
-        await self._crew.pause(False)
+        await self._workers.pause(False)
         try:
             self._write(None)
         finally:
@@ -104,7 +104,7 @@ class KillSwitch:
         if self._ending is not None:
             self._ending.cancel()
 
-    def _set(self, pause: Pause | None) -> None:
+    def _set(self, pause: KillSwitchPeriod | None) -> None:
         self._pause = pause
         if self._expiry is not None:
             self._expiry.cancel()
@@ -127,7 +127,7 @@ class KillSwitch:
             with contextlib.suppress(OSError):
                 await self._turn_off()
 
-    def _write(self, pause: Pause | None) -> None:
+    def _write(self, pause: KillSwitchPeriod | None) -> None:
         try:
             self._state.put(_PART, None if pause is None else asdict(pause))
         except OSError as error:
@@ -135,13 +135,13 @@ class KillSwitch:
             raise
 
 
-def standing_pause(state: StateFile) -> Pause | None:
+def standing_pause(state: StateFile) -> KillSwitchPeriod | None:
     """The pause that the last process has left, unless it is over. Raises StateError."""
     found = state.part(_PART)
     if found is None:
         return None
     try:
-        pause = Pause(float(found["since"]), float(found["until"]), str(found["because"]))
+        pause = KillSwitchPeriod(float(found["since"]), float(found["until"]), str(found["because"]))
     except (ValueError, KeyError, TypeError):
         raise state.broken() from None
     return pause if pause.until > time.time() else None

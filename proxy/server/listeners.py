@@ -22,7 +22,7 @@ from pathlib import Path
 from proxy.net.address import ListenAddress
 from proxy.net.keepalive import watch_over_clients
 from proxy.net.settings import RouteSettings
-from proxy.server.succession import Groups, Inheritance
+from proxy.server.hot_restart import Groups, Inheritance
 
 BACKLOG = 4096
 

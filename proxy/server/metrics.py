@@ -33,22 +33,22 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from proxy import __version__
-from proxy.form import FORM
-from proxy.server.crew import Crew
+from proxy.build_form import BUILD_FORM
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.reload import Reloader
-from proxy.server.traffic_metrics import RouteTraffic, collect_looks, collect_traffic
-from proxy.traffic.hotspots import Kind
+from proxy.server.traffic_metrics import RouteTraffic, collect_traces, collect_traffic
+from proxy.server.workers import Workers
+from proxy.traffic.hotspots import IncidentKind
 
 
 class GroupCollector(Collector):
     """Collects from the crew whenever somebody asks."""
 
-    def __init__(self, crew: Crew, reloader: Reloader, switch: KillSwitch, incidents: Incidents) -> None:
-        self._crew = crew
+    def __init__(self, workers: Workers, reloader: Reloader, switch: KillSwitch, incidents: Incidents) -> None:
+        self._workers = workers
         self._switch = switch
         self._reloader = reloader
         self._incidents = incidents
@@ -60,30 +60,30 @@ class GroupCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
         yield from self._collect_group()
-        yield from _collect_processes(self._crew.processes())
-        routes = self._crew.figures()
+        yield from _collect_processes(self._workers.processes())
+        routes = self._workers.figures()
         yield from _collect_commands(routes)
-        yield from collect_looks(routes)
+        yield from collect_traces(routes)
         yield from _collect_clients(routes)
         yield from _collect_upstreams(routes)
         yield from _collect_incidents(routes, self._incidents)
-        crew = self._crew
+        workers = self._workers
         traffic = [
-            RouteTraffic(route.name, crew.rings[i], crew.redaction(i), crew.policies[i].alerts.hot_key)
+            RouteTraffic(route.name, workers.time_series[i], workers.redaction(i), workers.policies[i].alerts.hot_key)
             for i, route in enumerate(routes)
         ]
         yield from collect_traffic(traffic, time.time())
 
     def _collect_group(self) -> Iterator[Metric]:
         build = InfoMetricFamily("keyrail_build", "The running Keyrail.")
-        build.add_metric((), {"version": __version__, "form": FORM})
+        build.add_metric((), {"version": __version__, "form": BUILD_FORM})
         yield build
-        yield GaugeMetricFamily("keyrail_workers", "Worker processes that serve.", self._crew.living)
+        yield GaugeMetricFamily("keyrail_workers", "Worker processes that serve.", self._workers.living)
         yield CounterMetricFamily(
-            "keyrail_worker_restarts", "Workers that died and were replaced.", self._crew.restarts
+            "keyrail_worker_restarts", "Workers that died and were replaced.", self._workers.restarts
         )
         yield GaugeMetricFamily(
-            "keyrail_policy_generation", "The set of policies in force, counted from 1.", self._crew.generation
+            "keyrail_policy_generation", "The set of policies in force, counted from 1.", self._workers.generation
         )
         yield GaugeMetricFamily(
             "keyrail_kill_switch", "1 while only locked rules are enforced.", float(self._switch.on)
@@ -211,7 +211,7 @@ def _collect_incidents(routes: list[RouteFigures], incidents: Incidents) -> Iter
     open_ = GaugeMetricFamily("keyrail_incidents_open", "Incidents that are not over.", labels=("route", "kind"))
     for index, route in enumerate(routes):
         now = incidents.open(index)
-        for kind in Kind:
+        for kind in IncidentKind:
             begun.add_metric((route.name, kind.value), incidents.begun[route.name, kind.value])
             open_.add_metric((route.name, kind.value), now[kind.value])
     yield from (begun, open_)

@@ -32,7 +32,7 @@ _SIZES = {
 }
 
 
-class Scope(Enum):
+class OptionScope(Enum):
     """What an option belongs to."""
 
     ROUTE = "route"
@@ -47,7 +47,7 @@ class Option:
     """One option. ``repeatable`` ones hold a list; a ``switch`` needs no value on the command line."""
 
     name: str
-    scope: Scope
+    scope: OptionScope
     read: Callable[[str], object]
     metavar: str
     help: str
@@ -170,7 +170,7 @@ def read_log_format(text: str) -> LogFormat:
 OPTIONS: tuple[Option, ...] = (
     Option(
         "listen",
-        Scope.ROUTE,
+        OptionScope.ROUTE,
         parse_listen,
         "URL",
         "where clients connect: redis://HOST:PORT (default redis://127.0.0.1:6380), "
@@ -179,7 +179,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "upstream",
-        Scope.ROUTE,
+        OptionScope.ROUTE,
         parse_upstream,
         "URL",
         "the Redis behind: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (default redis://127.0.0.1:6379), "
@@ -187,7 +187,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "embedded",
-        Scope.ROUTE,
+        OptionScope.ROUTE,
         read_switch,
         "on|off",
         "start a private Valkey as the upstream, under the policy 'tour'",
@@ -195,57 +195,57 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "policy",
-        Scope.ROUTE,
+        OptionScope.ROUTE,
         read_policy,
         "FILE|none",
         f"the policy: a YAML file, none (transparent), or a packaged one: {', '.join(PACKAGED_POLICIES)}",
     ),
     Option(
         "admin",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_admin,
         "HOST:PORT|off",
         "the admin HTTP port: /healthz /readyz /metrics /hotkeys /incidents /rules /policy (default 127.0.0.1:9121)",
     ),
-    Option("workers", Scope.GROUP, count(1, 256), "N", "worker processes (default 1)"),
+    Option("workers", OptionScope.GROUP, count(1, 256), "N", "worker processes (default 1)"),
     Option(
         "pooling",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_switch,
         "on|off",
         "share upstream connections among clients (default on)",
     ),
     Option(
         "drain",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_seconds,
         "TIME",
         "how long clients may still receive what they are owed when Keyrail stops (default 10s)",
     ),
     Option(
         "shutdown_delay",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_seconds,
         "TIME",
         "how long Keyrail goes on accepting clients after SIGTERM, while /readyz answers 503 (default 0)",
     ),
     Option(
         "ready_when",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_ready_when,
         "all|any",
         "whether /readyz asks for all routes, or for one at least (default all); /readyz?route=NAME asks for one",
     ),
     Option(
         "upstream_silence",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_seconds,
         "TIME",
         "how long Redis may leave a PING without an answer before the route is not ready (default 3s; 0 sends none)",
     ),
     Option(
         "upstream_timeout",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_seconds,
         "TIME",
         "how long Redis may take for a reply before its client gets an error and is closed; not for commands that "
@@ -253,112 +253,112 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "connect_timeout",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_positive_seconds,
         "TIME",
         "how long connecting to an upstream may take (default 5s)",
     ),
     Option(
         "upstream_connections",
-        Scope.GROUP,
+        OptionScope.GROUP,
         count(1, 10_000),
         "N",
         "shared upstream connections of each pool (default 4)",
     ),
     Option(
         "private_connections",
-        Scope.GROUP,
+        OptionScope.GROUP,
         count(1, 1_000_000),
         "N",
         "the most upstream connections of single clients, per worker and route (default 10000)",
     ),
     Option(
         "max_clients",
-        Scope.GROUP,
+        OptionScope.GROUP,
         count(0, 1_000_000),
         "N",
         "the most clients of each worker (default 0: what the limit of open files allows, which the start says)",
     ),
     Option(
         "client_idle_timeout",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_seconds,
         "TIME",
         "close a client that has sent no command for so long (default 0: never)",
     ),
     Option(
         "client_output_limit",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_size,
         "SIZE",
         "close a client that leaves more than this unread (default 8MB)",
     ),
     Option(
         "client_query_limit",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_size,
         "SIZE",
         "close a client whose unfinished command is larger than this (default 1GB)",
     ),
     Option(
         "buffer_limit",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_size,
         "SIZE",
         "close the clients with the largest buffers when those of all clients of a worker exceed this (default 1GB)",
     ),
     Option(
-        "looks",
-        Scope.GROUP,
+        "traces",
+        OptionScope.GROUP,
         count(0, 100_000),
         "N",
         "commands that one worker looks at closely, per route and second, for latency, sizes and clients (default 50)",
     ),
     Option(
         "log_format",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_log_format,
         "text|json",
         "how Keyrail writes its lines on standard error; json has the time and the level of each (default text)",
     ),
     Option(
         "violations",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_violations,
         "stderr|FILE|off",
         "tell each violation as a line of JSON, a few for each rule and second (default off)",
     ),
     Option(
         "redact",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_redact,
         "shape|hash|none",
         "what violations and samples show of a key: its shape, the shape and a keyed hash, the key (default hash)",
     ),
     Option(
         "incidents",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_file,
         "FILE",
         "keep incidents (hot keys, hot slots, large values) for a week, as lines of JSON in this file",
     ),
     Option(
         "watch",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_switch,
         "on|off",
         "reload the policies when their files change (default on)",
     ),
     Option(
         "state",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_file,
         "FILE",
         "keep the kill switch and remedies over a restart, in this file",
     ),
     Option(
         "admin_token_file",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_file,
         "FILE",
         "ask for this file's token on the admin port, but for /healthz, /readyz and the empty page; without it, "
@@ -366,7 +366,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "allow_cluster",
-        Scope.GROUP,
+        OptionScope.GROUP,
         read_switch,
         "on|off",
         "serve an upstream in cluster mode, although clients can learn the nodes' addresses (default off)",

@@ -15,8 +15,8 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.policy_yaml.errors import PolicyError, Problem, Where
 from proxy.policy_yaml.shipped import packaged
-from proxy.server.crew import Crew
 from proxy.server.notices import notice
+from proxy.server.workers import Workers
 
 
 def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
@@ -62,13 +62,13 @@ class Reloader:
     def __init__(
         self,
         routes: Sequence[RouteSettings],
-        crew: Crew,
+        workers: Workers,
         read: tuple[Policy, ...],
         join: Callable[[tuple[Policy, ...]], tuple[Policy, ...]],
     ) -> None:
         self.failures = 0
         self._routes = routes
-        self._crew = crew
+        self._workers = workers
         self._lock = asyncio.Lock()
         self._problems: tuple[Problem, ...] = ()
         self._read = read
@@ -78,7 +78,7 @@ class Reloader:
     def files(self) -> frozenset[str]:
         """The files that the policies in force come from, and those that were wrong when they were last read."""
         wrong = frozenset(problem.where.file for problem in self._problems)
-        return wrong.union(*(policy.files for policy in self._crew.policies))
+        return wrong.union(*(policy.files for policy in self._workers.policies))
 
     async def reload(self, *, asked: bool = True) -> tuple[str, ...]:
         """Read the policies anew and put them in force, or change nothing and return why.
@@ -96,16 +96,16 @@ class Reloader:
                 return problems if again and not asked else self._refuse(problems)
             self._problems = ()
             joined = self._join(policies)
-            if joined == self._crew.policies:
+            if joined == self._workers.policies:
                 if asked:
-                    notice(f"policies are the same: generation {self._crew.generation} stays")
+                    notice(f"policies are the same: generation {self._workers.generation} stays")
                 return ()
             self._warn_of_empty(policies)
-            problem = await self._crew.replace_policies(joined)
+            problem = await self._workers.replace_policies(joined)
             if problem is not None:
                 return self._refuse((problem,))
             self._read = policies
-        notice(f"policies reloaded: generation {self._crew.generation}")
+        notice(f"policies reloaded: generation {self._workers.generation}")
         return ()
 
     def _warn_of_empty(self, policies: Sequence[Policy]) -> None:
@@ -119,7 +119,7 @@ class Reloader:
     async def renew(self) -> str | None:
         """Put in force what is joined now to what the files said last; return what is wrong with it, or None."""
         async with self._lock:
-            return await self._crew.replace_policies(self._join(self._read))
+            return await self._workers.replace_policies(self._join(self._read))
 
     def failed(self) -> None:
         """Count a reload that a mistake of this program has ended."""
@@ -129,5 +129,5 @@ class Reloader:
         self.failures += 1
         for problem in problems:
             notice(problem)
-        notice(f"policies not reloaded: generation {self._crew.generation} stays")
+        notice(f"policies not reloaded: generation {self._workers.generation} stays")
         return problems

@@ -18,11 +18,11 @@ from proxy.policy_yaml.errors import Where
 from proxy.rules.limits.rule import LimitsSettings, Per
 from proxy.rules.limits.token_buckets import Rate
 from proxy.rules.rule import Wording
-from proxy.server.crew import Crew
 from proxy.server.kill_switch import MOST_SECONDS
 from proxy.server.notices import notice
 from proxy.server.reload import Reloader
 from proxy.server.state_file import StateFile
+from proxy.server.workers import Workers
 from proxy.traffic.evidence import moment
 from proxy.traffic.names import named, shown
 
@@ -109,8 +109,8 @@ class StandingRemedies:
 class Remedies:
     """Puts remedies in force and ends them; the crew starts with the ``standing`` ones."""
 
-    def __init__(self, crew: Crew, reloader: Reloader, standing: StandingRemedies) -> None:
-        self._crew = crew
+    def __init__(self, workers: Workers, reloader: Reloader, standing: StandingRemedies) -> None:
+        self._workers = workers
         self._reloader = reloader
         self._standing = standing
         self._lock = asyncio.Lock()
@@ -132,7 +132,7 @@ class Remedies:
 
     def sentence(self, remedy: Remedy) -> str:
         """Return what people are told."""
-        key = self._crew.redaction(self._standing.routes.index(remedy.route)).of(remedy.key)
+        key = self._workers.redaction(self._standing.routes.index(remedy.route)).of(remedy.key)
         cap = f"{remedy.rate.tokens} commands in {remedy.rate.seconds} s"
         whom = f"app {remedy.app}" if remedy.app else "all"
         return f"{remedy.name}: {key} capped at {cap} for {whom} until {moment(remedy.until)} ({remedy.because})"

@@ -50,7 +50,7 @@ class RequestFailed(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class TypedReply:
-    """A reply of the type that its request names; ``Request.answer`` makes it."""
+    """A reply of the type that its request names; ``ProcessRequest.answer`` makes it."""
 
     reply: Any
 
@@ -71,7 +71,7 @@ class Packed(Generic[Reply]):
         return cast("Reply", _unpickle(self.body))
 
 
-class Request(Generic[Reply]):
+class ProcessRequest(Generic[Reply]):
     """Wants a ``Reply`` within ``seconds``."""
 
     __slots__ = ()
@@ -91,7 +91,7 @@ class Notification:
 @dataclass(frozen=True, slots=True)
 class _Call:
     number: int
-    request: Request[Any]
+    request: ProcessRequest[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _Failure:
 class _Pending(Generic[Reply]):
     """A request that waits for its reply."""
 
-    def __init__(self, request: Request[Reply], on_end: Callable[[], object]) -> None:
+    def __init__(self, request: ProcessRequest[Reply], on_end: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Reply] = loop.create_future()
         self._on_end = on_end
@@ -153,7 +153,7 @@ class Channel:
         """Send a notification; it is dropped if the other end is gone."""
         self._send(notification)
 
-    def request(self, request: Request[Reply]) -> "asyncio.Future[Reply]":
+    def request(self, request: ProcessRequest[Reply]) -> "asyncio.Future[Reply]":
         """Send a request; the future ends as the top of this file says. Nobody has to await it."""
         if self._lost or self._writer.is_closing():
             ended: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -202,12 +202,16 @@ class Channel:
         except ConnectionError:
             pass
 
-    def _begin_answer(self, number: int, request: Request[Any], answer: Callable[[Any], Awaitable[TypedReply]]) -> None:
+    def _begin_answer(
+        self, number: int, request: ProcessRequest[Any], answer: Callable[[Any], Awaitable[TypedReply]]
+    ) -> None:
         task = asyncio.get_running_loop().create_task(self._answer(number, request, answer))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, number: int, request: Request[Any], answer: Callable[[Any], Awaitable[TypedReply]]) -> None:
+    async def _answer(
+        self, number: int, request: ProcessRequest[Any], answer: Callable[[Any], Awaitable[TypedReply]]
+    ) -> None:
         try:
             self._send(_Return(number, (await answer(request)).reply))
         except Exception as error:  # noqa: BLE001 - whatever it is, the other process must not wait for a reply

@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from proxy.form import FORM
+from proxy.build_form import BUILD_FORM
 from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.net.embedded import EmbeddedEngine, EmbeddedError
 from proxy.net.settings import RouteSettings, Settings
@@ -29,27 +29,27 @@ from proxy.policy_yaml.errors import PolicyError
 from proxy.server.admin.access import read_token
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState
-from proxy.server.briefing import brief
-from proxy.server.crew import Crew, CrewError
 from proxy.server.figures import RouteFigures
+from proxy.server.group_info import group_info
+from proxy.server.hot_restart import Inheritance, Successor
 from proxy.server.incidents import Incidents, IncidentsError
 from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.notices import notice
 from proxy.server.open_files import allow_many_files, summary, within
+from proxy.server.policy_file_watcher import PolicyFileWatcher
 from proxy.server.readiness import Readiness
 from proxy.server.reload import Reloader, read_policies
 from proxy.server.remedies import Remedies, StandingRemedies
 from proxy.server.service_manager import ServiceManager
 from proxy.server.state_file import StateError, StateFile
-from proxy.server.succession import Inheritance, Successor
 from proxy.server.violations import ViolationLog, Violations, ViolationsError
-from proxy.server.watch import Watch
-from proxy.session.topic import Topic
+from proxy.server.workers import Workers, WorkersError
+from proxy.session.info_query import InfoQuery
 
 USAGE, FAILURE = 2, 1
-_CIRCUMSTANCES = ListenError, AdminError, EmbeddedError, CrewError, ViolationsError, IncidentsError, StateError
+_CIRCUMSTANCES = ListenError, AdminError, EmbeddedError, WorkersError, ViolationsError, IncidentsError, StateError
 
 
 class StartError(Exception):
@@ -82,7 +82,7 @@ class Supervisor:
         self._successor: Successor | None = None
         self._listeners = Listeners()
         self._admin: AdminServer | None = None
-        self._crew: Crew | None = None
+        self._workers: Workers | None = None
         self._log: ViolationLog | None = None
         self._switch: KillSwitch | None = None
         self._remedies: Remedies | None = None
@@ -109,9 +109,9 @@ class Supervisor:
                 return 0
             reloader = starting.result()
             if self._settings.watch:
-                self._spawn(Watch(reloader).run())
+                self._spawn(PolicyFileWatcher(reloader).run())
             self._inherited.tell_ready()
-            self._manager.ready(f"{self._settings.workers} workers, {FORM}")
+            self._manager.ready(f"{self._settings.workers} workers, {BUILD_FORM}")
             return await self._watch()
         finally:
             await self._shut()
@@ -120,14 +120,14 @@ class Supervisor:
         """Say why Keyrail is not ready, if it is not."""
         if self._stop.is_set():
             return Readiness(["stopping"])
-        if self._crew is None:
+        if self._workers is None:
             return Readiness(["starting"])
         reasons = []
-        missing = self._settings.workers - self._crew.living
+        missing = self._settings.workers - self._workers.living
         if missing:
             reasons.append(f"{missing} of {self._settings.workers} workers are not serving")
-        reasons += [f"worker {number} has not reported for {age:.0f} s" for number, age in self._crew.silent()]
-        figures = self._crew.figures()
+        reasons += [f"worker {number} has not reported for {age:.0f} s" for number, age in self._workers.silent()]
+        figures = self._workers.figures()
         unready = {each.name: f"route {each.name}: {each.reason or 'not ready'}" for each in figures if not each.ready}
         return Readiness(reasons, unready, frozenset(each.name for each in figures if each.ready))
 
@@ -154,7 +154,7 @@ class Supervisor:
             pause = standing_pause(state_file)
             names = [route.name for route in self._settings.routes]
             standing = StandingRemedies(names, state_file)
-            self._crew = Crew(
+            self._workers = Workers(
                 self._settings,
                 self._listeners,
                 standing.join(policies),
@@ -163,16 +163,16 @@ class Supervisor:
                 group_info=self._group_info,
                 on_change=self._notice_changes,
             )
-            self._switch = KillSwitch(self._crew, state_file, pause)
-            reloader = Reloader(self._settings.routes, self._crew, policies, standing.join)
-            self._remedies = Remedies(self._crew, reloader, standing)
+            self._switch = KillSwitch(self._workers, state_file, pause)
+            reloader = Reloader(self._settings.routes, self._workers, policies, standing.join)
+            self._remedies = Remedies(self._workers, reloader, standing)
             options = "" if self._admin is None else self._admin.options
-            incidents = Incidents(self._crew, names, self._settings.incidents, options)
+            incidents = Incidents(self._workers, names, self._settings.incidents, options)
             if self._admin is not None:
                 state = AdminState(
                     settings=self._settings,
-                    crew=self._crew,
-                    registry=registry_of(GroupCollector(self._crew, reloader, self._switch, incidents)),
+                    workers=self._workers,
+                    registry=registry_of(GroupCollector(self._workers, reloader, self._switch, incidents)),
                     readiness=self.readiness,
                     reloader=reloader,
                     switch=self._switch,
@@ -181,12 +181,12 @@ class Supervisor:
                     violations=violations,
                 )
                 await self._admin.start(state)
-            await self._crew.start()
+            await self._workers.start()
         except _CIRCUMSTANCES as error:
             raise StartError([str(error)], FAILURE) from None
         self._spawn(incidents.run())
         self._heed_orders(reloader)  # first: whoever reads that Keyrail is ready may give one at once
-        self._announce(self._crew)
+        self._announce(self._workers)
         for index, route in enumerate(self._settings.routes):
             self._on_ready(route, self._listeners.addresses(index))
         return reloader
@@ -199,19 +199,19 @@ class Supervisor:
         self._engines.append(engine)
         return replace(route, upstream=UpstreamAddress(host="", port=0, path=engine.path))
 
-    def _announce(self, crew: Crew) -> None:
-        figures = crew.figures()
+    def _announce(self, workers: Workers) -> None:
+        figures = workers.figures()
         shown = []
         for index, (route, its) in enumerate(zip(self._settings.routes, figures, strict=True)):
             listeners = ", ".join(str(address) for address in self._listeners.addresses(index))
             upstream = f"embedded Valkey ({route.upstream})" if route.embedded else str(route.upstream)
             reason = its.reason.removeprefix(f"{route.upstream}: ") or "no answer"
             down = "" if its.ready else f" (down, {reason})"
-            shown.append(f"{listeners} -> {upstream}{down} policy {route.policy} generation {crew.generation}")
+            shown.append(f"{listeners} -> {upstream}{down} policy {route.policy} generation {workers.generation}")
             self._ready[route.name] = its.ready
         admin = f"; admin {self._admin.url}" if self._admin is not None else ""
-        workers = f"{crew.living} worker{'s' if crew.living > 1 else ''}"
-        notice(f"ready on {'; '.join(shown)}; {workers}, {FORM}{admin}")
+        serving = f"{workers.living} worker{'s' if workers.living > 1 else ''}"
+        notice(f"ready on {'; '.join(shown)}; {serving}, {BUILD_FORM}{admin}")
         notice(self._limits)
         if self._admin is not None and self._admin.closed:
             notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
@@ -220,9 +220,9 @@ class Supervisor:
 
     def _notice_changes(self) -> None:
         """Say when a route's upstream goes or comes back, once it has been announced."""
-        if self._crew is None or self._stop.is_set() or not self._ready or not self._crew.complete:
+        if self._workers is None or self._stop.is_set() or not self._ready or not self._workers.complete:
             return
-        for its in self._crew.figures():
+        for its in self._workers.figures():
             if its.ready != self._ready[its.name]:
                 self._ready[its.name] = its.ready
                 if its.ready:
@@ -232,19 +232,19 @@ class Supervisor:
                 else:
                     notice(f"route {its.name}: not ready: {its.reason}")
 
-    def _group_info(self, route: int, topic: Topic) -> dict[str, Any]:
-        assert self._crew is not None, "only workers ask"
+    def _group_info(self, route: int, query: InfoQuery) -> dict[str, Any]:
+        assert self._workers is not None, "only workers ask"
         assert self._switch is not None, "it is made before they start"
-        return brief(self._crew, self._switch, route, topic)
+        return group_info(self._workers, self._switch, route, query)
 
     async def _watch(self) -> int:
         """Wait for the end, or for what should never end; then drain."""
-        assert self._crew is not None, "started without a crew"
+        assert self._workers is not None, "started without a crew"
         engines = [self._spawn(engine.wait()) for engine in self._engines]
-        await self._first(self._spawn(self._stop.wait()), self._crew.broken, *engines)
+        await self._first(self._spawn(self._stop.wait()), self._workers.broken, *engines)
         status = 0
-        if self._crew.broken.done():
-            self._crew.broken.result()
+        if self._workers.broken.done():
+            self._workers.broken.result()
         if not self._stop.is_set():
             notice("the embedded Valkey has ended: stopping")
             status = FAILURE
@@ -255,7 +255,7 @@ class Supervisor:
             await self._first(self._spawn(asyncio.sleep(self._delay)), self._spawn(self._now.wait()), *engines)
         # The workers close theirs; while one copy is open, the kernel would go on taking connections.
         self._listeners.close()
-        await self._first(self._spawn(self._crew.drain(self._settings.drain)), self._spawn(self._now.wait()))
+        await self._first(self._spawn(self._workers.drain(self._settings.drain)), self._spawn(self._now.wait()))
         return status
 
     async def _hand_over(self) -> None:
@@ -303,9 +303,9 @@ class Supervisor:
             self._successor.end()
         for heeded in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
             asyncio.get_running_loop().add_signal_handler(heeded, lambda: None)
-        if self._crew is not None:
-            self._crew.kill()
-            await self._crew.drain(0.0)
+        if self._workers is not None:
+            self._workers.kill()
+            await self._workers.drain(0.0)
         if self._admin is not None:
             await self._admin.stop()
         for engine in self._engines:

@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from proxy.server.figures import RouteFigures
-from proxy.traffic import answers
+from proxy.traffic import json_views
 from proxy.traffic.alerts import Hot
 from proxy.traffic.redaction import Redaction
-from proxy.traffic.rings import Rings
+from proxy.traffic.time_series import TimeSeries
 
 WINDOW = 60
 MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS = 10, 50, 20
@@ -48,12 +48,12 @@ class RouteTraffic:
     """What one route did lately, and how its keys may be shown; `hot` says which are hot."""
 
     name: str
-    rings: Rings
+    time_series: TimeSeries
     redaction: Redaction
     hot: Hot
 
 
-def collect_looks(routes: list[RouteFigures]) -> Iterator[Metric]:
+def collect_traces(routes: list[RouteFigures]) -> Iterator[Metric]:
     """Latency and bytes since the start, as estimated from the commands that were looked at."""
     times = {
         "proxy": HistogramMetricFamily(
@@ -67,18 +67,18 @@ def collect_looks(routes: list[RouteFigures]) -> Iterator[Metric]:
         "in": CounterMetricFamily("keyrail_received_bytes", "Bytes of commands (estimate).", labels=("route",)),
         "out": CounterMetricFamily("keyrail_sent_bytes", "Bytes of replies (estimate).", labels=("route",)),
     }
-    taken = CounterMetricFamily("keyrail_looks", "Commands that were looked at closely.", labels=("route",))
+    taken = CounterMetricFamily("keyrail_traced_commands", "Commands that were looked at closely.", labels=("route",))
     for route in routes:
-        looks: Mapping[str, Mapping[str, float]] = route.counters.get("looks", {})
+        traces: Mapping[str, Mapping[str, float]] = route.counters.get("traces", {})
         for name, family in times.items():
-            found = dict(looks.get(name, {}))
+            found = dict(traces.get(name, {}))
             seconds = found.pop("sum", 0.0)
             buckets = zip(found, itertools.accumulate(found.values()), strict=True)
             if found:
                 family.add_metric((route.name,), list(buckets), seconds)
         for name, volume in volumes.items():
-            volume.add_metric((route.name,), looks.get("bytes", {}).get(name, 0))
-        taken.add_metric((route.name,), looks.get("looks", {}).get("taken", 0))
+            volume.add_metric((route.name,), traces.get("bytes", {}).get(name, 0))
+        taken.add_metric((route.name,), traces.get("traces", {}).get("taken", 0))
     yield from (*times.values(), *volumes.values(), taken)
 
 
@@ -100,7 +100,7 @@ def _collect_keys(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:
     rate = GaugeMetricFamily("keyrail_hot_key_rate", "Uses per second of the busiest keys.", labels=labels)
     share = GaugeMetricFamily("keyrail_hot_key_share", "Their share of all uses of keys.", labels=labels)
     for route in routes:
-        found = route.rings.hot_keys(WINDOW, now)
+        found = route.time_series.hot_keys(WINDOW, now)
         taken.add_metric((route.name,), found.taken)
         hot.add_metric((route.name,), sum(found.reached(each, route.hot) for each in found.keys))
         uses: Counter[str] = Counter()
@@ -135,7 +135,7 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
         "keyrail_pattern_largest_bytes", "The largest command or reply for one key that was seen.", labels=labels
     )
     for route in routes:
-        told = answers.patterns(route.rings, WINDOW, MOST_PATTERNS, now, route.redaction)
+        told = json_views.patterns(route.time_series, WINDOW, MOST_PATTERNS, now, route.redaction)
         for each in told["patterns"]:
             name = route.name, each["pattern"]
             for kind in ("read", "write"):
@@ -158,7 +158,7 @@ def _collect_clients(routes: list[RouteTraffic], now: float) -> Iterator[Metric]
         "keyrail_client_rate", "Commands per second of the busiest clients (estimate).", labels=("route", *names)
     )
     for route in routes:
-        told = answers.clients(route.rings, WINDOW, MOST_CLIENTS, now)
+        told = json_views.clients(route.time_series, WINDOW, MOST_CLIENTS, now)
         for each in told["clients"]:
             rate.add_metric((route.name, *(each[name] for name in names)), each["rate"])
         # A client that is known has a user.
@@ -174,7 +174,7 @@ def _collect_slots(routes: list[RouteTraffic], now: float) -> Iterator[Metric]:
         "keyrail_crossslot_rate", "Commands per second with keys of several slots (estimate).", labels=("route",)
     )
     for route in routes:
-        told = answers.slots(route.rings, WINDOW, 1, now, route.redaction)
+        told = json_views.slots(route.time_series, WINDOW, 1, now, route.redaction)
         share.add_metric((route.name,), max((slot["share"] for slot in told["slots"]), default=0.0))
         across.add_metric((route.name,), told["crossslot"])
     yield from (share, across)

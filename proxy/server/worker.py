@@ -23,9 +23,9 @@ import uvloop
 
 from proxy.net.admission import Admission
 from proxy.net.buffers import enforce
-from proxy.net.gateway import ClusterRefusedError, Gateway
 from proxy.net.periodic import Periodic
 from proxy.net.policies import SWITCH_SECONDS
+from proxy.net.route import ClusterRefusedError, Route
 from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
 from proxy.policy.model import Policy
@@ -38,24 +38,24 @@ from proxy.server.control import (
     GroupInfo,
     ListenerSocket,
     News,
-    Order,
     Prepare,
     RecallScript,
-    Report,
     Serving,
     ShareLimits,
     Start,
     Switch,
+    TrafficReport,
     Unfit,
-    Watched,
     WorkerNotification,
+    WorkerOrder,
+    WorkerReport,
     WorkerRequest,
 )
 from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
-from proxy.session.topic import Topic
+from proxy.session.info_query import InfoQuery
 
 _log = logging.getLogger("keyrail.worker")
 
@@ -88,12 +88,12 @@ class Worker:
             "looking at limits": self._look_at_limits,
             "reporting figures": self._tell_figures,
             "reporting what rules found": self._tell_news,
-            "reporting seconds": self._tell_watched,
+            "reporting seconds": self._report_traffic,
         }
         self._reports = Periodic(loop, REPORT_SECONDS, reports, self._count)
         self._limits = Periodic(loop, LEASE_SECONDS, {"sharing limits": self._share_limits}, self._count)
-        self._gateways = [
-            Gateway(
+        self._routes = [
+            Route(
                 route,
                 start.settings,
                 policy,
@@ -102,7 +102,7 @@ class Worker:
                 partial(self._group_info, index),
                 start.paused,
                 partial(self._find_script, index) if start.settings.workers > 1 else None,
-                self._tell_watched,
+                self._report_traffic,
                 self._admission,
             )
             for index, (route, policy) in enumerate(zip(start.settings.routes, start.policies, strict=True))
@@ -139,7 +139,7 @@ class Worker:
 
     async def _open(self) -> bool:
         """Start the gateways and accept connections; False if a route turns out to be unfit."""
-        outcomes = await asyncio.gather(*(gateway.start() for gateway in self._gateways), return_exceptions=True)
+        outcomes = await asyncio.gather(*(route.start() for route in self._routes), return_exceptions=True)
         for index, started in enumerate(outcomes):
             if isinstance(started, ClusterRefusedError | TlsError):
                 self._channel.notify(Unfit(index, str(started)))
@@ -164,7 +164,7 @@ class Worker:
             context = listener_context(listener.address.tls, _log.warning)
         # A copy, since what accepts closes it, and may have to begin again.
         sock = socket.socket(fileno=os.dup(handed.fd))
-        return await self._gateways[handed.route].serve(sock, listener, context)
+        return await self._routes[handed.route].serve(sock, listener, context)
 
     async def _cover(self, workers: frozenset[int]) -> None:
         for number in self._covering.keys() - workers:
@@ -201,11 +201,11 @@ class Worker:
                 async with self._orders:
                     return await self._follow_or_end(request)
             case RecallScript(route, key):
-                return request.answer(self._gateways[route].recall_script(key))
+                return request.answer(self._routes[route].recall_script(key))
             case _:
                 assert_never(request)
 
-    async def _follow_or_end(self, order: Order) -> TypedReply:
+    async def _follow_or_end(self, order: WorkerOrder) -> TypedReply:
         try:
             return await self._follow(order)
         except Exception:
@@ -214,7 +214,7 @@ class Worker:
             self._end_now()
             raise
 
-    async def _follow(self, order: Order) -> TypedReply:
+    async def _follow(self, order: WorkerOrder) -> TypedReply:
         match order:
             case Prepare(policies, generation):
                 problem = await self._prepare(policies, generation)
@@ -224,8 +224,8 @@ class Worker:
                 self._commit(generation)
                 return order.answer(None)
             case Switch(paused):
-                for gateway in self._gateways:
-                    await gateway.pause(paused)
+                for route in self._routes:
+                    await route.pause(paused)
                 return order.answer(None)
             case _:
                 assert_never(order)
@@ -233,8 +233,8 @@ class Worker:
     async def _prepare(self, packed: Packed[tuple[Policy, ...]], generation: int) -> str | None:
         try:
             policies = await asyncio.to_thread(packed.unpack)
-            for gateway, policy in zip(self._gateways, policies, strict=True):
-                await gateway.prepare(policy, generation)
+            for route, policy in zip(self._routes, policies, strict=True):
+                await route.prepare(policy, generation)
         except Exception as error:  # noqa: BLE001  whatever it is, the old policy stays and the operator reads it
             return f"{type(error).__name__}: {error}"
         return None
@@ -242,16 +242,16 @@ class Worker:
     def _commit(self, generation: int) -> None:
         if generation != self._prepared:
             raise RuntimeError(f"cannot follow to policy generation {generation}")
-        for gateway in self._gateways:
-            gateway.commit()
+        for route in self._routes:
+            route.commit()
 
     def _share_limits(self) -> None:
         now = time.monotonic()
         before, self._demanded = self._demanded, now
-        wanted = tuple(gateway.demand(now - before) for gateway in self._gateways)
+        wanted = tuple(route.demand(now - before) for route in self._routes)
         if now - self._leased > LOST_SECONDS:
-            for gateway in self._gateways:
-                gateway.lease({})
+            for route in self._routes:
+                route.lease({})
         if any(wanted) or self._wanted:
             self._channel.request(ShareLimits(wanted)).add_done_callback(self._lease)
         self._wanted = any(wanted)
@@ -261,18 +261,18 @@ class Worker:
         if isinstance(routes, RequestError):
             return
         self._leased = time.monotonic()
-        for gateway, leases in zip(self._gateways, routes, strict=True):
-            gateway.lease(leases)
+        for route, leases in zip(self._routes, routes, strict=True):
+            route.lease(leases)
 
     def _count(self, event: str) -> None:
         """Count what happened to the whole worker in each of its routes."""
-        for gateway in self._gateways:
-            gateway.count(event)
+        for route in self._routes:
+            route.count(event)
 
-    def _group_info(self, route: int, topic: Topic) -> "asyncio.Future[dict[str, Any]]":
+    def _group_info(self, route: int, query: InfoQuery) -> "asyncio.Future[dict[str, Any]]":
         # The client that asks finds in the answer what it has just done.
         self._report_now()
-        return self._channel.request(GroupInfo(route, topic))
+        return self._channel.request(GroupInfo(route, query))
 
     def _find_script(self, route: int, key: FactKey) -> "asyncio.Future[Fact | None]":
         return self._channel.request(FindScript(route, key))
@@ -285,31 +285,31 @@ class Worker:
         self._admission.look()
         if self._admission.lacks_files:
             self._count("no_open_files")
-        enforce(self._start.settings.buffer_limit, [gateway.clients for gateway in self._gateways])
+        enforce(self._start.settings.buffer_limit, [route.clients for route in self._routes])
 
     def _tell_figures(self) -> None:
         now = time.monotonic()
         lag, self._told = now - self._told - REPORT_SECONDS, now
-        snapshots = tuple(gateway.snapshot() for gateway in self._gateways)
-        self._channel.notify(Report(snapshots, figures_of_this_process(lag)))
+        snapshots = tuple(route.snapshot() for route in self._routes)
+        self._channel.notify(WorkerReport(snapshots, figures_of_this_process(lag)))
 
     def _tell_news(self) -> None:
-        self._channel.notify(News(tuple(gateway.seen() for gateway in self._gateways)))
+        self._channel.notify(News(tuple(route.verdict_update() for route in self._routes)))
 
-    def _tell_watched(self) -> None:
-        watched = tuple(gateway.digests() for gateway in self._gateways)
-        if any(watched):
-            self._channel.notify(Watched(watched))
+    def _report_traffic(self) -> None:
+        traffic = tuple(route.intervals() for route in self._routes)
+        if any(traffic):
+            self._channel.notify(TrafficReport(traffic))
 
     async def _drain(self) -> None:
-        for gateway in self._gateways:
-            gateway.stop_accepting()
+        for route in self._routes:
+            route.stop_accepting()
         # The kernel would go on taking connections, while a copy is open anywhere.
         for fd in {handed.fd for handed in self._start.sockets}:
             os.close(fd)
-        await asyncio.gather(*(gateway.drain(self._drain_seconds) for gateway in self._gateways))
-        for gateway in self._gateways:
-            gateway.close()
+        await asyncio.gather(*(route.drain(self._drain_seconds) for route in self._routes))
+        for route in self._routes:
+            route.close()
 
 
 async def work(control: socket.socket) -> int:

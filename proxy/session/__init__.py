@@ -1,30 +1,30 @@
 """One client: its state, and where each of its commands goes. No sockets and no clock: ``ports.py`` leads to them.
 
-dispatcher.py     judges each command and hands it to the handler for what it does
-session.py        a client: who it is, the state of its connection, what it sends
-state.py          the states of a client's connection, and the table of their transitions
-seeker.py         a session that waits, as the network side sees it
-item.py           one judged command, and what is to follow it
-ports.py          what a session needs from the network side
-forwarding.py     commands without connection state
-switching.py      moves between shared upstream connections and a private one
-handshake.py      HELLO, AUTH, SELECT, RESET, QUIT
-names.py          CLIENT SETNAME, GETNAME, SETINFO
-own.py            KEYRAIL …: commands that Keyrail answers
-topic.py          the arguments of KEYRAIL HOTKEYS and its relatives
-transaction.py    MULTI … EXEC, whole or in pieces
-poison.py         the command that makes Redis abort a transaction
-subscribe.py      SUBSCRIBE and its relatives, RESP2 and RESP3
-subscription.py   what a client is subscribed to
-pinned.py         commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
-scripts.py        EVAL, FCALL and their relatives: what the rules need to know about the script
-procedure.py      rules that ask Redis before they decide
-inquiry.py        the questions of one such rule
-streaming.py      a request too large to buffer
-paying.py         byte limits for a streamed request
-silence.py        CLIENT REPLY: which commands are answered
-company.py        hidden commands beside a client's own
-follow_ups.py     hidden commands after a reply, such as EXPIRE for a new key
-following.py      runs of single reads (N+1)
-measuring.py      traces of commands: client, size, time, result
+dispatcher.py         judges each command and hands it to the handler for what it does
+session.py            a client: who it is, the state of its connection, what it sends
+state.py              the states of a client's connection, and the table of their transitions
+pool_waiter.py        a session that waits, as the network side sees it
+item.py               one judged command, and what is to follow it
+ports.py              what a session needs from the network side
+forwarding.py         commands without connection state
+switching.py          moves between shared upstream connections and a private one
+handshake.py          HELLO, AUTH, SELECT, RESET, QUIT
+names.py              CLIENT SETNAME, GETNAME, SETINFO
+keyrail_command.py    KEYRAIL …: commands that Keyrail answers
+info_query.py         the arguments of KEYRAIL HOTKEYS and its relatives
+transaction.py        MULTI … EXEC, whole or in pieces
+exec_abort.py         the command that makes Redis abort a transaction
+subscribe.py          SUBSCRIBE and its relatives, RESP2 and RESP3
+subscription.py       what a client is subscribed to
+pinned.py             commands that need a private connection: blocking commands, WAIT, MONITOR, unknown commands …
+scripts.py            EVAL, FCALL and their relatives: what the rules need to know about the script
+procedure.py          rules that ask Redis before they decide
+running_procedure.py  the questions of one such rule
+streaming.py          a request too large to buffer
+paying.py             byte limits for a streamed request
+reply_mode.py         CLIENT REPLY: which commands are answered
+hidden_commands.py    hidden commands beside a client's own
+follow_ups.py         hidden commands after a reply, such as EXPIRE for a new key
+n_plus_one.py         runs of single reads (N+1)
+open_trace.py         traces of commands: client, size, time, result
 """

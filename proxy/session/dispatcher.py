@@ -5,19 +5,19 @@ judged already, and is not judged twice.
 """
 
 from proxy.commands.command import Command
-from proxy.commands.table import State
+from proxy.commands.table import ConnectionState
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.verdict import Answer, Refuse, Rewrite
 from proxy.session import (
     follow_ups,
-    following,
     handshake,
+    keyrail_command,
+    n_plus_one,
     names,
-    own,
     pinned,
     procedure,
+    reply_mode,
     scripts,
-    silence,
     streaming,
     subscribe,
     switching,
@@ -25,7 +25,7 @@ from proxy.session import (
 )
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
-from proxy.session.measuring import Measurement
+from proxy.session.open_trace import OpenTrace
 from proxy.session.session import Session
 from proxy.session.state import Keeping, Pinned, PooledTransaction, departed
 from proxy.wire.encode import encode_command
@@ -49,25 +49,23 @@ class Dispatcher(Session):
         if held is not None:
             self.held = None
             return self._route(held, data, request.end)
-        table = self.regime.table
+        table = self.effective_policy.table
         command = Command(table, request.arguments(), table.specs[command_id])
-        if self.following is not None and self.resolved is None:
-            self.following.meet(self, command)
+        if self.n_plus_one is not None and self.resolved is None:
+            self.n_plus_one.meet(self, command)
         if self.sampled:
             size = request.end - request.start
-            self.measurement = Measurement(
-                self.ports.traces, self, command, self.sampled, size, self.ports.traces.clock()
-            )
-            following.begin(self, command, self.sampled)
+            self.trace = OpenTrace(self.ports.traces, self, command, self.sampled, size, self.ports.traces.clock())
+            n_plus_one.begin(self, command, self.sampled)
             self.sampled = 0
         return self._take(command, data[request.start : request.end], data, request.end, request)
 
     def refused(self, command_id: int, request: Request) -> None:
         """The plan refuses a command by itself: somebody may want to know whose it is."""
-        if self.ports.reports.looks():
-            table = self.regime.table
+        if self.ports.reports.may_inspect():
+            table = self.effective_policy.table
             command = Command(table, request.arguments(), table.specs[command_id])
-            self.ports.reports.witness(self.regime.policy.lowered.get(command_id, ()), command, self)
+            self.ports.reports.inspect(self.effective_policy.compiled.lowered.get(command_id, ()), command, self)
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""
@@ -77,14 +75,14 @@ class Dispatcher(Session):
         if held is not None:
             self.held = None
             return self._route(held, b"", 0)
-        return self._take(Command(self.regime.table, words), encode_command(words), b"", 0)
+        return self._take(Command(self.effective_policy.table, words), encode_command(words), b"", 0)
 
     def _waits(self) -> bool:
         # Whether the next command has to wait, for replies or for a procedure, before anything is asked about it.
-        if self.owed >= self.terms.window:
+        if self.pending_replies >= self.config.window:
             self.stalled = True
             return True
-        if self.inquiry is not None:
+        if self.running_procedure is not None:
             self.halted = True
             return True
         return self._awaits_user()
@@ -101,13 +99,13 @@ class Dispatcher(Session):
         """Stream a request that is too large to collect."""
         return WAIT if self._awaits_user() else streaming.begin(self, data, request)
 
-    def weighed(self, run: bytes, index: int, size: int) -> None:
+    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
         request = Request()
         for _ in range(index + 1):
             if request.scan(run, request.end, self.limits) != COMPLETE:
                 return
-        command = Command(self.regime.table, request.arguments())
+        command = Command(self.effective_policy.table, request.arguments())
         if len(command.known_keys) == 1:
             self.ports.traces.observe_large(self, command.known_keys[0].name, size)
 
@@ -115,7 +113,7 @@ class Dispatcher(Session):
         """Pass it on to a private upstream: in Redis it ends what holds for one command (SKIP, ASKING, CACHING)."""
         if self.pinned is not None:
             self.pinned.send(self, _EMPTY_REQUEST)
-            silence.use_up(self)
+            reply_mode.use_up(self)
 
     def malformed(self, request: Request) -> None:
         """Answer in the engine's own words, behind what is owed, and close.
@@ -123,20 +121,20 @@ class Dispatcher(Session):
         Under CLIENT REPLY OFF and SKIP, Redis neither answers nor closes (``CLIENT_CLOSE_AFTER_REPLY``, and there is no
         reply): it reads no further until the client leaves.
         """
-        if self.replies in (silence.OFF, silence.SKIP):
+        if self.reply_mode in (reply_mode.OFF, reply_mode.SKIP):
             self.ended = True
             return
         self.answer(self.ports.route.protocol_error(request.error, request.error_byte))
-        self.close_when_paid("protocol_error")
+        self.close_when_drained("protocol_error")
 
     def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
         decision, self.resolved = self.resolved, None
-        follows = bool(self.regime.policy.scripts)
+        follows = bool(self.effective_policy.compiled.scripts)
         if decision is None:
             if follows and scripts.waits(self, command):
                 return WAIT
             decision = self.judge(command)
-        if decision.pause is not None or decision.asides:
+        if decision.pause is not None or decision.background:
             decision = procedure.settle(self, command, decision)
             if decision is None:
                 return WAIT
@@ -145,7 +143,7 @@ class Dispatcher(Session):
         verdict = decision.verdict
         if type(verdict) is Refuse:
             self._tell_refused()
-            if command.spec.state is State.EXEC and self.transaction is not None:
+            if command.spec.state is ConnectionState.EXEC and self.transaction is not None:
                 transaction.abort(self, verdict.error)
             else:
                 self.refuse(verdict.error)
@@ -155,24 +153,24 @@ class Dispatcher(Session):
             self.answer(verdict.reply)
             return TAKEN
         if type(verdict) is Rewrite:
-            rewritten = Command(self.regime.table, verdict.argv, verdict.spec)
+            rewritten = Command(self.effective_policy.table, verdict.argv, verdict.spec)
             self.count_keys(rewritten)
             raw = encode_command(verdict.argv)
-            return self._route(Item(rewritten, raw, verdict.edit, decision.followings), data, end)
+            return self._route(Item(rewritten, raw, verdict.edit, decision.hidden), data, end)
         if request is None:
             self.count_keys(command)
-        elif self.regime.policy.policy.count_keys:
-            terms = self.terms
-            found = terms.keys.find(command.spec.id, request)
-            terms.plan.count(request, data, terms.keys, found, terms.counters)
+        elif self.effective_policy.compiled.policy.count_keys:
+            config = self.config
+            found = config.keys.find(command.spec.id, request)
+            config.plan.count(request, data, config.keys, found, config.counters)
         edit = scripts.edit_for(self, command) if follows else None
-        return self._route(Item(command, raw, edit, decision.followings), data, end)
+        return self._route(Item(command, raw, edit, decision.hidden), data, end)
 
     def _tell_refused(self) -> None:
-        if self.measurement is not None:
-            self.measurement.refused = True
-            self.measurement.without_reply()
-            self.measurement = None
+        if self.trace is not None:
+            self.trace.refused = True
+            self.trace.without_reply()
+            self.trace = None
 
     # Routing
 
@@ -180,27 +178,31 @@ class Dispatcher(Session):
         state = item.command.spec.state
         if item.command.spec.process_bound:
             self.ports.pools.relies_on_process(self)
-        if self.measurement is not None:
-            item.measurement, self.measurement = self.measurement, None
-            if self.transaction is not None or state is not State.POOL or self.replies != silence.ON:
-                item.measurement.without_reply()
-                item.measurement = None
-        if state is State.UNKNOWN and (error := pinned.error_for_name(item.command.argv, self.regime.table)):
+        if self.trace is not None:
+            item.trace, self.trace = self.trace, None
+            if self.transaction is not None or state is not ConnectionState.POOL or self.reply_mode != reply_mode.ON:
+                item.trace.without_reply()
+                item.trace = None
+        if state is ConnectionState.UNKNOWN and (
+            error := pinned.error_for_name(item.command.argv, self.effective_policy.table)
+        ):
             self.refuse(error)
             return TAKEN
         if self.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
             return transaction.queue(self, item)
         # The transaction's look-ahead is the only handler that reads on.
-        outcome = transaction.multi(self, item, data, end) if state is State.MULTI else _HANDLERS[state](self, item)
+        outcome = (
+            transaction.multi(self, item, data, end) if state is ConnectionState.MULTI else _HANDLERS[state](self, item)
+        )
         if outcome == WAIT:
             self.held = item
         return outcome
 
     # Upstreams: what changes in them, and in what is waited for
 
-    def settled(self) -> None:
+    def on_idle(self) -> None:
         """Nothing is owed: a private upstream whose state has ended goes back, and what waited goes on."""
-        self.attentive = False
+        self.notify_when_idle = False
         state = self.state
         if type(state) is Pinned:
             state.blocked = 0
@@ -209,19 +211,24 @@ class Dispatcher(Session):
                 if state.subscriptions.empty():
                     subscribe.stop(state)
         if self.deferred and follow_ups.catch_up(self):
-            self.attentive = True
+            self.notify_when_idle = True
         elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not switching.keeps_pin(self):
             self.unpin()
         self.arrived()
 
     def let_go(self) -> bool:
         """The private upstream is lost: whether nothing of this client is lost with it."""
-        if self.owed > 0 or switching.keeps_pin(self) or self.stream is not None or self.key.user is not None:
+        if (
+            self.pending_replies > 0
+            or switching.keeps_pin(self)
+            or self.stream is not None
+            or self.key.user is not None
+        ):
             return False
         self.unpin()
         return True
 
-    def depart(self) -> None:
+    def on_close(self) -> None:
         """The client has left: its debts become hidden, its private upstream is closed."""
         self.gone = True
         self.halted = True
@@ -233,9 +240,9 @@ class Dispatcher(Session):
             self.order.abandon()
             self.order = None
             self.ordered = False
-        if self.inquiry is not None:
-            self.inquiry.cancel()
-            self.inquiry = None
+        if self.running_procedure is not None:
+            self.running_procedure.cancel()
+            self.running_procedure = None
         holds = switching.keeps_pin(self)
         if self.deferred or (self.transaction is not None and self.pinned is not None):
             follow_ups.leave(self)
@@ -244,15 +251,15 @@ class Dispatcher(Session):
             self.probe = None
         state, self.state = self.state, departed(self.state)
         match state:
-            case PooledTransaction() if self.ledger is not None:
+            case PooledTransaction() if self.upstream is not None:
                 # Only a fault can end a session here: what it has begun on a shared upstream must not go on.
-                self.ports.pools.discard(self.ledger)
+                self.ports.pools.discard(self.upstream)
             case Pinned(upstream) if not upstream.closed:
                 upstream.owner = None
                 if state.blocked or upstream.partial is not None:
                     self.ports.pools.discard(upstream)
-                elif self.owed > 0 or holds:
-                    self.ports.pools.dismiss(upstream)
+                elif self.pending_replies > 0 or holds:
+                    self.ports.pools.close_gracefully(upstream)
                 else:
                     upstream.listener = None
                     upstream.arrays = False
@@ -260,10 +267,10 @@ class Dispatcher(Session):
 
 
 _HANDLERS = {
-    State.POOL: forward,
+    ConnectionState.POOL: forward,
     **handshake.HANDLERS,
     **names.HANDLERS,
-    **own.HANDLERS,
+    **keyrail_command.HANDLERS,
     **transaction.HANDLERS,
     **subscribe.HANDLERS,
     **pinned.HANDLERS,

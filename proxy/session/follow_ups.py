@@ -19,10 +19,10 @@ may go, so many at a time are sent, and others' commands come between them.
 
 from collections.abc import Sequence
 
-from proxy.hotpath.debts import HIDE, NOTE, Creditor
+from proxy.hotpath.in_flight import HIDE, NOTE, ReplySink
 from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
-from proxy.session import silence
+from proxy.session import reply_mode
 from proxy.session.item import FollowUp
 from proxy.session.ports import PoolKey
 from proxy.session.session import Session
@@ -31,7 +31,7 @@ from proxy.wire.encode import OK, encode_command, encode_error
 
 MOST_WAITING = 1024
 _AT_ONCE = 64
-_NOBODY = Creditor()
+_NOBODY = ReplySink()
 _MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]), encode_command([b"DISCARD"])
 _NO_CONNECTION = "no connection to Redis could be had for it"
 
@@ -58,31 +58,31 @@ def catch_up(session: Session, most: int = _AT_ONCE) -> bool:
             sent += 1
         else:
             _send_elsewhere(session, follow_up, follow_up.key)
-    return session.owed > 0
+    return session.pending_replies > 0
 
 
 def leave(session: Session) -> None:
     """The client has left or begun anew: what it was watching or queueing is over, and what waited for that is sent."""
-    ledger = session.pinned
-    if ledger is None:
+    upstream = session.pinned
+    if upstream is None:
         return
     if session.blocked:
         # Behind the command that blocks nothing would run, and something might be popped for nobody.
-        session.ports.pools.discard(ledger)
-    elif session.transaction is not None and ledger.partial is None and not ledger.closed:
+        session.ports.pools.discard(upstream)
+    elif session.transaction is not None and upstream.partial is None and not upstream.closed:
         # Or what follows from replies that are still to come would be queued in it.
-        ledger.send(session, _DISCARD)
-        if session.replies == silence.ON:
-            ledger.owe(_NOBODY, 1, HIDE, None)
+        upstream.send(session, _DISCARD)
+        if session.reply_mode == reply_mode.ON:
+            upstream.enqueue(_NOBODY, 1, HIDE, None)
     session.state = ended(session.state)
-    ledger.unit = None
+    upstream.unit = None
     catch_up(session)
 
 
 def undecided(session: Session) -> bool:
     """Whether something may still have to follow commands that were sent."""
-    session.accompanied = session.accompanied and session.owed > 0
-    return session.accompanied
+    session.may_have_follow_ups = session.may_have_follow_ups and session.pending_replies > 0
+    return session.may_have_follow_ups
 
 
 def overflow(session: Session) -> bytes | None:
@@ -97,13 +97,13 @@ def overflow(session: Session) -> bytes | None:
 
 def silent(session: Session) -> str:
     """Why nothing may go along with commands on the client's connection; empty where it may."""
-    return "no reply will come" if session.replies != silence.ON else session.unaccompanied
+    return "no reply will come" if session.reply_mode != reply_mode.ON else session.no_hidden_commands
 
 
 def _waits(session: Session, follow_up: FollowUp) -> bool:
-    if session.gone or follow_up.ledger is not session.pinned:
+    if session.gone or follow_up.upstream is not session.pinned:
         return False
-    if follow_up.running is not None and follow_up.running.moves:
+    if follow_up.running is not None and follow_up.running.switches_database:
         return True
     watching = session.watching
     return watching is not None and isinstance(follow_up.argv, Renewal) and watching.watches(follow_up.argv.key)
@@ -111,24 +111,24 @@ def _waits(session: Session, follow_up: FollowUp) -> bool:
 
 def _may_carry(session: Session, follow_up: FollowUp) -> bool:
     # Whether the connection on which the command ran can carry what follows.
-    ledger = follow_up.ledger
-    if ledger.closed or not ledger.admits(session) or ledger.owner not in (None, session):
+    upstream = follow_up.upstream
+    if upstream.closed or not upstream.admits(session) or upstream.owner not in (None, session):
         return False
     subscriptions = session.subscriptions
     confined = subscriptions is not None and subscriptions.protocol == 2 and any(subscriptions.sets)
     if session.gone:
-        moves = follow_up.running is not None and follow_up.running.moves
-        return session.replies == silence.ON and not confined and not moves
-    if ledger is not session.pinned:
+        switches_database = follow_up.running is not None and follow_up.running.switches_database
+        return session.reply_mode == reply_mode.ON and not confined and not switches_database
+    if upstream is not session.pinned:
         return True
     free = session.transaction is None and not confined and not silent(session)
     return free and session.key.user == follow_up.key.user
 
 
 def _send(session: Session, follow_up: FollowUp) -> None:
-    ledger = follow_up.ledger
+    upstream = follow_up.upstream
     raw = encode_command(list(follow_up.argv))
-    moved = ledger is session.pinned and session.key.database != follow_up.key.database
+    moved = upstream is session.pinned and session.key.database != follow_up.key.database
 
     def answered(frame: bytes) -> None:
         # Of a unit's array, the member behind that of SELECT.
@@ -138,11 +138,11 @@ def _send(session: Session, follow_up: FollowUp) -> None:
 
     if moved:
         there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, session.key))
-        ledger.send(session, _MULTI + there + raw + back + _EXEC)
-        ledger.owe(_NOBODY, 4, HIDE, None)
+        upstream.send(session, _MULTI + there + raw + back + _EXEC)
+        upstream.enqueue(_NOBODY, 4, HIDE, None)
     else:
-        ledger.send(session, raw)
-    ledger.owe(session, 1, NOTE, answered)
+        upstream.send(session, raw)
+    upstream.enqueue(session, 1, NOTE, answered)
 
 
 def _send_elsewhere(session: Session, follow_up: FollowUp, key: PoolKey) -> None:
@@ -166,4 +166,4 @@ def _note(session: Session, follow_up: FollowUp, frame: bytes) -> None:
 
 
 def _report(session: Session, follow_up: FollowUp, what: What, detail: str) -> None:
-    session.ports.reports.report([follow_up.following.hit(what, detail)], follow_up.command, session)
+    session.ports.reports.report([follow_up.hidden.hit(what, detail)], follow_up.command, session)

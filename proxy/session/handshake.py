@@ -12,13 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from proxy.commands.table import Lane, State
+from proxy.commands.table import ConnectionState, Lane
 from proxy.commands.words import word_of
-from proxy.hotpath.debts import EDIT
+from proxy.hotpath.in_flight import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import follow_ups, names, silence, switching
+from proxy.session import follow_ups, names, reply_mode, switching
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.ports import PoolKey, user_named
@@ -53,7 +53,7 @@ def move(session: Session, key: PoolKey) -> None:
         if session.subscriptions is not None:
             session.subscriptions.protocol = key.protocol
     else:
-        session.ledger = None
+        session.upstream = None
         session.direct = False
     session.adopt()
 
@@ -71,12 +71,12 @@ def _ask(
 ) -> int:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
     confined = session.subscriptions is not None and session.subscriptions.confines()
-    if session.replies == silence.RELAYED or (session.replies != silence.ON and confined):
+    if session.reply_mode == reply_mode.RELAYED or (session.reply_mode != reply_mode.ON and confined):
         # Its answer is one line among those of MONITOR, or it is refused without a word.
         session.happens(Event.UNKNOWN)
         session.submit(raw)
         return TAKEN
-    silent = session.replies != silence.ON
+    silent = session.reply_mode != reply_mode.ON
 
     def answered(frame: bytes) -> bytes:
         if _succeeded(frame):
@@ -89,13 +89,13 @@ def _ask(
         return _send(session, raw, answered)
     session.hide(_REPLY_ON)
     _send(session, raw, answered)
-    silence.go_on(session)
+    reply_mode.go_on(session)
     return TAKEN
 
 
 def _send(session: Session, raw: bytes, answered: ReplyEdit) -> int:
     session.forwarded += 1
-    session.owe(raw, EDIT, answered)
+    session.submit_with_action(raw, EDIT, answered)
     switching.wait_until_settled(session)
     return TAKEN
 
@@ -104,7 +104,7 @@ def _select(session: Session, item: Item) -> int:
     database = read_number(item.command.argv)
     if database is None:
         return forward(session, item)
-    if session.pinned is not None and session.owed > 0:
+    if session.pinned is not None and session.pending_replies > 0:
         # What is to follow the commands before this one is about their database.
         switching.wait_until_settled(session)
         return WAIT
@@ -125,20 +125,20 @@ def read_number(argv: list[bytes]) -> int | None:
 
 def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
-    if session.owed > 0:
+    if session.pending_replies > 0:
         switching.wait_until_settled(session)
         return WAIT
-    ledger = session.ports.pools.shared(target, Lane.FAST)
-    if ledger is None:
+    upstream = session.ports.pools.shared(target, Lane.FAST)
+    if upstream is None:
         session.halted = True
         session.ports.pools.await_shared(session, target, Lane.FAST)
         return WAIT
-    session.ledger = ledger
+    session.upstream = upstream
     session.direct = False
 
     def answered(frame: bytes) -> bytes:
         # Refused or not, this connection is not where the client's next command belongs by itself.
-        session.ledger = None
+        session.upstream = None
         if _succeeded(frame):
             accepted()
         return frame
@@ -161,7 +161,7 @@ def _linger_over(session: Session) -> None:
 
 
 def _auth(session: Session, item: Item) -> int:
-    if session.replies == silence.RELAYED:
+    if session.reply_mode == reply_mode.RELAYED:
         session.answer(_UNKNOWABLE)
         return TAKEN
     if switching.to_settled_private(session) is None:
@@ -191,20 +191,20 @@ def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
     """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
     argv, state = item.command.argv, item.command.spec.state
-    logs_in = state is State.AUTH or (state is State.HELLO and _logs_in(argv))
-    if state is State.AUTH:
+    logs_in = state is ConnectionState.AUTH or (state is ConnectionState.HELLO and _logs_in(argv))
+    if state is ConnectionState.AUTH:
         accepted = _logging_in(session, argv)
-    elif state is State.HELLO:
+    elif state is ConnectionState.HELLO:
         said = _read_hello(argv)
         if said is not None and (said.name is None or names.valid(said.name)):
             accepted = _greeting(session, said)
-    elif state is State.SELECT and (database := read_number(argv)) is not None:
+    elif state is ConnectionState.SELECT and (database := read_number(argv)) is not None:
         accepted = partial(_select_queued, session, database)
-    if logs_in and (accepted is None or session.replies != silence.ON):
+    if logs_in and (accepted is None or session.reply_mode != reply_mode.ON):
         return _UNKNOWABLE
     if accepted is None:
         return None
-    return partial(_learn, accepted) if session.replies == silence.ON else _MOVE_UNKNOWABLE
+    return partial(_learn, accepted) if session.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
 
 
 def _select_queued(session: Session, database: int) -> None:
@@ -221,7 +221,7 @@ def _hello(session: Session, item: Item) -> int:
     argv = item.command.argv
     said = _read_hello(argv)
     logs_in = _logs_in(argv)
-    if logs_in and (said is None or session.replies == silence.RELAYED):
+    if logs_in and (said is None or session.reply_mode == reply_mode.RELAYED):
         # Some engines log in before they complain about what stands behind.
         session.answer(_UNKNOWABLE)
         return TAKEN
@@ -310,15 +310,17 @@ def _read_hello(argv: list[bytes]) -> _Hello | None:
 
 
 def _reset(session: Session, item: Item) -> int:
-    if session.owed > 0:
+    if session.pending_replies > 0:
         switching.wait_until_settled(session)
         return WAIT
-    if len(item.command.argv) != 1 or (session.pinned is None and session.ports.capabilities.strange(session.key)):
+    if len(item.command.argv) != 1 or (
+        session.pinned is None and session.ports.capabilities.unauthenticated(session.key)
+    ):
         # A form that Redis refuses, or a connection on which there is nothing to reset.
         return forward(session, item)
     if _leaves_behind(session):
         return WAIT
-    silent = session.replies == silence.SKIP
+    silent = session.reply_mode == reply_mode.SKIP
     if session.pinned is not None and not silent and not session.pinned.relay:
         # Subscriptions and watched keys have ended when Redis says so.
         return _send(session, item.raw, lambda frame: _reset_by(session, frame))
@@ -335,16 +337,16 @@ def _reset_by(session: Session, frame: bytes) -> bytes:
 
 
 def _start_over(session: Session) -> None:
-    ledger = session.leave_upstream()
-    if ledger is not None:
-        session.ports.pools.dismiss(ledger)
+    upstream = session.leave_upstream()
+    if upstream is not None:
+        session.ports.pools.close_gracefully(upstream)
     session.state = ended(session.state)
     session.slot = NO_SLOT
-    session.unaccompanied = ""
+    session.no_hidden_commands = ""
     session.name = b""
     session.log_out()
     session.key = session.home
-    session.ledger = None
+    session.upstream = None
     session.direct = False
     session.adopt()
 
@@ -356,7 +358,7 @@ def _leaves_behind(session: Session) -> bool:
         return False
     session.happens(Event.UNKNOWN)  # for another client nothing may be watched
     follow_ups.leave(session)
-    if session.owed == 0:
+    if session.pending_replies == 0:
         return False
     switching.wait_until_settled(session)
     return True
@@ -364,7 +366,7 @@ def _leaves_behind(session: Session) -> bool:
 
 def _quit(session: Session, item: Item) -> int:
     if session.pinned is not None and not session.pinned.relay:
-        if session.owed > 0:
+        if session.pending_replies > 0:
             # What is to follow the commands before this one comes first.
             switching.wait_until_settled(session)
             return WAIT
@@ -374,14 +376,14 @@ def _quit(session: Session, item: Item) -> int:
         session.submit(item.raw)
     else:
         session.answer(OK)
-    session.close_when_paid("quit")
+    session.close_when_drained("quit")
     return ENDED
 
 
-HANDLERS: dict[State, Callable[[Session, Item], int]] = {
-    State.SELECT: _select,
-    State.AUTH: _auth,
-    State.HELLO: _hello,
-    State.RESET: _reset,
-    State.QUIT: _quit,
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+    ConnectionState.SELECT: _select,
+    ConnectionState.AUTH: _auth,
+    ConnectionState.HELLO: _hello,
+    ConnectionState.RESET: _reset,
+    ConnectionState.QUIT: _quit,
 }

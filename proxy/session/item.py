@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from proxy.commands.command import Command
-from proxy.hotpath.ledger import Ledger
-from proxy.policy.decision import Following
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import Renewal, ReplyEdit
-from proxy.session.measuring import Measurement
+from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import PoolKey
 from proxy.session.state import Transaction
 
@@ -20,20 +20,20 @@ class Item:
     command: Command
     raw: bytes
     edit: ReplyEdit | None = None
-    followings: tuple[Following, ...] = ()
-    measurement: Measurement | None = None
+    hidden: tuple[HiddenCommands, ...] = ()
+    trace: OpenTrace | None = None
     """There for a command that is looked at closely."""
 
 
 class FollowUp(NamedTuple):
-    """A command that is to follow: ``key`` is as whom, and in which database, the client's command ran, ``ledger`` the
-    connection on which, ``running`` the transaction in which, if any."""
+    """A command that is to follow: ``key`` is as whom, and in which database, the client's command ran, ``upstream``
+    the connection on which, ``running`` the transaction in which, if any."""
 
     argv: Sequence[bytes]
-    following: Following
+    hidden: HiddenCommands
     command: Command
     key: PoolKey
-    ledger: Ledger
+    upstream: UpstreamPipeline
     running: Transaction | None
 
     @property

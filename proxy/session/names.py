@@ -7,10 +7,10 @@ changes nothing.
 
 from collections.abc import Callable
 
-from proxy.commands.table import State
+from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN
-from proxy.session import silence
+from proxy.session import reply_mode
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.session import Session
@@ -48,13 +48,13 @@ def _name_on_its_own(session: Session, item: Item) -> int:
             note()
         return frame
 
-    if session.replies != silence.ON:
+    if session.reply_mode != reply_mode.ON:
         session.submit(item.raw)
         note()
         return TAKEN
     session.submit(item.raw, answered)
     if word_of(argv[1]) == b"SETNAME" and argv[2:] != [session.name]:
-        session.halted = session.attentive = True
+        session.halted = session.notify_when_idle = True
     return TAKEN
 
 
@@ -80,4 +80,4 @@ def valid(name: bytes) -> bool:
     return _PRINTABLE.issuperset(name)
 
 
-HANDLERS: dict[State, Callable[[Session, Item], int]] = {State.NAME: _name}
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {ConnectionState.NAME: _name}

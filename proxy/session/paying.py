@@ -22,7 +22,7 @@ class Paying:
         self._session = session
         self._command = command
         self._limits: list[tuple[str, Prepayment]] = []
-        for step in session.regime.policy.steps:
+        for step in session.effective_policy.compiled.steps:
             if step.enforced and (prepayment := step.rule.prepay(command, context)) is not None:
                 self._limits.append((step.rule.name, prepayment))
 

@@ -9,11 +9,11 @@ from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
-from proxy.commands.table import State, Table
+from proxy.commands.table import ConnectionState, Table
 from proxy.commands.words import word_of
-from proxy.hotpath.debts import EDIT, PEEK
+from proxy.hotpath.in_flight import EDIT, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import company, own, silence, switching
+from proxy.session import hidden_commands, keyrail_command, reply_mode, switching
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.ports import CommandName
@@ -39,9 +39,9 @@ _SHARD_MESSAGE = encode_command([b"SPUBLISH", b"keyrail:wait", b""])
 
 def may_block(session: Session, command: Command) -> bool:
     """Whether Redis may hold the reply back until something happens: never inside MULTI."""
-    if command.spec.state is not State.BLOCKING or session.transaction is not None:
+    if command.spec.state is not ConnectionState.BLOCKING or session.transaction is not None:
         return False
-    return session.regime.table.keys.blocks(command.spec.id, Request.from_argv(command.argv))
+    return session.effective_policy.table.keys.blocks(command.spec.id, Request.from_argv(command.argv))
 
 
 def _blocking(session: Session, item: Item) -> int:
@@ -49,10 +49,10 @@ def _blocking(session: Session, item: Item) -> int:
         return forward(session, item)
     if switching.to_settled_private(session) is None:
         return WAIT
-    session.attentive = True
-    if not item.followings:
+    session.notify_when_idle = True
+    if not item.hidden:
         submit_blocking(session, item)
-    elif company.send(session, item):
+    elif hidden_commands.send(session, item):
         session.on_its_own.blocked += 1
     else:
         switching.settle_pin(session)
@@ -64,7 +64,7 @@ def submit_blocking(session: Session, item: Item) -> None:
     # Until its reply comes, the client counts as blocked; where none is listened for, until nothing is owed.
     state = session.on_its_own
     state.blocked += 1
-    if session.replies != silence.ON or item.edit is not None:
+    if session.reply_mode != reply_mode.ON or item.edit is not None:
         session.submit(item.raw, item.edit)
         return
 
@@ -72,33 +72,33 @@ def submit_blocking(session: Session, item: Item) -> None:
         state.blocked -= 1
 
     session.forwarded += 1
-    session.owe(item.raw, PEEK, answered)
+    session.submit_with_action(item.raw, PEEK, answered)
 
 
 def _wait(session: Session, item: Item) -> int:
     # WAIT speaks of the writes of its own connection: hidden commands move this one's offset up to what the server has
     # written by now, which covers all writes of this client that have been answered. In Redis any command does; in
     # Valkey only one that is propagated, and a message on a shard channel that nobody knows is one and changes nothing.
-    ledger = switching.to_private(session)
-    if ledger is None:
+    upstream = switching.to_private(session)
+    if upstream is None:
         return WAIT
-    if session.subscriptions is not None and session.owed > 0:
+    if session.subscriptions is not None and session.pending_replies > 0:
         switching.wait_until_settled(session)
         return WAIT
-    if session.covered is None and session.replies == silence.ON and not _confined(session):
+    if session.covered is None and session.reply_mode == reply_mode.ON and not _confined(session):
 
         def answered(frame: bytes) -> bytes:
             session.covered = session.ports.capabilities.any_command_covers() or not frame.startswith(b"-")
             return b""
 
         session.hide(_PING)
-        ledger.send(session, _SHARD_MESSAGE)
-        ledger.owe(session, 1, EDIT, answered)
+        upstream.send(session, _SHARD_MESSAGE)
+        upstream.enqueue(session, 1, EDIT, answered)
         session.happens(Event.LOGGED_IN)
         switching.wait_until_settled(session)
         return WAIT
     covered, session.covered = session.covered, None
-    session.attentive = True
+    session.notify_when_idle = True
     if covered is False:
         session.answer(_WAIT_REFUSED)
         switching.settle_pin(session)
@@ -111,28 +111,28 @@ def _pin(session: Session, item: Item) -> int:
     if switching.to_settled_private(session) is None:
         return WAIT
     session.happens(Event.UNKNOWN)
-    company.note_state(session, item.command)
+    hidden_commands.note_state(session, item.command)
     session.submit(item.raw, item.edit)
     return TAKEN
 
 
 def _monitor(session: Session, item: Item) -> int:
     # Its lines look like replies, so nothing may be owed when they begin, and nothing is counted afterwards.
-    ledger = switching.to_private(session)
-    if ledger is None:
+    upstream = switching.to_private(session)
+    if upstream is None:
         return WAIT
-    if session.owed > 0:
+    if session.pending_replies > 0:
         switching.wait_until_settled(session)
         return WAIT
     session.happens(Event.UNKNOWN)
-    if session.replies != silence.ON:
-        silence.relay(session)
+    if session.reply_mode != reply_mode.ON:
+        reply_mode.relay(session)
         session.submit(item.raw)
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
         if frame.startswith(b"+") and not session.gone:
-            silence.relay(session)
+            reply_mode.relay(session)
         return frame
 
     session.submit(item.raw, answered)
@@ -145,27 +145,27 @@ def _reply(session: Session, item: Item) -> int:
     # mode that it does not know, which changes nothing.
     if switching.to_private(session) is None:
         return WAIT
-    if session.subscriptions is not None and session.owed > 0:
+    if session.subscriptions is not None and session.pending_replies > 0:
         switching.wait_until_settled(session)
         return WAIT
-    if session.replies == silence.RELAYED or _confined(session):
+    if session.reply_mode == reply_mode.RELAYED or _confined(session):
         session.submit(item.raw)
         return TAKEN
     argv = item.command.argv
     mode = word_of(argv[2]) if len(argv) == 3 else b""
-    if session.replies != silence.ON or mode not in (b"OFF", b"SKIP"):
+    if session.reply_mode != reply_mode.ON or mode not in (b"OFF", b"SKIP"):
         session.happens(Event.UNKNOWN)
-        silence.choose(session, mode, item.raw)
+        reply_mode.choose(session, mode, item.raw)
         return TAKEN
 
     def answered(frame: bytes) -> bytes:
         if session.gone or not frame.startswith(_MODE_UNKNOWN):
             return frame
         session.happens(Event.UNKNOWN)
-        silence.choose(session, mode, item.raw)
+        reply_mode.choose(session, mode, item.raw)
         return b""
 
-    session.owe(_REPLY_IN_NO_MODE, EDIT, answered)
+    session.submit_with_action(_REPLY_IN_NO_MODE, EDIT, answered)
     switching.wait_until_settled(session)
     return TAKEN
 
@@ -178,16 +178,16 @@ def _unknown(session: Session, item: Item) -> int:
     # Neither the table nor the upstream's own COMMAND knows it. If the engine says so too, nothing has happened to the
     # connection; if not, it may hold anything.
     argv = item.command.argv
-    container = session.regime.table.container_of(argv)
+    container = session.effective_policy.table.container_of(argv)
     name = tuple(word_of(word) for word in (argv[:1] if container is None else argv[:2]))
     state = session.state
     if type(state) is Pinned and state.keeping is Keeping.FOR_GOOD:
         return forward(session, item)
     if session.ports.capabilities.lacks(name):
-        whole = session.replies == silence.ON and item.edit is None and not item.followings
+        whole = session.reply_mode == reply_mode.ON and item.edit is None and not item.hidden
         return _lacking(session, item, name) if whole else forward(session, item)
     asks = session.probe is not None and session.pinned is not None
-    if asks or (session.pinned is None and session.owed > 0):
+    if asks or (session.pinned is None and session.pending_replies > 0):
         switching.wait_until_settled(session)
         return WAIT
     if session.probe is None:
@@ -208,10 +208,10 @@ def _unknown(session: Session, item: Item) -> int:
         session.probe = None
         session.ports.capabilities.end_probe(name, lacking)
 
-    session.attentive = True
+    session.notify_when_idle = True
     session.forwarded += 1
-    if session.replies == silence.ON:
-        session.owe(item.raw, PEEK, answered)
+    if session.reply_mode == reply_mode.ON:
+        session.submit_with_action(item.raw, PEEK, answered)
     else:
         session.happens(Event.UNKNOWN)
         session.submit(item.raw)
@@ -220,8 +220,8 @@ def _unknown(session: Session, item: Item) -> int:
 
 def _lacking(session: Session, item: Item, name: CommandName) -> int:
     # The engine did not know it, so it goes over a shared upstream. A module may have been loaded since.
-    ledger = switching.to_shared(session, item.command.spec.lane)
-    if ledger is None:
+    upstream = switching.to_shared(session, item.command.spec.lane)
+    if upstream is None:
         return WAIT
 
     def answered(line: bytes) -> None:
@@ -229,13 +229,13 @@ def _lacking(session: Session, item: Item, name: CommandName) -> int:
             return
         # What the command has set on the connection, nobody knows.
         session.ports.capabilities.has(name)
-        if ledger is session.pinned:
+        if upstream is session.pinned:
             session.happens(Event.UNKNOWN)
         else:
-            session.ports.pools.retire(ledger)
+            session.ports.pools.retire(upstream)
 
     session.forwarded += 1
-    session.owe(item.raw, PEEK, answered)
+    session.submit_with_action(item.raw, PEEK, answered)
     return TAKEN
 
 
@@ -253,27 +253,31 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
     container = table.container_of(argv)
     if any(b"\0" in word for word in (argv[:1] if container is None else argv[:2])):
         return NO_NAME
-    return own.unknown_subcommand(argv) if container is not None and container.state is State.OWN else b""
+    return (
+        keyrail_command.unknown_subcommand(argv)
+        if container is not None and container.state is ConnectionState.KEYRAIL
+        else b""
+    )
 
 
 def _idle(session: Session, item: Item) -> int:
     # SCRIPT KILL behind the script that it is to end would wait for it, and so would SELECT.
     if session.pinned is not None:
-        ledger = switching.to_private(session)
-        assert ledger is not None, "it has one already"
-        session.attentive = True
+        upstream = switching.to_private(session)
+        assert upstream is not None, "it has one already"
+        session.notify_when_idle = True
         session.submit(item.raw, item.edit)
         return TAKEN
-    if session.owed > 0 and (session.wrote or not _only_ends_waits(item.command)):
+    if session.pending_replies > 0 and (session.wrote or not _only_ends_waits(item.command)):
         switching.wait_until_settled(session)
         return WAIT
-    ledger = switching.to_anywhere(session)
-    if ledger is None:
+    upstream = switching.to_anywhere(session)
+    if upstream is None:
         return WAIT
     # A read of this client's own may wait behind somebody's write, which is what the command ends. So it does not wait
     # for the replies to reads; whatever comes behind it waits for all of them.
-    session.send_elsewhere(ledger, item.raw, item.edit)
-    ledger.when_paid(partial(session.ports.pools.release, ledger))
+    session.send_elsewhere(upstream, item.raw, item.edit)
+    upstream.when_drained(partial(session.ports.pools.release, upstream))
     switching.wait_until_settled(session)
     return TAKEN
 
@@ -290,13 +294,13 @@ def _refused(session: Session, item: Item) -> int:
     return TAKEN
 
 
-HANDLERS: dict[State, Callable[[Session, Item], int]] = {
-    State.BLOCKING: _blocking,
-    State.WAIT: _wait,
-    State.PIN: _pin,
-    State.MONITOR: _monitor,
-    State.REPLY: _reply,
-    State.UNKNOWN: _unknown,
-    State.IDLE: _idle,
-    State.REFUSED: _refused,
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+    ConnectionState.BLOCKING: _blocking,
+    ConnectionState.WAIT: _wait,
+    ConnectionState.PIN: _pin,
+    ConnectionState.MONITOR: _monitor,
+    ConnectionState.REPLY: _reply,
+    ConnectionState.UNKNOWN: _unknown,
+    ConnectionState.IDLE: _idle,
+    ConnectionState.REFUSED: _refused,
 }

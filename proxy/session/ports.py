@@ -6,16 +6,16 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
-from proxy.hotpath.intake import Terms
-from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.intake import HotPathConfig
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.rules.shared_state import FactKey
-from proxy.session.measuring import Measurement, Observer
-from proxy.session.seeker import Seeker
-from proxy.session.topic import Topic
-from proxy.wire.request import Limits
+from proxy.session.info_query import InfoQuery
+from proxy.session.open_trace import Observer, OpenTrace
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.wire.request import RequestLimits
 
 CommandName: TypeAlias = tuple[bytes, ...]
 """The words of a command's name, each by itself and in capitals: one, or a container's and its subcommand's."""
@@ -49,16 +49,16 @@ class PoolKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class Regime:
+class EffectivePolicy:
     """A policy generation as it is in force for some clients: compiled for their app and what their user may run."""
 
-    terms: Terms
-    policy: CompiledPolicy
+    config: HotPathConfig
+    compiled: CompiledPolicy
     table: Table
     generation: int
 
 
-class PrivateLedger(Ledger):
+class PrivatePipeline(UpstreamPipeline):
     """An upstream that can be handed to one client; ``key`` is what it is logged in and set to."""
 
     key: PoolKey
@@ -68,53 +68,53 @@ class PrivateLedger(Ledger):
 class PoolPort(Protocol):
     """Connections to Redis: shared ones, and those of one client alone."""
 
-    def shared(self, key: PoolKey, lane: Lane) -> Ledger | None:
+    def shared(self, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
         """A shared upstream that takes commands now."""
 
     def has_pool(self, key: PoolKey) -> bool:
         """Whether such a pool has, or can open, connections."""
 
-    def await_shared(self, seeker: Seeker, key: PoolKey, lane: Lane) -> None:
+    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
         """Call ``arrived`` when ``shared`` may answer, or ``close`` when it will not in time."""
 
-    def private(self, key: PoolKey) -> PrivateLedger | None:
+    def private(self, key: PoolKey) -> PrivatePipeline | None:
         """An idle upstream for one client alone."""
 
-    def await_private(self, seeker: Seeker, key: PoolKey) -> None:
+    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
         """Call ``arrived`` when ``private`` may answer, or ``close`` when it will not in time."""
 
-    def private_anywhere(self, key: PoolKey) -> PrivateLedger | None:
+    def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
         """An idle upstream of the pool's user, of whatever database and protocol, for one command that has none."""
 
-    def await_private_anywhere(self, seeker: Seeker, key: PoolKey) -> None:
+    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
         """Call ``arrived`` when ``private_anywhere`` may answer, or ``close`` when it will not in time."""
 
-    def release(self, ledger: PrivateLedger) -> None:
+    def release(self, upstream: PrivatePipeline) -> None:
         """Take back a private upstream that has no state of its client left."""
 
-    def discard(self, ledger: Ledger) -> None:
+    def discard(self, upstream: UpstreamPipeline) -> None:
         """Close an upstream at once: what stands unfinished on it must not run."""
 
-    def dismiss(self, ledger: Ledger) -> None:
+    def close_gracefully(self, upstream: UpstreamPipeline) -> None:
         """Close an upstream whose state is not wanted.
 
         What was sent on it still runs, as after a client's close, and so do the hidden commands that follow from that.
         """
 
-    def retire(self, ledger: Ledger) -> None:
+    def retire(self, upstream: UpstreamPipeline) -> None:
         """Give a shared upstream no more work, and close it when it has no pending replies."""
 
-    def relies_on_process(self, seeker: Seeker) -> None:
+    def relies_on_process(self, waiter: PoolWaiter) -> None:
         """This client counts on the memory of the server process: it is closed when that is another one."""
 
-    def await_user(self, seeker: Seeker, user: str) -> bool:
+    def await_user(self, waiter: PoolWaiter, user: str) -> bool:
         """Whether that is being found out now; ``arrived`` is called when it has been."""
 
 
 class CapabilityPort(Protocol):
     """What the Redis behind the route can do, and whom it lets do it."""
 
-    def limits(self, authenticated: bool) -> Limits:
+    def limits(self, authenticated: bool) -> RequestLimits:
         """What a client may announce; a stranger less, where the engine asks for a password."""
 
     def knows_user(self, user: str) -> bool:
@@ -123,7 +123,7 @@ class CapabilityPort(Protocol):
     def keeps_names(self, key: PoolKey) -> bool:
         """Whether CLIENT SETNAME and its kin are answered here: not for users who may not use them."""
 
-    def strange(self, key: PoolKey) -> bool:
+    def unauthenticated(self, key: PoolKey) -> bool:
         """Whether nobody has logged in on this pool's connections, although Redis asks for a password."""
 
     def any_command_covers(self) -> bool:
@@ -141,10 +141,10 @@ class CapabilityPort(Protocol):
     def probing(self, name: CommandName) -> bool:
         """Whether some session is asking the engine about this command now, or waits for an upstream to ask on."""
 
-    def await_probe(self, seeker: Seeker, name: CommandName) -> None:
+    def await_probe(self, waiter: PoolWaiter, name: CommandName) -> None:
         """Call ``arrived`` when that session knows."""
 
-    def begin_probe(self, seeker: Seeker, name: CommandName) -> None:
+    def begin_probe(self, waiter: PoolWaiter, name: CommandName) -> None:
         """This session is going to ask; if there is no upstream to be had, those who wait for it are closed too."""
 
     def end_probe(self, name: CommandName, lacking: bool) -> None:
@@ -154,7 +154,7 @@ class CapabilityPort(Protocol):
 class PolicyPort(Protocol):
     """The policy in force."""
 
-    def regime(self, key: PoolKey, caller: Caller) -> Regime:
+    def effective_policy(self, key: PoolKey, caller: Caller) -> EffectivePolicy:
         """The policy in force for a client of this pool."""
 
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
@@ -164,29 +164,29 @@ class PolicyPort(Protocol):
 class ReportPort(Protocol):
     """Who counts what rules say."""
 
-    def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
         """Count what the rules said of a command, and log what is to be logged."""
 
-    def looks(self) -> bool:
-        """Whether the next command that a plan refuses by itself is to be shown to ``witness``."""
+    def may_inspect(self) -> bool:
+        """Whether the next command that a plan refuses by itself is to be shown to ``inspect``."""
 
-    def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
         """See a command that a plan has refused by itself, and has counted."""
 
 
 class TracePort(Observer, Protocol):
     """Who takes commands that are looked at closely."""
 
-    def departs(self, ledger: Ledger, measurement: Measurement) -> None:
+    def note_sent(self, upstream: UpstreamPipeline, trace: OpenTrace) -> None:
         """Note when the command, which has just been sent, leaves for Redis."""
 
-    def follow(self, weight: int) -> int:
+    def start_n_plus_one(self, weight: int) -> int:
         """How many reads a look of this weight stands for if its client is followed from there; 0 if it is not."""
 
-    def observe_large(self, seeker: Seeker, key: bytes, size: int) -> None:
+    def observe_large(self, client: PoolWaiter, key: bytes, size: int) -> None:
         """Take that a command of this client about this key has a large reply, of at least so many bytes."""
 
-    def found_run(self, pattern: str, weight: int) -> None:
+    def found_n_plus_one(self, pattern: str, weight: int) -> None:
         """So many reads of keys of this pattern each began a run of single reads."""
 
 
@@ -203,7 +203,7 @@ class QueryPort(Protocol):
 class ScriptPort(Protocol):
     """What other workers have seen of scripts."""
 
-    def seek(self, seeker: Seeker, keys: frozenset[FactKey]) -> bool:
+    def find(self, waiter: PoolWaiter, keys: frozenset[FactKey]) -> bool:
         """Ask the other workers what these scripts and functions call; ``arrived`` is called when they have been asked.
 
         False where there is nobody to ask, or nothing.
@@ -213,7 +213,7 @@ class ScriptPort(Protocol):
 class SupervisorPort(Protocol):
     """What only the supervisor knows."""
 
-    def consult(self, seeker: Seeker, topic: Topic) -> dict[str, Any] | None:
+    def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
         """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
 
 

@@ -15,42 +15,44 @@ be there still: its end is counted.
 
 from proxy.commands.command import Command
 from proxy.policy.compile import CompiledPolicy
-from proxy.policy.decision import Aside, Decision
+from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
 from proxy.session import switching
-from proxy.session.inquiry import Inquiry
+from proxy.session.running_procedure import RunningProcedure
 from proxy.session.session import Session
 from proxy.session.state import Keeping, Pinned
 
 
 def settle(session: Session, command: Command, decision: Decision) -> Decision | None:
     """Run what the decision waits for; None where the command has to wait, and then comes back to be routed."""
-    policy = session.regime.policy
+    policy = session.effective_policy.compiled
     while True:
-        for aside in decision.asides:
-            _look_on(session, policy, command, aside)
+        for background in decision.background:
+            _look_on(session, policy, command, background)
         if decision.pause is None:
             return decision
         state = session.state
         lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
-        if lingers and session.owed == 0 and not switching.keeps_pin(session):
+        if lingers and session.pending_replies == 0 and not switching.keeps_pin(session):
             # It has logged in, and this is what follows: its connection may be the only one that there is to ask on.
             session.unpin()
-        session.inquiry = inquiry = _inquiry(session, policy, command, decision)
-        inquiry.begin()
+        session.running_procedure = running_procedure = _running_procedure(session, policy, command, decision)
+        running_procedure.begin()
         if session.resolved is None:
             session.halted = True
             return None
         decision, session.resolved = session.resolved, None
 
 
-def _inquiry(session: Session, policy: CompiledPolicy, command: Command, decision: Decision) -> Inquiry:
+def _running_procedure(
+    session: Session, policy: CompiledPolicy, command: Command, decision: Decision
+) -> RunningProcedure:
     pause, procedure = decision.pause, decision.verdict
     assert pause is not None
     assert isinstance(procedure, Procedure)
 
     def ended(end: End | Exception) -> None:
-        session.inquiry = None
+        session.running_procedure = None
         if session.gone:
             return
         following = policy.resume(pause, end, session.context())
@@ -59,13 +61,13 @@ def _inquiry(session: Session, policy: CompiledPolicy, command: Command, decisio
         session.resolved = following
         session.arrived()
 
-    return Inquiry(session.ports, session.key, procedure, ended)
+    return RunningProcedure(session.ports, session.key, procedure, ended)
 
 
-def _look_on(session: Session, policy: CompiledPolicy, command: Command, aside: Aside) -> None:
+def _look_on(session: Session, policy: CompiledPolicy, command: Command, background: BackgroundProcedure) -> None:
     def ended(end: End | Exception) -> None:
-        hits = policy.said(aside.rule, aside.mode, end)
+        hits = policy.said(background.rule, background.mode, end)
         if hits:
             session.ports.reports.report(hits, command, session)
 
-    Inquiry(session.ports, session.key, aside.procedure, ended).begin()
+    RunningProcedure(session.ports, session.key, background.procedure, ended).begin()

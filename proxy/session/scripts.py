@@ -9,7 +9,7 @@ there is no such script where EVALSHA would be told so.
 """
 
 from proxy.commands.command import Command
-from proxy.policy.following import hides, unknown_to
+from proxy.policy.script_call_rules import hides, unknown_to
 from proxy.rules.scripts.calls import SCRIPT_USES
 from proxy.rules.scripts.memory import script_key
 from proxy.rules.verdict import ReplyEdit
@@ -22,10 +22,10 @@ _MOST_ASKED = 100
 def waits(session: Session, command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked."""
     asked, session.sought = session.sought, frozenset()
-    unknown = unknown_to(session.regime.policy.scripts, command, session.context)
+    unknown = unknown_to(session.effective_policy.compiled.scripts, command, session.context)
     if unknown <= asked or len(unknown) > _MOST_ASKED:
         return False
-    if not session.ports.scripts.seek(session, unknown):
+    if not session.ports.scripts.find(session, unknown):
         return False
     session.sought = unknown
     session.halted = True
@@ -45,7 +45,7 @@ def edit_for(session: Session, command: Command) -> ReplyEdit | None:
 
 
 def _learning(session: Session, text: bytes) -> ReplyEdit:
-    memories = [rule.memory for _, rule in session.regime.policy.scripts]
+    memories = [rule.memory for _, rule in session.effective_policy.compiled.scripts]
 
     def learn(frame: bytes) -> bytes:
         if not frame.startswith(b"-"):
@@ -57,7 +57,7 @@ def _learning(session: Session, text: bytes) -> ReplyEdit:
 
 
 def _forgetting(session: Session) -> ReplyEdit:
-    memories = [rule.memory for _, rule in session.regime.policy.scripts]
+    memories = [rule.memory for _, rule in session.effective_policy.compiled.scripts]
 
     def forget(frame: bytes) -> bytes:
         if not frame.startswith(b"-"):
@@ -69,7 +69,7 @@ def _forgetting(session: Session) -> ReplyEdit:
 
 
 def _hiding(session: Session, command: Command) -> ReplyEdit | None:
-    rules, context = session.regime.policy.scripts, session.context()
+    rules, context = session.effective_policy.compiled.scripts, session.context()
     hidden = [hides(rules, command, context, script_key(sha)) for sha in command.argv[2:]]
     if not any(hidden):
         return None

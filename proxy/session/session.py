@@ -10,26 +10,26 @@ from collections.abc import Hashable, Mapping
 
 from proxy.commands import slots
 from proxy.commands.command import Command
-from proxy.commands.table import State
-from proxy.hotpath.debts import EDIT, HIDE, LOCAL, MEASURE, REPLACE
+from proxy.commands.table import ConnectionState
+from proxy.hotpath.in_flight import EDIT, HIDE, LOCAL, REPLACE, TRACE
 from proxy.hotpath.intake import ENDED, TAKEN, Intake
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
-from proxy.rules.limit_membership import Standing
+from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import Refuse, ReplyEdit, Verdict, closes
-from proxy.session import silence
-from proxy.session.following import Following
-from proxy.session.inquiry import Inquiry
+from proxy.session import reply_mode
+from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import FollowUp, Item
-from proxy.session.measuring import Measurement
-from proxy.session.poison import POISON
-from proxy.session.ports import CommandName, PoolKey, Ports, PrivateLedger, Regime
+from proxy.session.n_plus_one import NPlusOneDetector
+from proxy.session.open_trace import OpenTrace
+from proxy.session.ports import CommandName, EffectivePolicy, PoolKey, Ports, PrivatePipeline
+from proxy.session.running_procedure import RunningProcedure
 from proxy.session.state import POOLED, ClientState, Event, Pinned, Transaction, Watching
 from proxy.session.subscription import Subscriptions
 from proxy.wire.encode import encode_command
-from proxy.wire.request import Limits
+from proxy.wire.request import RequestLimits
 
 _AT_ONCE = 64
 _SHORT = 4096
@@ -40,42 +40,42 @@ class Session(Intake):
     """One client. ``key`` is the pool that it belongs to: user, database and protocol; ``pinned`` is the upstream that
     it has for itself.
 
-    ``accompanied`` says that something may have to follow the commands that are under way, and ``deferred`` holds what
-    has to wait until it may.
+    ``may_have_follow_ups`` says that something may have to follow the commands that are under way, and ``deferred``
+    holds what has to wait until it may.
     """
 
     __slots__ = (
-        "accompanied",
         "address",
         "certificate",
         "covered",
         "deferred",
-        "following",
+        "effective_policy",
         "held",
         "home",
-        "inquiry",
         "key",
         "library",
         "library_version",
+        "limit_membership",
         "listener",
         "local",
-        "measurement",
+        "may_have_follow_ups",
+        "n_plus_one",
         "name",
+        "no_hidden_commands",
         "ports",
         "probe",
-        "regime",
         "resolved",
+        "running_procedure",
         "slot",
         "sought",
         "stale",
-        "standing",
         "state",
-        "unaccompanied",
+        "trace",
     )
 
-    def __init__(self, ports: Ports, home: PoolKey, limits: Limits, listener: str = "") -> None:
-        regime = ports.policies.regime(home, Caller(home.user_name, listener=listener))
-        super().__init__(regime.terms, limits)
+    def __init__(self, ports: Ports, home: PoolKey, limits: RequestLimits, listener: str = "") -> None:
+        effective_policy = ports.policies.effective_policy(home, Caller(home.user_name, listener=listener))
+        super().__init__(effective_policy.config, limits)
         self.ports = ports
         self.state: ClientState = POOLED
         self.local = 0
@@ -84,29 +84,29 @@ class Session(Intake):
         self.listener = listener
         self.certificate = ""
         self.address = ""
-        self.regime: Regime = regime
+        self.effective_policy: EffectivePolicy = effective_policy
         self.stale = False
         self.slot = NO_SLOT
-        self.standing: Standing | None = None
+        self.limit_membership: LimitMembership | None = None
         self.home = home
         self.held: Item | None = None
-        self.inquiry: Inquiry | None = None
+        self.running_procedure: RunningProcedure | None = None
         self.resolved: Decision | None = None
         self.covered: bool | None = None
-        self.accompanied = False
+        self.may_have_follow_ups = False
         self.deferred: dict[Hashable, FollowUp] = {}
-        self.unaccompanied = ""
+        self.no_hidden_commands = ""
         self.sought: frozenset[FactKey] = frozenset()
         self.probe: CommandName | None = None
         self.library = b""
         self.library_version = b""
-        self.measurement: Measurement | None = None
-        self.following: Following | None = None
+        self.trace: OpenTrace | None = None
+        self.n_plus_one: NPlusOneDetector | None = None
 
     # The state of its connection
 
     @property
-    def pinned(self) -> PrivateLedger | None:
+    def pinned(self) -> PrivatePipeline | None:
         """The upstream that it has for itself."""
         return self.state.upstream
 
@@ -131,13 +131,13 @@ class Session(Intake):
         return self.state.blocked
 
     @property
-    def replies(self) -> int:
-        """Which commands are answered (``silence.py``)."""
-        return self.state.replies
+    def reply_mode(self) -> int:
+        """Which commands are answered (``reply_mode.py``)."""
+        return self.state.reply_mode
 
-    @replies.setter
-    def replies(self, mode: int) -> None:
-        self.on_its_own.replies = mode
+    @reply_mode.setter
+    def reply_mode(self, mode: int) -> None:
+        self.on_its_own.reply_mode = mode
 
     @property
     def on_its_own(self) -> Pinned:
@@ -155,9 +155,9 @@ class Session(Intake):
         """A transaction or a WATCH has begun or ended: while there is one, the upstream takes nothing of anybody
         else's."""
         self.state = state
-        if self.ledger is not None:
+        if self.upstream is not None:
             open_unit = state.transaction is not None or state.watching is not None
-            self.ledger.unit = self if open_unit else None
+            self.upstream.unit = self if open_unit else None
 
     # What the policy decides about it
 
@@ -171,7 +171,7 @@ class Session(Intake):
             running is not None,
             self.ports.route.now(),
             self.ports.route.chance,
-            self.regime.policy.app,
+            self.effective_policy.compiled.app,
             slot=self.slot,
             address=self.address.rpartition(":")[0] or self.address,
             no_wait="it is inside MULTI" if running is not None else no_wait,
@@ -181,35 +181,39 @@ class Session(Intake):
     def judge(self, command: Command, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Decision:
         """What the policy decides; what its rules said is reported."""
         context = self.context(no_wait, prepaid)
-        if self.regime.policy.limits:
-            self._stand(context)
-        decision = self.regime.policy.judge(command, context)
-        if context.surplus and self.standing is not None and not closes(decision.verdict):
-            self.standing.told(hit.rule for hit in decision.hits)
-            self.purses = self.standing.purses
+        if self.effective_policy.compiled.limits:
+            self._join_limits(context)
+        decision = self.effective_policy.compiled.judge(command, context)
+        if context.surplus and self.limit_membership is not None and not closes(decision.verdict):
+            self.limit_membership.told(hit.rule for hit in decision.hits)
+            self.token_sets = self.limit_membership.token_sets
         if decision.hits:
             self.ports.reports.report(decision.hits, command, self)
-        if self.regime.policy.follows_slots and self.slot == NO_SLOT and type(decision.verdict) is not Refuse:
+        if (
+            self.effective_policy.compiled.follows_slots
+            and self.slot == NO_SLOT
+            and type(decision.verdict) is not Refuse
+        ):
             self.slot = self._slot_given_by(command)
         return decision
 
-    def _stand(self, context: Context) -> None:
-        if self.standing is None:
-            self.standing = Standing(self.regime.policy.limits, context, self)
-            self.purses = self.standing.purses
-        context.surplus = self.standing.surplus
+    def _join_limits(self, context: Context) -> None:
+        if self.limit_membership is None:
+            self.limit_membership = LimitMembership(self.effective_policy.compiled.limits, context, self)
+            self.token_sets = self.limit_membership.token_sets
+        context.surplus = self.limit_membership.surplus
 
     def reconsider(self) -> None:
         """Who the client is has changed, or the policy: other limits may hold."""
-        self.purses = None
-        if self.standing is not None:
-            self.standing.leave()
-            self.standing = None
+        self.token_sets = None
+        if self.limit_membership is not None:
+            self.limit_membership.leave()
+            self.limit_membership = None
 
     def count_keys(self, command: Command) -> None:
         """Count the keys of a command that goes on."""
-        if self.regime.policy.policy.count_keys:
-            counters = self.terms.counters
+        if self.effective_policy.compiled.policy.count_keys:
+            counters = self.config.counters
             for key in command.known_keys:
                 counters.add(key.name, 0, len(key.name), key.write)
 
@@ -232,13 +236,13 @@ class Session(Intake):
             return
         self.stale = False
         self.reconsider()
-        self.regime = self.ports.policies.regime(self.key, self.caller())
-        self.terms = self.regime.terms
-        self.simple = self.terms.pooled if self.pinned is None else self.terms.pinned
+        self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
+        self.config = self.effective_policy.config
+        self.simple = self.config.pooled if self.pinned is None else self.config.pinned
 
     def _slot_given_by(self, command: Command) -> int:
         # The slot that a command which goes on gives to the transaction that it is in, or comes before.
-        watches = command.spec.state is State.WATCH
+        watches = command.spec.state is ConnectionState.WATCH
         if watches is (self.transaction is not None) or not command.known_keys:
             return NO_SLOT
         return slots.slot_of(command.known_keys[0].name)
@@ -247,65 +251,65 @@ class Session(Intake):
         """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
         if not closes(verdict) or self.transaction is not None:
             return TAKEN
-        self.close_when_paid("limited")
+        self.close_when_drained("limited")
         return ENDED
 
     # What it sends
 
-    def submit_measured(self, raw: bytes, edit: ReplyEdit | None, measurement: Measurement) -> None:
+    def submit_traced(self, raw: bytes, edit: ReplyEdit | None, trace: OpenTrace) -> None:
         """The same as ``submit``, and the reply is measured."""
-        ledger = self.ledger
-        assert ledger is not None
+        upstream = self.upstream
+        assert upstream is not None
         if edit is None:
             self.forwarded += 1
-            self.owe(raw, MEASURE, measurement)
+            self.submit_with_action(raw, TRACE, trace)
         else:
-            self.submit(raw, measurement.around(edit))
-        self.ports.traces.departs(ledger, measurement)
+            self.submit(raw, trace.around(edit))
+        self.ports.traces.note_sent(upstream, trace)
 
     def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
         """Send one command to the current upstream and owe its reply, unless CLIENT REPLY has silenced it."""
-        ledger = self.ledger
-        assert ledger is not None
+        upstream = self.upstream
+        assert upstream is not None
         self.forwarded += 1
         self.wrote = True
-        if self.replies != silence.ON and silence.falls_on(self):
-            ledger.send(self, raw)
-            ledger.commands += 1
+        if self.reply_mode != reply_mode.ON and reply_mode.falls_on(self):
+            upstream.send(self, raw)
+            upstream.commands += 1
         elif edit is None:
-            ledger.submit(self, raw, 1)
+            upstream.submit(self, raw, 1)
         else:
-            self.owe(raw, EDIT, edit)
+            self.submit_with_action(raw, EDIT, edit)
 
     def send_unanswered(self, raw: bytes) -> None:
         """Send a command to which no reply comes."""
-        ledger = self.ledger
-        assert ledger is not None
-        ledger.send(self, raw)
+        upstream = self.upstream
+        assert upstream is not None
+        upstream.send(self, raw)
 
-    def owe(self, raw: bytes, fate: int, payload: object, due: int = 1) -> None:
+    def submit_with_action(self, raw: bytes, action: int, payload: object, due: int = 1) -> None:
         """Send one command whose reply has a fate of its own."""
-        ledger = self.ledger
-        assert ledger is not None
-        ledger.send(self, raw)
-        ledger.commands += 1
-        ledger.owe(self, due, fate, payload)
+        upstream = self.upstream
+        assert upstream is not None
+        upstream.send(self, raw)
+        upstream.commands += 1
+        upstream.enqueue(self, due, action, payload)
 
-    def send_elsewhere(self, ledger: PrivateLedger, raw: bytes, edit: ReplyEdit | None) -> None:
+    def send_elsewhere(self, upstream: PrivatePipeline, raw: bytes, edit: ReplyEdit | None) -> None:
         """Send one command on this connection, which is not the current upstream: its reply keeps its place."""
         order = self.begin_order()
         self.forwarded += 1
         if edit is None:
-            order.submit(ledger, raw, 1)
+            order.submit(upstream, raw, 1)
         else:
-            order.send(ledger, raw, EDIT, edit)
+            order.send(upstream, raw, EDIT, edit)
         self.wrote = True
 
     def hide(self, raw: bytes) -> None:
         """Send a command of the proxy's own on the private upstream; its reply is dropped."""
         assert self.pinned is not None
         self.pinned.send(self, raw)
-        self.pinned.owe(self, 1, HIDE, None)
+        self.pinned.enqueue(self, 1, HIDE, None)
 
     def log_in(self) -> None:
         """Redis has accepted a login: its limits for strangers no longer hold."""
@@ -317,29 +321,29 @@ class Session(Intake):
 
     def answer(self, payload: bytes) -> None:
         """An answer of the proxy's own, in its place among the replies."""
-        if self.replies != silence.ON and silence.swallows(self):
+        if self.reply_mode != reply_mode.ON and reply_mode.swallows(self):
             return
         self.local += 1
-        if self.owed == 0:
+        if self.pending_replies == 0:
             self.out.append(payload)
             if not self.running or len(self.out) >= _AT_ONCE or len(payload) > _SHORT:
                 self.flush()
         elif self.order is not None:
             self.order.answer(payload)
         else:
-            assert self.ledger is not None
-            self.ledger.owe(self, 1, LOCAL, payload)
+            assert self.upstream is not None
+            self.upstream.enqueue(self, 1, LOCAL, payload)
 
-    def refuse(self, error: bytes, poison: bytes = POISON) -> None:
+    def refuse(self, error: bytes, aborting: bytes = ABORTING_COMMAND) -> None:
         """Answer a refusal; inside MULTI, so that Redis aborts the transaction as for any bad command."""
         if self.transaction is None:
             self.answer(error)
             return
-        ledger = self.ledger
-        assert ledger is not None
-        ledger.send(self, poison)
-        if not silence.falls_on(self):
-            ledger.owe(self, 1, REPLACE, error)
+        upstream = self.upstream
+        assert upstream is not None
+        upstream.send(self, aborting)
+        if not reply_mode.falls_on(self):
+            upstream.enqueue(self, 1, REPLACE, error)
 
     # What it waits for, and where
 
@@ -349,10 +353,10 @@ class Session(Intake):
             self.halted = False
             self.resume()
 
-    def introduce(self, ledger: PrivateLedger) -> None:
+    def introduce(self, upstream: PrivatePipeline) -> None:
         """Give its private upstream the names of this client, where that has others."""
-        name, library, version = ledger.identity
-        ledger.identity = (self.name, self.library, self.library_version)
+        name, library, version = upstream.identity
+        upstream.identity = (self.name, self.library, self.library_version)
         if name != self.name:
             self.hide(encode_command([b"CLIENT", b"SETNAME", self.name]))
         if library != self.library:
@@ -362,24 +366,24 @@ class Session(Intake):
 
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""
-        ledger = self.leave_upstream()
-        if ledger is not None:
-            ledger.listener = None
-            ledger.arrays = False
-            if not ledger.closed:
-                self.ports.pools.release(ledger)
+        upstream = self.leave_upstream()
+        if upstream is not None:
+            upstream.listener = None
+            upstream.arrays = False
+            if not upstream.closed:
+                self.ports.pools.release(upstream)
 
-    def leave_upstream(self) -> PrivateLedger | None:
+    def leave_upstream(self) -> PrivatePipeline | None:
         """The private upstream, if there is one, is this client's no more; the caller says what becomes of it."""
-        ledger = self.pinned
-        if ledger is None:
+        upstream = self.pinned
+        if upstream is None:
             return None
         self.state = POOLED
-        ledger.owner = None
-        self.ledger = None
+        upstream.owner = None
+        self.upstream = None
         self.direct = False
-        self.simple = self.terms.pooled
-        return ledger
+        self.simple = self.config.pooled
+        return upstream
 
     # What the connection does
 
@@ -387,6 +391,6 @@ class Session(Intake):
         """Close the client now; ``cause`` is the label that metrics show."""
         raise AssertionError("the connection decides")
 
-    def close_when_paid(self, cause: str) -> None:
+    def close_when_drained(self, cause: str) -> None:
         """Close the client as soon as nothing is owed."""
         raise AssertionError("the connection decides")

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
-from proxy.session import silence
-from proxy.session.ports import PrivateLedger
+from proxy.session import reply_mode
+from proxy.session.ports import PrivatePipeline
 from proxy.session.subscription import Subscriptions
 
 MOST_WATCHED = 1024
@@ -76,15 +76,15 @@ class Watching:
 @dataclass(slots=True)
 class Transaction:
     """What has been queued: ``first`` is the client's command count at MULTI; the fates of single members of EXEC's
-    array, by position, as the ledger takes them. Where one ``moves`` the client (AUTH, SELECT, HELLO), what stands
-    behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watching`` is what MULTI
-    came behind; ``watches_in_vain`` says that there was a WATCH between MULTI and EXEC."""
+    array, by position, as the ledger takes them. Where one ``switches_database`` the client (AUTH, SELECT, HELLO), what
+    stands behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watching`` is what
+    MULTI came behind; ``watches_in_vain`` says that there was a WATCH between MULTI and EXEC."""
 
     first: int
     database: int
     watching: Watching | None = None
-    fates: dict[int, tuple[int, Any]] = field(default_factory=dict)
-    moves: bool = False
+    actions: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    switches_database: bool = False
     watches_in_vain: bool = False
 
 
@@ -113,7 +113,7 @@ class Pooled:
     transaction: ClassVar[None] = None
     watching: ClassVar[None] = None
     subscriptions: ClassVar[None] = None
-    replies: ClassVar[int] = silence.ON
+    reply_mode: ClassVar[int] = reply_mode.ON
     blocked: ClassVar[int] = 0
 
 
@@ -130,20 +130,20 @@ class PooledTransaction:
     upstream: ClassVar[None] = None
     watching: ClassVar[None] = None
     subscriptions: ClassVar[None] = None
-    replies: ClassVar[int] = silence.ON
+    reply_mode: ClassVar[int] = reply_mode.ON
     blocked: ClassVar[int] = 0
 
 
 @dataclass(slots=True)
 class Pinned:
-    """An upstream of this client's own. ``blocked`` counts its commands there that may block, ``replies`` is what
-    CLIENT REPLY and MONITOR have chosen (``silence.py``)."""
+    """An upstream of this client's own. ``blocked`` counts its commands there that may block, ``reply_mode`` is what
+    CLIENT REPLY and MONITOR have chosen (``reply_mode.py``)."""
 
-    upstream: PrivateLedger
+    upstream: PrivatePipeline
     keeping: Keeping = Keeping.SERVING
     unit: Unit = None
     subscriptions: Subscriptions | None = None
-    replies: int = silence.ON
+    reply_mode: int = reply_mode.ON
     blocked: int = 0
 
     @property
@@ -174,7 +174,7 @@ class Departed:
     """The client has left. What CLIENT REPLY and subscriptions make of its last connection goes on to be true."""
 
     subscriptions: Subscriptions | None
-    replies: int
+    reply_mode: int
 
     upstream: ClassVar[None] = None
     transaction: ClassVar[None] = None
@@ -211,4 +211,4 @@ def ended(state: ClientState, left: Watching | None = None) -> ClientState:
 
 def departed(state: ClientState) -> Departed:
     """The client has left."""
-    return Departed(state.subscriptions, state.replies)
+    return Departed(state.subscriptions, state.reply_mode)

@@ -17,20 +17,20 @@ While it is under way the upstream is `partial`: it takes the rest of this comma
 """
 
 from proxy.commands.command import Command
-from proxy.commands.table import State
+from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
-from proxy.policy.decision import Following
+from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
-from proxy.session import company, follow_ups, pinned, scripts, silence, switching, transaction
+from proxy.session import follow_ups, hidden_commands, pinned, reply_mode, scripts, switching, transaction
 from proxy.session.item import Item
-from proxy.session.measuring import Measurement
+from proxy.session.open_trace import OpenTrace
 from proxy.session.paying import Paying
 from proxy.session.session import Session
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, LARGE, MALFORMED, Request
 
-_STREAMED_STATES = frozenset({State.POOL, State.BLOCKING})
+_STREAMED_STATES = frozenset({ConnectionState.POOL, ConnectionState.BLOCKING})
 
 _ON_ITS_WAY = "its value is on its way already"
 _CANNOT_REWRITE = encode_error(
@@ -42,14 +42,14 @@ _CANNOT_REWRITE = encode_error(
 def begin(session: Session, data: bytes, request: Request) -> int:
     """Take over the unfinished request at ``request.start``; its arguments so far are in ``request``."""
     argv = request.arguments()
-    table = session.regime.table
+    table = session.effective_policy.table
     spec = table.spec_of(argv) if argv else table.specs[0]
     if spec.state not in _STREAMED_STATES or (spec.container and len(argv) == 1):
         session.collect(data[request.start :])
         return TAKEN
-    if session.regime.policy.scripts and scripts.waits(session, Command(table, argv, spec)):
+    if session.effective_policy.compiled.scripts and scripts.waits(session, Command(table, argv, spec)):
         return WAIT
-    blocked = session.blocked and session.owed > 0
+    blocked = session.blocked and session.pending_replies > 0
     if blocked or (session.pinned is not None and follow_ups.undecided(session)):
         # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
         switching.wait_until_settled(session)
@@ -57,10 +57,10 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
         return ENDED
-    may_block = spec.state is State.BLOCKING and session.transaction is None
+    may_block = spec.state is ConnectionState.BLOCKING and session.transaction is None
     if (switching.to_settled_private if may_block else switching.to_private)(session) is None:
         return WAIT
-    assert session.ledger is not None
+    assert session.upstream is not None
     if spec.process_bound:
         session.ports.pools.relies_on_process(session)
     stream = _Stream(session, argv, request.expected, request.bulk)
@@ -90,7 +90,7 @@ class _Stream:
         self.refusal: bytes | None = None
         self.verdict: Verdict = PASS
         self.edit: ReplyEdit | None = None
-        self.company: company.Company | None = None
+        self.surrounded: hidden_commands.SurroundedCommand | None = None
         self.paying: Paying | None = None
         self.tail = b""
 
@@ -128,23 +128,25 @@ class _Stream:
         elif isinstance(verdict, Rewrite):
             head, self.tail = _around(verdict.argv, self.streamed, self.length)
             self.edit = verdict.edit
-            self.judged = Command(self.session.regime.table, verdict.argv, verdict.spec, self.streamed, self.length)
-        self._invite(decision.followings, begun=False)
+            self.judged = Command(
+                self.session.effective_policy.table, verdict.argv, verdict.spec, self.streamed, self.length
+            )
+        self._invite(decision.hidden, begun=False)
         self.emit(head)
 
-    def _invite(self, followings: tuple[Following, ...], *, begun: bool) -> None:
+    def _invite(self, hidden: tuple[HiddenCommands, ...], *, begun: bool) -> None:
         # What goes with the command begins before its first byte, unless that has left.
         assert self.judged is not None
-        if not followings or self.refusal is not None:
+        if not hidden or self.refusal is not None:
             return
         session = self.session
-        self.refusal, followings = company.alongside(session, followings, self.judged, begun=begun)
-        if followings and self.refusal is None:
-            self.company = company.Company(session, Item(self.judged, b"", self.edit, followings))
-            self.company.begin()
+        self.refusal, hidden = hidden_commands.alongside(session, hidden, self.judged, begun=begun)
+        if hidden and self.refusal is None:
+            self.surrounded = hidden_commands.SurroundedCommand(session, Item(self.judged, b"", self.edit, hidden))
+            self.surrounded.begin()
 
     def _command(self) -> Command:
-        command = Command(self.session.regime.table, self.argv)
+        command = Command(self.session.effective_policy.table, self.argv)
         command.streamed = self.streamed
         command.streamed_length = self.length
         command.further = self.further
@@ -163,11 +165,11 @@ class _Stream:
         """Send on what may be sent: all of it when it has been judged, all but the last byte when not."""
         if not chunk or self.refusal is not None or self.session.gone:
             return
-        ledger = self.session.ledger
-        assert ledger is not None
-        if ledger.partial is None:
-            ledger.begin_partial(self.session)
-        ledger.send_partial(self.session, chunk, self.judged is None)
+        upstream = self.session.upstream
+        assert upstream is not None
+        if upstream.partial is None:
+            upstream.begin_partial(self.session)
+        upstream.send_partial(self.session, chunk, self.judged is None)
 
     def receive(self, data: bytes) -> None:
         """Take more bytes of the client."""
@@ -223,10 +225,10 @@ class _Stream:
         if session.gone or session.ended:
             return
         assert self.judged is not None
-        measurement = self._measurement(self.judged)
+        trace = self._trace(self.judged)
         if self.refusal is None:
             session.count_keys(self.judged)
-            self._submit(measurement)
+            self._submit(trace)
         elif session.pinned is not None:
             session.refuse(self.refusal)
             switching.settle_pin(session)
@@ -239,34 +241,34 @@ class _Stream:
         if not session.running:
             session.resume()
 
-    def _measurement(self, command: Command) -> Measurement | None:
+    def _trace(self, command: Command) -> OpenTrace | None:
         """What will be known of the command; None where its reply is not measured, or nobody looks."""
         session = self.session
-        if session.terms.sampler.looks <= 0:
+        if session.config.sampler.traces <= 0:
             return None
-        made = Measurement(session.ports.traces, session, command, 1, self.size, session.ports.traces.clock())
+        made = OpenTrace(session.ports.traces, session, command, 1, self.size, session.ports.traces.clock())
         made.refused = self.refusal is not None
-        alone = session.transaction is None and self.company is None and session.replies == silence.ON
-        if alone and not made.refused and command.spec.state is State.POOL:
+        alone = session.transaction is None and self.surrounded is None and session.reply_mode == reply_mode.ON
+        if alone and not made.refused and command.spec.state is ConnectionState.POOL:
             return made
         made.without_reply()
         return None
 
-    def _submit(self, measurement: Measurement | None) -> None:
+    def _submit(self, trace: OpenTrace | None) -> None:
         session = self.session
-        assert session.ledger is not None
+        assert session.upstream is not None
         assert self.judged is not None
-        session.ledger.end_partial(session)
+        session.upstream.end_partial(session)
         if session.transaction is None:
-            session.attentive = True
+            session.notify_when_idle = True
         may_block = pinned.may_block(session, self.judged)
-        if self.company is not None:
-            self.company.end(self.tail)
+        if self.surrounded is not None:
+            self.surrounded.end(self.tail)
             session.on_its_own.blocked += may_block
         elif may_block:
             pinned.submit_blocking(session, Item(self.judged, self.tail, self.edit))
-        elif measurement is not None:
-            session.submit_measured(self.tail, self.edit, measurement)
+        elif trace is not None:
+            session.submit_traced(self.tail, self.edit, trace)
         elif session.transaction is None:
             session.submit(self.tail, self.edit)
         else:
@@ -286,7 +288,7 @@ class _Stream:
             self.refusal = _instead(verdict)
         elif isinstance(verdict, Rewrite):
             self.refusal = _CANNOT_REWRITE
-        self._invite(decision.followings, begun=True)
+        self._invite(decision.hidden, begun=True)
         if self.refusal is not None:
             # Redis has all but the last byte: without that upstream, it has nothing.
             _cut(session, self.refusal)
@@ -298,17 +300,17 @@ def _instead(verdict: Refuse | Answer) -> bytes:
 
 def _cut(session: Session, error: bytes) -> None:
     # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
-    ledger = session.pinned
-    assert ledger is not None
+    upstream = session.pinned
+    assert upstream is not None
     stateful = switching.keeps_pin(session)
-    if session.owed > 0 or stateful:
+    if session.pending_replies > 0 or stateful:
         # Replies that were asked for before are lost as well: the client is told by the close.
-        if session.owed == 0:
+        if session.pending_replies == 0:
             session.answer(error)
         session.close("refused_while_streaming")
         return
     session.leave_upstream()
-    session.ports.pools.discard(ledger)
+    session.ports.pools.discard(upstream)
 
 
 def _around(argv: list[bytes], streamed: int, length: int) -> tuple[bytes, bytes]:

@@ -9,10 +9,10 @@ first word. The client stays pinned until its last subscription ends.
 from collections.abc import Callable
 from typing import Any
 
-from proxy.commands.table import State
-from proxy.hotpath.debts import CONFIRM
+from proxy.commands.table import ConnectionState
+from proxy.hotpath.in_flight import CONFIRM
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.session import silence, switching
+from proxy.session import reply_mode, switching
 from proxy.session.item import Item
 from proxy.session.session import Session
 from proxy.session.state import Pinned
@@ -21,33 +21,33 @@ from proxy.session.subscription import Subscriptions
 
 def _change(session: Session, item: Item) -> int:
     argv = item.command.argv
-    ledger = switching.to_private(session)
-    if ledger is None:
+    upstream = switching.to_private(session)
+    if upstream is None:
         return WAIT
     verb = item.command.name.lower().encode()
     closing = Subscriptions.closes(verb)
     subscriptions = session.subscriptions
-    if session.owed > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
+    if session.pending_replies > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
         # Nothing could follow the commands before this one once Redis lets the client do little else.
         switching.wait_until_settled(session)
         return WAIT
     if subscriptions is None:
         subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol)
-        ledger.listener = subscriptions
-        ledger.arrays = session.key.protocol == 2
+        upstream.listener = subscriptions
+        upstream.arrays = session.key.protocol == 2
     bare = len(argv) == 1
     subscriptions.opening = not closing
     subscriptions.asked += 1
-    session.attentive = True
+    session.notify_when_idle = True
     session.forwarded += 1
     # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
-    silent = silence.falls_on(session)
+    silent = reply_mode.falls_on(session)
     if bare and not closing and silent:
-        ledger.send(session, item.raw)
+        upstream.send(session, item.raw)
         return TAKEN
     due = (-1 if closing else 1) if bare else len(argv) - 1
     count: Any = subscriptions.outstanding
-    session.owe(item.raw, CONFIRM, (verb, lambda: count(verb)), due)
+    session.submit_with_action(item.raw, CONFIRM, (verb, lambda: count(verb)), due)
     return TAKEN
 
 
@@ -58,7 +58,7 @@ def stop(state: Pinned) -> None:
     state.upstream.arrays = False
 
 
-HANDLERS: dict[State, Callable[[Session, Item], int]] = {
-    State.SUBSCRIBE: _change,
-    State.UNSUBSCRIBE: _change,
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+    ConnectionState.SUBSCRIBE: _change,
+    ConnectionState.UNSUBSCRIBE: _change,
 }

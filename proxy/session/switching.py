@@ -1,9 +1,9 @@
 """Between upstreams: a client's commands go to a shared one, or to one of its own.
 
 All that a client is owed comes from one upstream, but for what is sent elsewhere on purpose (see ``pinned``). It is
-*pooled* (``ledger`` is a shared upstream, and the intake forwards plain commands by itself) or *pinned* (``pinned`` is
-an upstream of its own). Before it changes upstreams, all
-replies that it is owed must have come: the command waits (``WAIT``), and ``Session.settled`` brings it again.
+*pooled* (``upstream`` is a shared upstream, and the intake forwards plain commands by itself) or *pinned* (``pinned``
+is an upstream of its own). Before it changes upstreams, all
+replies that it is owed must have come: the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
 
       pooled ──(MULTI, WATCH, SUBSCRIBE, BLPOP, CLIENT ID …)──> pinned
         ^                                                         │
@@ -11,34 +11,34 @@ replies that it is owed must have come: the command waits (``WAIT``), and ``Sess
 """
 
 from proxy.commands.table import Lane
-from proxy.hotpath.ledger import Ledger
-from proxy.session import silence
-from proxy.session.ports import PrivateLedger
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.session import reply_mode
+from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import Event, Keeping, Pinned
 
 
-def to_shared(session: Session, lane: Lane) -> Ledger | None:
+def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
     """The upstream for a command without state; None when the command has to wait."""
     if not session.ports.route.pooling:
         private = to_private(session)
         session.happens(Event.UNKNOWN)
         return private
-    current = session.ledger
+    current = session.upstream
     state = session.state
     if type(state) is Pinned:
-        if keeps_pin(session) or (session.owed > 0 and state.keeping is not Keeping.RETURNING):
+        if keeps_pin(session) or (session.pending_replies > 0 and state.keeping is not Keeping.RETURNING):
             return current
-        if session.owed > 0:
+        if session.pending_replies > 0:
             wait_until_settled(session)
             return None
         session.unpin()
         current = None
     # A client with debts on the slow lane stays there: it never has debts on two.
-    stays = session.direct == (lane is Lane.FAST) or (not session.direct and session.owed > 0)
+    stays = session.direct == (lane is Lane.FAST) or (not session.direct and session.pending_replies > 0)
     if stays and current is not None and current.usable and not current.closed:
         return current
-    if session.owed > 0:
+    if session.pending_replies > 0:
         wait_until_settled(session)
         return None
     found = session.ports.pools.shared(session.key, lane)
@@ -46,19 +46,19 @@ def to_shared(session: Session, lane: Lane) -> Ledger | None:
         session.halted = True
         session.ports.pools.await_shared(session, session.key, lane)
         return None
-    session.ledger = found
+    session.upstream = found
     session.direct = lane is Lane.FAST
     return found
 
 
-def to_private(session: Session) -> PrivateLedger | None:
+def to_private(session: Session) -> PrivatePipeline | None:
     """An upstream of this client's own; None when the command has to wait."""
     state = session.state
     if type(state) is Pinned:
         state.happens(Event.NEEDED)
-        session.direct = state.replies == silence.ON
+        session.direct = state.reply_mode == reply_mode.ON
         return state.upstream
-    if session.owed > 0:
+    if session.pending_replies > 0:
         wait_until_settled(session)
         return None
     found = session.ports.pools.private(session.key)
@@ -71,7 +71,7 @@ def to_private(session: Session) -> PrivateLedger | None:
     return found
 
 
-def to_anywhere(session: Session) -> PrivateLedger | None:
+def to_anywhere(session: Session) -> PrivatePipeline | None:
     """Any idle upstream of the client's user, for one command that has no database; None when it has to wait."""
     found = session.ports.pools.private_anywhere(session.key)
     if found is None:
@@ -80,19 +80,19 @@ def to_anywhere(session: Session) -> PrivateLedger | None:
     return found
 
 
-def to_settled_private(session: Session) -> PrivateLedger | None:
+def to_settled_private(session: Session) -> PrivatePipeline | None:
     """The same for a command behind which nothing could follow the commands before it: once those are answered."""
-    if session.pinned is not None and session.owed > 0:
+    if session.pinned is not None and session.pending_replies > 0:
         wait_until_settled(session)
         return None
     return to_private(session)
 
 
-def _pin(session: Session, ledger: PrivateLedger) -> None:
-    session.state = Pinned(ledger)
-    session.ledger = ledger
-    ledger.owner = session
-    session.simple = session.terms.pinned
+def _pin(session: Session, upstream: PrivatePipeline) -> None:
+    session.state = Pinned(upstream)
+    session.upstream = upstream
+    upstream.owner = session
+    session.simple = session.config.pinned
     session.direct = True
 
 
@@ -104,9 +104,9 @@ def keeps_pin(session: Session) -> bool:
 
 def wait_until_settled(session: Session) -> None:
     """Read no further until nothing is owed."""
-    assert session.owed > 0, "nothing would ever bring the next command on"
+    assert session.pending_replies > 0, "nothing would ever bring the next command on"
     session.halted = True
-    session.attentive = True
+    session.notify_when_idle = True
 
 
 def settle_pin(session: Session) -> None:
@@ -114,9 +114,9 @@ def settle_pin(session: Session) -> None:
     state = session.state
     if type(state) is not Pinned:
         return
-    if session.owed > 0:
+    if session.pending_replies > 0:
         # Its next command waits for that, or a client that always has debts would never go back.
-        session.attentive = True
+        session.notify_when_idle = True
         if not keeps_pin(session):
             state.happens(Event.ENDED)
             session.direct = False

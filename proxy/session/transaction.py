@@ -13,25 +13,51 @@ mapped back is mapped inside EXEC's array.
 from collections.abc import Callable
 
 from proxy.commands.command import Command
-from proxy.commands.table import Lane, State
-from proxy.hotpath.debts import EDIT, MEMBERS, PEEK
+from proxy.commands.table import ConnectionState, Lane
+from proxy.hotpath.in_flight import EDIT, MEMBERS, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import company, follow_ups, handshake, silence, switching
+from proxy.session import follow_ups, handshake, hidden_commands, reply_mode, switching
+from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
-from proxy.session.poison import POISONED_EXEC
 from proxy.session.session import Session
 from proxy.session.state import Event, Transaction, begun, ended, refused, watch
 from proxy.wire.encode import encode_error
 from proxy.wire.request import COMPLETE, Request
 
-ENDS_OR_LEAVES = frozenset({State.MULTI, State.EXEC, State.DISCARD, State.WATCH, State.RESET, State.QUIT})
+ENDS_OR_LEAVES = frozenset(
+    {
+        ConnectionState.MULTI,
+        ConnectionState.EXEC,
+        ConnectionState.DISCARD,
+        ConnectionState.WATCH,
+        ConnectionState.RESET,
+        ConnectionState.QUIT,
+    }
+)
 
 # They change how many replies come, or what later ones mean, in ways that EXEC's array cannot show.
-_IMPOSSIBLE = frozenset({State.SUBSCRIBE, State.UNSUBSCRIBE, State.MONITOR, State.REPLY, State.REFUSED, State.OWN})
-_PLAIN = frozenset({State.POOL, State.BLOCKING, State.WAIT, State.IDLE, State.UNWATCH})
+_IMPOSSIBLE = frozenset(
+    {
+        ConnectionState.SUBSCRIBE,
+        ConnectionState.UNSUBSCRIBE,
+        ConnectionState.MONITOR,
+        ConnectionState.REPLY,
+        ConnectionState.REFUSED,
+        ConnectionState.KEYRAIL,
+    }
+)
+_PLAIN = frozenset(
+    {
+        ConnectionState.POOL,
+        ConnectionState.BLOCKING,
+        ConnectionState.WAIT,
+        ConnectionState.IDLE,
+        ConnectionState.UNWATCH,
+    }
+)
 
 
 def multi(session: Session, item: Item, data: bytes, end: int) -> int:
@@ -45,8 +71,8 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
         # What is to follow the commands before this one would be queued.
         switching.wait_until_settled(session)
         return WAIT
-    ledger = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
-    if ledger is None:
+    upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
+    if upstream is None:
         return WAIT
     running = Transaction(session.forwarded + 1, session.key.database, session.watching)
 
@@ -59,17 +85,17 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
         if session.transaction is running:
             _forget_keys(session)
             session.set_state(ended(session.state, refused(running)))
-            session.attentive = True
+            session.notify_when_idle = True
             if session.stale:
                 session.adopt()
 
-    if whole or session.replies != silence.ON:
+    if whole or session.reply_mode != reply_mode.ON:
         session.submit(item.raw)
     else:
         session.forwarded += 1
-        session.owe(item.raw, PEEK, answered)
+        session.submit_with_action(item.raw, PEEK, answered)
     session.set_state(begun(session.state, running))
-    if session.regime.policy.follows_slots:
+    if session.effective_policy.compiled.follows_slots:
         # Each command is judged, so that none of the keys is missed.
         session.simple = bytes(len(session.simple))
     return TAKEN
@@ -77,7 +103,7 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
 
 def _forget_keys(session: Session) -> None:
     session.slot = NO_SLOT
-    session.simple = session.terms.pooled if session.pinned is None else session.terms.pinned
+    session.simple = session.config.pooled if session.pinned is None else session.config.pinned
 
 
 def _within(session: Session, item: Item) -> int:
@@ -85,21 +111,21 @@ def _within(session: Session, item: Item) -> int:
     session.submit(item.raw)
     if session.transaction is not None:
         session.transaction.first += 1
-        session.transaction.watches_in_vain |= item.command.spec.state is State.WATCH
+        session.transaction.watches_in_vain |= item.command.spec.state is ConnectionState.WATCH
     return TAKEN
 
 
 def _arrived_whole(session: Session, data: bytes, end: int) -> bool:
     request = Request()
-    terms = session.terms
-    most = terms.window - session.owed - 2
+    config = session.config
+    most = config.window - session.pending_replies - 2
     count = 0
     while count < most and request.scan(data, end, session.limits) == COMPLETE:
-        command_id = terms.lookup.find(request)
-        state = session.regime.table.specs[command_id].state
-        if state is State.EXEC:
+        command_id = config.lookup.find(request)
+        state = session.effective_policy.table.specs[command_id].state
+        if state is ConnectionState.EXEC:
             return True
-        if terms.pooled[command_id] == 0:
+        if config.pooled[command_id] == 0:
             return False
         end = request.end
         count += 1
@@ -120,7 +146,7 @@ def queue(session: Session, item: Item) -> int:
     if state not in _PLAIN:
         # It acts at EXEC and changes the connection in a way that only Redis knows by then.
         session.happens(Event.UNKNOWN)
-        company.note_state(session, item.command)
+        hidden_commands.note_state(session, item.command)
         edit = handshake.queued(session, item)
         if isinstance(edit, bytes):
             session.refuse(edit)
@@ -128,17 +154,17 @@ def queue(session: Session, item: Item) -> int:
         if edit is not None:
             item.edit = edit
             assert session.transaction is not None
-            session.transaction.moves = True
-        if state is State.SELECT:
-            _turn(session, item.command)
-    if item.followings:
-        company.send(session, item)
+            session.transaction.switches_database = True
+        if state is ConnectionState.SELECT:
+            _switch_database(session, item.command)
+    if item.hidden:
+        hidden_commands.send(session, item)
     else:
         queue_bytes(session, item.raw, item.edit)
     return TAKEN
 
 
-def _turn(session: Session, command: Command) -> None:
+def _switch_database(session: Session, command: Command) -> None:
     # The commands behind this one will be about keys of another database.
     running = session.transaction
     assert running is not None
@@ -154,8 +180,8 @@ def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     if edit is None:
         session.submit(raw)
         return
-    running.fates[session.forwarded - running.first] = (EDIT, edit)
-    session.submit(raw, company.unless_queued(edit))
+    running.actions[session.forwarded - running.first] = (EDIT, edit)
+    session.submit(raw, hidden_commands.unless_queued(edit))
 
 
 def _end(session: Session, item: Item) -> int:
@@ -163,30 +189,30 @@ def _end(session: Session, item: Item) -> int:
     if running is None:
         # Redis answers an error, and forgets what was watched only after a real EXEC.
         return forward(session, item)
-    if item.command.spec.state is State.DISCARD:
+    if item.command.spec.state is ConnectionState.DISCARD:
         return _discard(session, item)
-    if running.fates and session.replies == silence.ON:
+    if running.actions and session.reply_mode == reply_mode.ON:
         session.forwarded += 1
-        session.owe(item.raw, MEMBERS, running.fates)
+        session.submit_with_action(item.raw, MEMBERS, running.actions)
     else:
         session.submit(item.raw)
     _ended(session)
-    if running.moves:
+    if running.switches_database:
         switching.wait_until_settled(session)
     return TAKEN
 
 
 def abort(session: Session, error: bytes) -> None:
     """A refused EXEC: nothing is run, and the transaction is over, as Redis ends it for any bad EXEC."""
-    session.refuse(error, POISONED_EXEC)
+    session.refuse(error, ABORTING_EXEC)
     _ended(session)
 
 
 def _ended(session: Session) -> None:
-    moves = session.transaction is not None and session.transaction.moves
+    switches_database = session.transaction is not None and session.transaction.switches_database
     session.set_state(ended(session.state))
     _forget_keys(session)
-    if session.deferred and not moves:
+    if session.deferred and not switches_database:
         follow_ups.catch_up(session)
     switching.settle_pin(session)
     if session.stale:
@@ -209,11 +235,11 @@ def _forget(session: Session, item: Item) -> None:
         if not line.startswith(b"+"):
             session.happens(Event.UNKNOWN)
 
-    if session.replies != silence.ON:
+    if session.reply_mode != reply_mode.ON:
         session.submit(item.raw)
         return
     session.forwarded += 1
-    session.owe(item.raw, PEEK, answered)
+    session.submit_with_action(item.raw, PEEK, answered)
 
 
 def _watch(session: Session, item: Item) -> int:
@@ -221,7 +247,7 @@ def _watch(session: Session, item: Item) -> int:
         return _within(session, item)
     if switching.to_private(session) is None:
         return WAIT
-    if session.owed > 0 or (session.deferred and not session.watching):
+    if session.pending_replies > 0 or (session.deferred and not session.watching):
         # What is to follow the commands before this one may not do so while keys are watched.
         switching.wait_until_settled(session)
         return WAIT
@@ -234,7 +260,7 @@ def _watch(session: Session, item: Item) -> int:
 
 def _unwatch(session: Session, item: Item) -> int:
     subscriptions = session.subscriptions
-    if subscriptions is not None and session.owed > 0:
+    if subscriptions is not None and session.pending_replies > 0:
         switching.wait_until_settled(session)
         return WAIT
     confined = subscriptions is not None and subscriptions.confines()
@@ -246,13 +272,13 @@ def _unwatch(session: Session, item: Item) -> int:
     session.slot = NO_SLOT
     if session.deferred:
         follow_ups.catch_up(session)
-    session.attentive = True
+    session.notify_when_idle = True
     return TAKEN
 
 
-HANDLERS: dict[State, Callable[[Session, Item], int]] = {
-    State.EXEC: _end,
-    State.DISCARD: _end,
-    State.WATCH: _watch,
-    State.UNWATCH: _unwatch,
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+    ConnectionState.EXEC: _end,
+    ConnectionState.DISCARD: _end,
+    ConnectionState.WATCH: _watch,
+    ConnectionState.UNWATCH: _unwatch,
 }

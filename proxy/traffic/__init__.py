@@ -1,21 +1,21 @@
 """Traffic statistics: windows over time, merged over workers.
 
 hot_keys.py        the busiest keys of a window: the figures that all show
-digest.py          what one route did in an interval
-rings.py           intervals kept: seconds for a minute, tens of seconds for ten minutes, minutes for an hour
+interval_stats.py  what one route did in an interval
+time_series.py     intervals kept: seconds for a minute, tens of seconds for ten minutes, minutes for an hour
 merge.py           merges top lists with their error bounds
-looks.py           one traced command
+trace.py           one traced command
 latency.py         latency histograms
 shapes.py          the shape of a key, with its ids taken out
 names.py           keys as printable text
 redaction.py       keys as the policy lets them be shown
-answers.py         the JSON of the admin port, the page and ``keyrail top``
+json_views.py      the JSON of the admin port, the page and ``keyrail top``
 alerts.py          thresholds for incidents
 hotspots.py        hot keys, hot slots and large values of the last seconds
 incidents.py       when an incident begins and ends
 incident_lines.py  the text of an incident
 effects.py         what a limit on one key would have refused
 evidence.py        what each rule found: counts, clients, keys
-exposure.py        how many commands each rule applied to
+rule_totals.py     how many commands each rule applied to
 violations.py      one violation as a line of JSON
 """

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from proxy.traffic.rings import Rings
+from proxy.traffic.time_series import TimeSeries
 
 _MINUTE = 60
 
@@ -17,23 +17,23 @@ class Effect:
     refused: float
 
 
-def effect_of(rings: Rings, key: bytes, app: str, rate: float, now: float) -> Effect:
+def effect_of(time_series: TimeSeries, key: bytes, app: str, rate: float, now: float) -> Effect:
     """Of a limit of so many uses per second, for an app's clients, or for all with an empty `app`."""
-    part = _part_of(rings, key, app, now) if app else 1.0
+    part = _part_of(time_series, key, app, now) if app else 1.0
     used = refused = 0.0
-    seconds = [second for second in rings.seconds() if second.began >= now - _MINUTE]
+    seconds = [second for second in time_series.seconds() if second.began >= now - _MINUTE]
     for second in seconds:
         counts = second.counts()
-        its = part * next((each.count for each in counts.tallies if each.key == key), 0)
+        its = part * next((each.count for each in counts.key_counts if each.key == key), 0)
         used += its
         refused += max(0.0, its - rate)
     known = max(1, len(seconds))
     return Effect(used / known, refused / known)
 
 
-def _part_of(rings: Rings, key: bytes, app: str, now: float) -> float:
+def _part_of(time_series: TimeSeries, key: bytes, app: str, now: float) -> float:
     """Of a key's uses, those by an app; all where nobody has looked."""
-    figures = rings.window(_MINUTE, now).keys.found.get(key)
+    figures = time_series.window(_MINUTE, now).keys.found.get(key)
     if figures is None:
         return 1.0
     total = sum(figures.clients.values()) + figures.other_clients

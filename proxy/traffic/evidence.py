@@ -17,10 +17,10 @@ UNKNOWN_APP = "unknown"
 
 Name = TypeVar("Name", str, tuple[str, ...])
 
-Who = tuple[str, ...]
+ClientLabel = tuple[str, ...]
 """A client: user, the name that it gave itself, library, host."""
 
-WHO = ("user", "client_name", "library", "address")
+LABEL_FIELDS = ("user", "client_name", "library", "address")
 
 Records = dict[tuple[str, str], "Record"]
 """By rule and application."""
@@ -60,15 +60,15 @@ class Folded(Generic[Name]):
 class Record:
     """One rule and one application. ``hits`` counts by mode and what was said: ``{"audit refused": 3}``.
 
-    Of those, keys and clients of ``looked_at`` are known: in a flood not all.
+    Of those, keys and clients of ``inspected`` are known: in a flood not all.
     """
 
     hits: dict[str, int] = field(default_factory=dict)
     first: float = 0.0
     last: float = 0.0
-    looked_at: int = 0
+    inspected: int = 0
     shapes: Folded[str] = field(default_factory=lambda: Folded(12))
-    clients: Folded[Who] = field(default_factory=lambda: Folded(12))
+    clients: Folded[ClientLabel] = field(default_factory=lambda: Folded(12))
     sample: Mapping[str, Any] | None = None
     sampled: float = 0.0
 
@@ -85,7 +85,7 @@ class Record:
             self.hits[key] = self.hits.get(key, 0) + count
         self.first = min(self.first, more.first) if self.first and more.first else self.first or more.first
         self.last = max(self.last, more.last)
-        self.looked_at += more.looked_at
+        self.inspected += more.inspected
         self.shapes.merge(more.shapes)
         self.clients.merge(more.clients)
         if more.sampled > self.sampled:
@@ -145,10 +145,12 @@ def present(record: Record) -> dict[str, Any]:
         "hits": dict(sorted(record.hits.items())),
         "first_seen": moment(record.first),
         "last_seen": moment(record.last),
-        "looked_at": record.looked_at,
+        "inspected": record.inspected,
         "shapes": [{"shape": name, "count": count} for name, count in record.shapes.ranked()],
         "other_shapes": record.shapes.other,
-        "clients": [{**dict(zip(WHO, who, strict=True)), "count": count} for who, count in record.clients.ranked()],
+        "clients": [
+            {**dict(zip(LABEL_FIELDS, who, strict=True)), "count": count} for who, count in record.clients.ranked()
+        ],
         "other_clients": record.clients.other,
         "sample": record.sample,
     }

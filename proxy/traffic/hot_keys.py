@@ -6,7 +6,7 @@ the same figures for the same window and snapshot, and each names its snapshot b
 
 from dataclasses import dataclass
 
-from proxy.hotpath.slices import Slice, Tally
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.alerts import INCIDENT_WINDOW, Hot
 
 _DIGITS_OF_RATE, _DIGITS_OF_SHARE = 3, 6
@@ -53,16 +53,16 @@ class HotKeys:
 
     @classmethod
     def of(
-        cls, counts: Slice, *, window: int, seconds: float, taken: float, until: float, reported: float
+        cls, counts: CounterSnapshot, *, window: int, seconds: float, taken: float, until: float, reported: float
     ) -> "HotKeys":
         """Compute the figures of a window from its counts."""
         empty = cls(window, seconds, taken, until, reported, counts.total, ())
-        keys = tuple(empty._figures(tally) for tally in counts.tallies)
+        keys = tuple(empty._figures(key_count) for key_count in counts.key_counts)
         return cls(window, seconds, taken, until, reported, counts.total, keys)
 
-    def _figures(self, tally: Tally) -> HotKey:
-        rate, share = self.rate_of(tally.certain), self.share_of(tally.certain)
-        return HotKey(tally.key, tally.count, tally.error, tally.reads, tally.writes, rate, share)
+    def _figures(self, key_count: KeyCount) -> HotKey:
+        rate, share = self.rate_of(key_count.certain), self.share_of(key_count.certain)
+        return HotKey(key_count.key, key_count.count, key_count.error, key_count.reads, key_count.writes, rate, share)
 
     @property
     def rate(self) -> float:

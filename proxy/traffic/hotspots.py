@@ -13,15 +13,15 @@ from enum import StrEnum
 
 from proxy.commands.slots import slot_of
 from proxy.traffic.alerts import INCIDENT_WINDOW, Alerts
-from proxy.traffic.digest import Digest
 from proxy.traffic.hot_keys import HotKey, HotKeys
-from proxy.traffic.rings import Rings
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.time_series import TimeSeries
 
 _STILL = 0.7
 """An incident is not over while this part of its thresholds is reached."""
 
 
-class Kind(StrEnum):
+class IncidentKind(StrEnum):
     """The kind of an incident."""
 
     HOT_KEY = "hot-key"
@@ -30,13 +30,13 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Hotspot:
     """One finding of the last seconds. `about` is the pattern or slot; `key` the busiest, or largest, of `keys`.
 
     `size` is uses per second, or bytes. If not `reached`, it continues an open incident below its thresholds.
     """
 
-    kind: Kind
+    kind: IncidentKind
     about: str
     key: bytes
     size: float
@@ -53,24 +53,24 @@ class Lately:
     largest: dict[str, tuple[int, bytes]]
 
 
-def lately(rings: Rings, now: float) -> Lately:
+def lately(time_series: TimeSeries, now: float) -> Lately:
     """Add up only what is looked at every second."""
-    digests = rings.last(INCIDENT_WINDOW, now)
+    intervals = time_series.last(INCIDENT_WINDOW, now)
     slots: Counter[int] = Counter()
-    for digest in digests:
-        slots.update(digest.slots)
-    return Lately(rings.hot_keys(INCIDENT_WINDOW, now), slots, _largest(digests))
+    for interval in intervals:
+        slots.update(interval.slots)
+    return Lately(time_series.hot_keys(INCIDENT_WINDOW, now), slots, _largest(intervals))
 
 
-def _largest(digests: Iterable[Digest]) -> dict[str, tuple[int, bytes]]:
+def _largest(intervals: Iterable[IntervalStats]) -> dict[str, tuple[int, bytes]]:
     found: dict[str, tuple[int, bytes]] = {}
-    for digest in digests:
-        for name, figures in digest.patterns.found.items():
+    for interval in intervals:
+        for name, figures in interval.patterns.found.items():
             found[name] = max(found.get(name, (0, b"")), (figures.largest, figures.largest_key))
     return found
 
 
-def find(seen: Lately, alerts: Alerts, pattern_of: Callable[[bytes], str]) -> Iterator[Finding]:
+def find(seen: Lately, alerts: Alerts, pattern_of: Callable[[bytes], str]) -> Iterator[Hotspot]:
     """All findings, those that only continue an incident included."""
     milder = alerts.hot_key.milder(_STILL)
     warm = [key for key in seen.hot_keys.keys if seen.hot_keys.reached(key, milder)]
@@ -78,22 +78,22 @@ def find(seen: Lately, alerts: Alerts, pattern_of: Callable[[bytes], str]) -> It
     yield from _hot_slots(seen, alerts, warm)
     for pattern, (size, key) in seen.largest.items():
         if size >= alerts.big_value:
-            yield Finding(Kind.BIG_VALUE, pattern, key, size)
+            yield Hotspot(IncidentKind.BIG_VALUE, pattern, key, size)
 
 
 def _hot_keys(
     seen: HotKeys, alerts: Alerts, warm: list[HotKey], pattern_of: Callable[[bytes], str]
-) -> Iterator[Finding]:
+) -> Iterator[Hotspot]:
     by_pattern: dict[str, list[HotKey]] = {}
     for key in warm:
         by_pattern.setdefault(pattern_of(key.key), []).append(key)
     for pattern, keys in by_pattern.items():
         busiest = keys[0]
         reached = seen.reached(busiest, alerts.hot_key)
-        yield Finding(Kind.HOT_KEY, pattern, busiest.key, busiest.rate, len(keys), reached)
+        yield Hotspot(IncidentKind.HOT_KEY, pattern, busiest.key, busiest.rate, len(keys), reached)
 
 
-def _hot_slots(seen: Lately, alerts: Alerts, warm: list[HotKey]) -> Iterator[Finding]:
+def _hot_slots(seen: Lately, alerts: Alerts, warm: list[HotKey]) -> Iterator[Hotspot]:
     total, seconds = sum(seen.slots.values()), seen.hot_keys.judged_seconds
     told: Counter[int] = Counter()
     for key in warm:
@@ -103,4 +103,6 @@ def _hot_slots(seen: Lately, alerts: Alerts, warm: list[HotKey]) -> Iterator[Fin
         if alerts.hot_slot.milder(_STILL).reached(rest, total, seconds):
             keys = [key.key for key in seen.hot_keys.keys if slot_of(key.key) == slot and key not in warm]
             reached = alerts.hot_slot.reached(rest, total, seconds)
-            yield Finding(Kind.HOT_SLOT, str(slot), keys[0] if keys else b"", rest / seconds, len(keys), reached)
+            yield Hotspot(
+                IncidentKind.HOT_SLOT, str(slot), keys[0] if keys else b"", rest / seconds, len(keys), reached
+            )

@@ -16,14 +16,14 @@ from typing import assert_never
 
 from proxy.commands.slots import slot_of
 from proxy.traffic.alerts import INCIDENT_WINDOW
-from proxy.traffic.digest import Client, Digest, KeyFigures
 from proxy.traffic.evidence import UNKNOWN_APP, moment
 from proxy.traffic.hot_keys import HotKeys
-from proxy.traffic.hotspots import Finding, Kind
+from proxy.traffic.hotspots import Hotspot, IncidentKind
+from proxy.traffic.interval_stats import Client, IntervalStats, KeyFigures
 from proxy.traffic.latency import Histogram
 from proxy.traffic.names import shown
 from proxy.traffic.redaction import Redaction
-from proxy.traffic.rings import Rings
+from proxy.traffic.time_series import TimeSeries
 
 _SAME_RATE = 0.5
 """A key has been as busy as now while its rate was at least this part of it."""
@@ -45,7 +45,7 @@ class Scene:
     `options` are those that ``keyrail remedy`` needs to reach the route.
     """
 
-    rings: Rings
+    time_series: TimeSeries
     now: float
     hot_keys: HotKeys
     redaction: Redaction
@@ -56,9 +56,9 @@ class Scene:
         """When these seconds end."""
         return self.hot_keys.until
 
-    def window(self) -> Digest:
+    def window(self) -> IntervalStats:
         """The sum of these seconds."""
-        return self.rings.window(INCIDENT_WINDOW, self.now)
+        return self.time_series.window(INCIDENT_WINDOW, self.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class Past:
     clients: frozenset[Client] = frozenset()
 
 
-def past_of(scene: Scene, hot: Finding) -> Past:
+def past_of(scene: Scene, hot: Hotspot) -> Past:
     """Describe the time before a key became hot."""
     key, rate = hot.key, hot.size
-    seconds = scene.rings.seconds()
+    seconds = scene.time_series.seconds()
     oldest = seconds[0].began if seconds else scene.until
-    stretches = [*(each for each in scene.rings.tens() if each.began + 10 <= oldest), *seconds]
+    stretches = [*(each for each in scene.time_series.tens() if each.began + 10 <= oldest), *seconds]
     since = scene.until - 1
-    before: list[Digest] = []
+    before: list[IntervalStats] = []
     for stretch in reversed(stretches):
         busy = _used(stretch, key) >= _SAME_RATE * rate * stretch.seconds
         if before or not (busy or stretch.began > scene.until - _UNTOLD):
@@ -99,19 +99,19 @@ def past_of(scene: Scene, hot: Finding) -> Past:
     return Past(used, since, times.quantile(0.99), clients)
 
 
-def _used(stretch: Digest, key: bytes) -> int:
+def _used(stretch: IntervalStats, key: bytes) -> int:
     """The certain uses of the key: 0 if it was not among the busiest."""
-    return next((each.certain for each in stretch.counts().tallies if each.key == key), 0)
+    return next((each.certain for each in stretch.counts().key_counts if each.key == key), 0)
 
 
-def describe(scene: Scene, found: Finding, past: Past, name: str) -> tuple[str, tuple[str, ...]]:
+def describe(scene: Scene, found: Hotspot, past: Past, name: str) -> tuple[str, tuple[str, ...]]:
     """The subject, and the lines."""
     match kind := found.kind:
-        case Kind.HOT_KEY:
+        case IncidentKind.HOT_KEY:
             subject, lines = _hot_key(scene, found, past, name)
-        case Kind.HOT_SLOT:
+        case IncidentKind.HOT_SLOT:
             subject, lines = _hot_slot(scene, found, past)
-        case Kind.BIG_VALUE:
+        case IncidentKind.BIG_VALUE:
             subject, lines = _big_value(scene, found, past)
         case _:
             assert_never(kind)
@@ -119,7 +119,7 @@ def describe(scene: Scene, found: Finding, past: Past, name: str) -> tuple[str, 
     return subject, tuple("".join(char if char.isprintable() else "?" for char in line) for line in lines)
 
 
-def _hot_key(scene: Scene, hot: Finding, past: Past, name: str) -> tuple[str, list[str]]:
+def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str) -> tuple[str, list[str]]:
     window, all_keys, key, rate = scene.window(), scene.hot_keys, hot.key, hot.size
     used = all_keys.named(key)
     figures = window.keys.found.get(key)
@@ -142,7 +142,7 @@ def _hot_key(scene: Scene, hot: Finding, past: Past, name: str) -> tuple[str, li
     return subject, [*lines, clients, _remedy(scene, key, rate, past, app, name)]
 
 
-def _hot_slot(scene: Scene, hot: Finding, past: Past) -> tuple[str, list[str]]:
+def _hot_slot(scene: Scene, hot: Hotspot, past: Past) -> tuple[str, list[str]]:
     window = scene.window()
     slot, total, seconds = int(hot.about), sum(window.slots.values()), window.seconds
     used = window.slots[slot]
@@ -153,7 +153,7 @@ def _hot_slot(scene: Scene, hot: Finding, past: Past) -> tuple[str, list[str]]:
     return f"slot {slot}", [*lines, f"busiest keys: {', '.join(named)}"] if named else lines
 
 
-def _big_value(scene: Scene, big: Finding, past: Past) -> tuple[str, list[str]]:
+def _big_value(scene: Scene, big: Hotspot, past: Past) -> tuple[str, list[str]]:
     window = scene.window()
     large = f"{scene.redaction.of(big.key)}: {_size(big.size)} in one command or reply"
     lines = [f"{big.about} BIG {large}{_latency(window, past)}"]
@@ -217,7 +217,7 @@ def _remedy(scene: Scene, key: bytes, rate: float, past: Past, app: str, name: s
     return f"remedy: keyrail remedy {which} --cap {app}={_round(cap)}/s --for 30m --because {name}{scene.options}"
 
 
-def _latency(window: Digest, past: Past) -> str:
+def _latency(window: IntervalStats, past: Past) -> str:
     now = window.redis.quantile(0.99)
     if now is None:
         return ""

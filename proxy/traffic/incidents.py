@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from proxy.traffic.alerts import Alerts
 from proxy.traffic.hot_keys import HotKeys
-from proxy.traffic.hotspots import Finding, Kind, find, lately
+from proxy.traffic.hotspots import Hotspot, IncidentKind, find, lately
 from proxy.traffic.incident_lines import Past, Scene, describe, past_of
 from proxy.traffic.redaction import Redaction
-from proxy.traffic.rings import Rings
+from proxy.traffic.time_series import TimeSeries
 
 _GROWN, _GROWS = 1.1, 2.0
 """What has grown by this is described anew; what has not for so many seconds is told."""
@@ -23,7 +23,7 @@ _MOST_OPEN = 100
 """Open incidents of one route; further ones begin when others are over."""
 
 
-_QUIET = {Kind.HOT_KEY: 60.0, Kind.HOT_SLOT: 60.0, Kind.BIG_VALUE: 600.0}
+_QUIET = {IncidentKind.HOT_KEY: 60.0, IncidentKind.HOT_SLOT: 60.0, IncidentKind.BIG_VALUE: 600.0}
 """Seconds without it, after which it is over. Of commands with large values only some are looked at."""
 
 
@@ -54,7 +54,7 @@ class Incident:
 
     number: int
     route: str
-    kind: Kind
+    kind: IncidentKind
     about: str
     subject: str
     lines: tuple[str, ...]
@@ -95,13 +95,18 @@ class Lookout:
         return tuple(self._open.values())
 
     def look(
-        self, rings: Rings, now: float, alerts: Alerts, redaction: Redaction, pattern_of: Callable[[bytes], str]
+        self,
+        time_series: TimeSeries,
+        now: float,
+        alerts: Alerts,
+        redaction: Redaction,
+        pattern_of: Callable[[bytes], str],
     ) -> list[Incident]:
         """Return what has just begun, and what is over."""
-        seen = lately(rings, now)
-        scene = Scene(rings, now, seen.hot_keys, redaction, self._options)
-        for finding in find(seen, alerts, pattern_of):
-            self._take(finding, now, scene)
+        seen = lately(time_series, now)
+        scene = Scene(time_series, now, seen.hot_keys, redaction, self._options)
+        for hotspot in find(seen, alerts, pattern_of):
+            self._take(hotspot, now, scene)
         changed = []
         for incident in self.open:
             if not incident.told and now - incident.grown >= _GROWS:
@@ -113,27 +118,29 @@ class Lookout:
                 changed.append(incident)
         return changed
 
-    def _take(self, finding: Finding, now: float, scene: Scene) -> None:
-        known = self._open.get((finding.kind, finding.about))
+    def _take(self, hotspot: Hotspot, now: float, scene: Scene) -> None:
+        known = self._open.get((hotspot.kind, hotspot.about))
         if known is not None:
             known.found = now
-            if finding.size > _GROWN * known.peak:
+            if hotspot.size > _GROWN * known.peak:
                 known.grown = now
-                self._describe(known, finding, scene)
-        elif finding.reached and len(self._open) < _MOST_OPEN:
-            self._begin(finding, now, scene)
+                self._describe(known, hotspot, scene)
+        elif hotspot.reached and len(self._open) < _MOST_OPEN:
+            self._begin(hotspot, now, scene)
 
-    def _begin(self, finding: Finding, now: float, scene: Scene) -> None:
-        past = past_of(scene, finding) if finding.kind is Kind.HOT_KEY else Past()
+    def _begin(self, hotspot: Hotspot, now: float, scene: Scene) -> None:
+        past = past_of(scene, hotspot) if hotspot.kind is IncidentKind.HOT_KEY else Past()
         began = now if past.since is None else past.since
-        about = finding.kind, finding.about
+        about = hotspot.kind, hotspot.about
         incident = Incident(self._number(), self._route, *about, "", (), began, found=now, grown=now, past=past)
         incident.told = False
         self._open[about] = incident
-        self._describe(incident, finding, scene)
+        self._describe(incident, hotspot, scene)
 
-    def _describe(self, incident: Incident, finding: Finding, scene: Scene) -> None:
-        incident.key = finding.key
-        incident.peak = finding.size
-        incident.figures = IncidentFigures.of(scene.hot_keys, finding.key) if finding.kind is Kind.HOT_KEY else None
-        incident.subject, incident.lines = describe(scene, finding, incident.past, incident.name)
+    def _describe(self, incident: Incident, hotspot: Hotspot, scene: Scene) -> None:
+        incident.key = hotspot.key
+        incident.peak = hotspot.size
+        incident.figures = (
+            IncidentFigures.of(scene.hot_keys, hotspot.key) if hotspot.kind is IncidentKind.HOT_KEY else None
+        )
+        incident.subject, incident.lines = describe(scene, hotspot, incident.past, incident.name)

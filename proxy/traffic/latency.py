@@ -7,7 +7,7 @@ The bounds of the buckets grow by about the square root of ten, from 50 µs to 5
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from proxy.traffic.looks import Look
+from proxy.traffic.trace import Trace
 
 BOUNDS = (0.00005, 0.00015, 0.0005, 0.0015, 0.005, 0.015, 0.05, 0.15, 0.5, 1.5, 5.0)
 """Upper bounds in seconds; one more bucket takes what is slower."""
@@ -61,16 +61,16 @@ class Latencies:
         self.redis = Histogram()
         self.bytes_in = 0
         self.bytes_out = 0
-        self.looks = 0
+        self.traces = 0
 
-    def add(self, look: Look) -> None:
+    def add(self, trace: Trace) -> None:
         """Count what was looked at."""
-        self.looks += 1
-        self.bytes_in += look.weight * look.bytes_in
-        if look.measured:
-            self.bytes_out += look.weight * look.bytes_out
-            self.proxy.add(look.in_proxy, look.weight)
-            self.redis.add(look.at_redis, look.weight)
+        self.traces += 1
+        self.bytes_in += trace.weight * trace.bytes_in
+        if trace.measured:
+            self.bytes_out += trace.weight * trace.bytes_out
+            self.proxy.add(trace.in_proxy, trace.weight)
+            self.redis.add(trace.at_redis, trace.weight)
 
     def figures(self) -> dict[str, dict[str, float]]:
         """Counters that can be added up over workers."""
@@ -78,7 +78,7 @@ class Latencies:
             "proxy": _figures(self.proxy),
             "redis": _figures(self.redis),
             "bytes": {"in": self.bytes_in, "out": self.bytes_out},
-            "looks": {"taken": self.looks},
+            "traces": {"taken": self.traces},
         }
 
 

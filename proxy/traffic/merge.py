@@ -9,7 +9,7 @@ Keys are ranked by their certain uses, ``count - error``: a key that only might 
 
 from collections.abc import Iterable
 
-from proxy.hotpath.slices import Slice, Tally
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 
 KEYS_OF_SECOND = 64
 """Keys that a worker lists of each second: the busiest of a window are among the busiest of its seconds."""
@@ -17,7 +17,7 @@ LISTED = 200
 """Keys that a sum lists; those left out are in its floor."""
 
 
-def combined(parts: Iterable[Slice]) -> Slice:
+def combined(parts: Iterable[CounterSnapshot]) -> CounterSnapshot:
     """Merge parts into one; its bounds hold as theirs do."""
     total = floor = 0
     # Per key: the uses that were seen, the reads among them, and how far its count is beyond the sum of all floors.
@@ -25,13 +25,17 @@ def combined(parts: Iterable[Slice]) -> Slice:
     for part in parts:
         total += part.total
         floor += part.floor
-        for tally in part.tallies:
-            certain, reads, beyond = seen.get(tally.key, (0, 0, 0))
-            seen[tally.key] = certain + tally.certain, reads + tally.reads, beyond + tally.count - part.floor
+        for key_count in part.key_counts:
+            certain, reads, beyond = seen.get(key_count.key, (0, 0, 0))
+            seen[key_count.key] = (
+                certain + key_count.certain,
+                reads + key_count.reads,
+                beyond + key_count.count - part.floor,
+            )
     ranked = sorted(((certain, reads, beyond, key) for key, (certain, reads, beyond) in seen.items()), reverse=True)
-    tallies = (
-        Tally(key, floor + beyond, floor + beyond - certain, reads, certain - reads)
+    key_counts = (
+        KeyCount(key, floor + beyond, floor + beyond - certain, reads, certain - reads)
         for certain, reads, beyond, key in ranked[:LISTED]
     )
     unlisted = max((floor + beyond for _, _, beyond, _ in ranked[LISTED:]), default=0)
-    return Slice(total, max(floor, unlisted), tuple(tallies))
+    return CounterSnapshot(total, max(floor, unlisted), tuple(key_counts))

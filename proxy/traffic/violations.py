@@ -47,7 +47,7 @@ def _ascii(text: str) -> str:
     return "".join(char if " " <= char <= "~" else "?" for char in text)
 
 
-class Allowance:
+class LineBudget:
     """A token bucket: ``burst`` lines at once, then ``each_second`` more; those beyond are counted."""
 
     def __init__(self, each_second: int, burst: int) -> None:

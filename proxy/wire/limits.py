@@ -17,7 +17,7 @@ from proxy.wire.request import (
     UNAUTHENTICATED_BULK_LENGTH,
     UNAUTHENTICATED_MULTIBULK_LENGTH,
     UNBALANCED_QUOTES,
-    Limits,
+    RequestLimits,
 )
 
 LARGE = 1 << 20
@@ -40,12 +40,14 @@ _TEXTS = {
 }
 
 
-def limits_of(name: str, version: tuple[int, ...] | None, authenticated: bool) -> Limits:
+def limits_of(name: str, version: tuple[int, ...] | None, authenticated: bool) -> RequestLimits:
     """Return the limits of an engine version; None is unknown: the wider limits apply, and the engine itself
     decides."""
     old = version is not None and version < (7,)
     mixed_quotes = name == "valkey" and version is not None and version >= (9,)
-    return Limits(_MAX_ARGUMENTS_BEFORE_7 if old else _MAX_ARGUMENTS, MAX_BULK, LARGE, authenticated, mixed_quotes)
+    return RequestLimits(
+        _MAX_ARGUMENTS_BEFORE_7 if old else _MAX_ARGUMENTS, MAX_BULK, LARGE, authenticated, mixed_quotes
+    )
 
 
 def protocol_error(code: int, byte: int) -> bytes:

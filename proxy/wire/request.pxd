@@ -4,7 +4,7 @@ cdef int _NEED_MORE, _COMPLETE, _INLINE, _EMPTY, _LARGE, _MALFORMED
 cdef Py_ssize_t _LINE_LIMIT, _MOST_DIGITS, _KEPT_CAPACITY
 
 
-cdef class Limits:
+cdef class RequestLimits:
     cdef public long long arguments
     cdef public long long bulk
     cdef public long long large
@@ -35,16 +35,16 @@ cdef class Request:
     cpdef add(self, Py_ssize_t start, Py_ssize_t end)
     @cython.locals(i=cython.Py_ssize_t)
     cdef _grow(self, Py_ssize_t capacity)
-    cpdef int scan(self, data, Py_ssize_t start, Limits limits) except -1
-    cdef int scan_in(self, data, const unsigned char *p, Py_ssize_t size, Py_ssize_t start, Limits limits) except -1
-    cpdef int resume(self, data, Limits limits) except -1
+    cpdef int scan(self, data, Py_ssize_t start, RequestLimits limits) except -1
+    cdef int scan_in(self, data, const unsigned char *p, Py_ssize_t size, Py_ssize_t start, RequestLimits limits) except -1
+    cpdef int resume(self, data, RequestLimits limits) except -1
     @cython.locals(code=cython.int)
-    cdef int _walk(self, data, const unsigned char *p, Py_ssize_t size, Limits limits) except -1
+    cdef int _walk(self, data, const unsigned char *p, Py_ssize_t size, RequestLimits limits) except -1
     @cython.locals(i=cython.Py_ssize_t, first=cython.Py_ssize_t, value=cython.longlong, negative=cython.bint)
-    cdef int _walk_header(self, const unsigned char *p, Py_ssize_t size, Limits limits) except -1
+    cdef int _walk_header(self, const unsigned char *p, Py_ssize_t size, RequestLimits limits) except -1
     @cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, first=cython.Py_ssize_t, argc=cython.Py_ssize_t,
                    bulk=cython.longlong)
-    cdef int _walk_arguments(self, const unsigned char *p, Py_ssize_t size, Limits limits) except -1
+    cdef int _walk_arguments(self, const unsigned char *p, Py_ssize_t size, RequestLimits limits) except -1
     @cython.locals(i=cython.Py_ssize_t)
     cdef int _walk_inline(self, const unsigned char *p, Py_ssize_t size) except -1
     @cython.locals(i=cython.Py_ssize_t)

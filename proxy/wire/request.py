@@ -5,8 +5,8 @@
 A request is an array of bulk strings (``*2 $3 GET $1 k``) or an inline command (anything else, up to a line feed).
 ``Request.scan`` scans one request from its start and returns what it found: COMPLETE with the offsets of its arguments,
 NEED_MORE, INLINE (a line for ``wire.inline``), EMPTY (``*0``, ``*-1``: Redis answers nothing), LARGE (a bulk string
-over ``Limits.large`` bytes that has not arrived whole), or MALFORMED with a code that ``wire.limits`` turns into the
-engine's own error. A length is checked before any memory is allocated for it.
+over ``RequestLimits.large`` bytes that has not arrived whole), or MALFORMED with a code that ``wire.limits`` turns into
+the engine's own error. A length is checked before any memory is allocated for it.
 
 The walk is as strict as Redis where Redis is strict (its ``string2ll``: no sign, no leading zero) and stricter where
 Redis skips two bytes after each string without reading them: here anything but CR LF is an error, so that the
@@ -47,7 +47,7 @@ _KEPT_CAPACITY = 16384
 _MOST_DIGITS = 18
 
 
-class Limits:
+class RequestLimits:
     """What a client may announce: arguments in a request, bytes in a bulk string.
 
     ``authenticated`` false applies Redis's small limits (10 arguments, 16,384 bytes), which Redis applies until a
@@ -136,11 +136,13 @@ class Request:
         self.ends = ends
         self.capacity = capacity
 
-    def scan(self, data: bytes | bytearray, start: int, limits: Limits) -> int:
+    def scan(self, data: bytes | bytearray, start: int, limits: RequestLimits) -> int:
         """Scan the request that begins at ``start``; return one of the codes above."""
         return self.scan_in(data, data, len(data), start, limits)
 
-    def scan_in(self, data: bytes | bytearray, p: bytes | bytearray, size: int, start: int, limits: Limits) -> int:
+    def scan_in(
+        self, data: bytes | bytearray, p: bytes | bytearray, size: int, start: int, limits: RequestLimits
+    ) -> int:
         """The same as ``scan`` for callers that have the ``size`` bytes of ``data`` as a pointer ``p``."""
         self.argc = 0
         self.expected = 0
@@ -151,11 +153,11 @@ class Request:
             self._grow(_FIRST_CAPACITY)
         return self._walk(data, p, size, limits)
 
-    def resume(self, data: bytes | bytearray, limits: Limits) -> int:
+    def resume(self, data: bytes | bytearray, limits: RequestLimits) -> int:
         """Continue with a request that needed more bytes; ``data`` holds all of it from the same offset."""
         return self._walk(data, data, len(data), limits)
 
-    def _walk(self, data: bytes | bytearray, p: bytes | bytearray, size: int, limits: Limits) -> int:
+    def _walk(self, data: bytes | bytearray, p: bytes | bytearray, size: int, limits: RequestLimits) -> int:
         self.data = data
         if self.expected == 0:
             code = self._walk_header(p, size, limits)
@@ -163,7 +165,7 @@ class Request:
                 return code
         return self._walk_arguments(p, size, limits)
 
-    def _walk_header(self, p: bytes | bytearray, size: int, limits: Limits) -> int:
+    def _walk_header(self, p: bytes | bytearray, size: int, limits: RequestLimits) -> int:
         i = self.start
         if i >= size:
             return _NEED_MORE
@@ -196,7 +198,7 @@ class Request:
         self.position = i + 2
         return _COMPLETE
 
-    def _walk_arguments(self, p: bytes | bytearray, size: int, limits: Limits) -> int:
+    def _walk_arguments(self, p: bytes | bytearray, size: int, limits: RequestLimits) -> int:
         i = self.position
         argc = self.argc
         bulk = self.bulk

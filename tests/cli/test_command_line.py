@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from proxy.build_form import BUILD_FORM
 from proxy.cli import main
-from proxy.form import FORM
 from proxy.server.config import load_settings
 from proxy.server.options import OPTIONS, PACKAGED_POLICIES
 from tests.keyrail_process import command_line, environment
@@ -29,7 +29,7 @@ def keyrail(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_version_says_the_form() -> None:
     answer = keyrail("--version")
     assert answer.returncode == 0
-    assert re.fullmatch(rf"keyrail \d+\.\d+\.\d+ \({FORM}\)\n", answer.stdout)
+    assert re.fullmatch(rf"keyrail \d+\.\d+\.\d+ \({BUILD_FORM}\)\n", answer.stdout)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from proxy.commands.payload import Kind, unpacked
+from proxy.commands.payload import PayloadKind, unpacked
 from tests.conftest import Fleet
 from tests.resp import Wire
 
@@ -57,7 +57,7 @@ def test_members_are_those_that_the_engine_counts(wire: Wire, measure: str, word
     for count in SEVERAL:
         payload = written(wire, WRITES[measure], count, word)
         kind, size, members = unpacked(payload, len(payload))
-        assert (kind, members) == (Kind.STREAM if measure == "XLEN" else Kind.COLLECTION, count)
+        assert (kind, members) == (PayloadKind.STREAM if measure == "XLEN" else PayloadKind.COLLECTION, count)
         assert size >= count * len(word)
         assert wire.ask("RESTORE", "k", "0", payload, "REPLACE") == b"+OK\r\n"
         assert wire.ask(measure, "k") == b":%d\r\n" % members
@@ -75,7 +75,7 @@ def test_strings_are_as_long_as_the_engine_says(wire: Wire, value: bytes) -> Non
     wire.ask("SET", "k", value)
     payload = dumped(wire)
     kind, size, members = unpacked(payload, len(payload))
-    assert (kind, members) == (Kind.STRING, 0)
+    assert (kind, members) == (PayloadKind.STRING, 0)
     assert len(value) <= size <= max(len(value), 11)
 
 
@@ -87,9 +87,9 @@ def test_no_payload_fails_or_takes_long() -> None:
         payload += chance.choice((chance.randbytes(chance.randrange(60)), b"\x00" * 90, PACKED))
         found = unpacked(payload, len(payload))
         assert found.members >= 0
-        if found.kind is Kind.UNKNOWN:
+        if found.kind is PayloadKind.UNKNOWN:
             assert found.bytes == found.members == 88 * len(payload)
     for kind in range(30):
         unpacked(bytes([kind]) + b"\x81" + b"\x7f" * 8 + b"\x00" * 500_000, 500_010)
-    assert unpacked(b"\x00\x05abcde", 2_000_000) == (Kind.UNKNOWN, 176_000_000, 176_000_000)
-    assert unpacked(b"", 0) == (Kind.UNKNOWN, 0, 0)
+    assert unpacked(b"\x00\x05abcde", 2_000_000) == (PayloadKind.UNKNOWN, 176_000_000, 176_000_000)
+    assert unpacked(b"", 0) == (PayloadKind.UNKNOWN, 0, 0)

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.commands.spans import ENDLESS, bytes_asked, elements_asked, scan_count
-from proxy.commands.wholes import measured_keys
+from proxy.commands.whole_collection_commands import measured_keys
 from tests.rules.given import command
 
 ASKED = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from proxy.commands.generate import undecided
 from proxy.commands.overlay import state_of
 from proxy.commands.recorded import Recorded, standard_commands
-from proxy.commands.table import STANDARD, Lane, Spec, State
+from proxy.commands.table import STANDARD, ConnectionState, Lane, Spec
 
 
 def spec(name: str) -> Spec:
@@ -26,8 +26,8 @@ def test_every_command_is_decided() -> None:
 
 def test_ids_are_positions_and_zero_is_the_unknown_command() -> None:
     assert [found.id for found in STANDARD.specs] == list(range(len(STANDARD.specs)))
-    assert STANDARD.specs[0].state is State.UNKNOWN
-    assert not any(found.state is State.UNKNOWN for found in STANDARD.specs[1:])
+    assert STANDARD.specs[0].state is ConnectionState.UNKNOWN
+    assert not any(found.state is ConnectionState.UNKNOWN for found in STANDARD.specs[1:])
     assert list(STANDARD.states) == [found.state for found in STANDARD.specs]
     assert [Lane(code) for code in STANDARD.lanes] == [found.lane for found in STANDARD.specs]
 
@@ -35,37 +35,43 @@ def test_ids_are_positions_and_zero_is_the_unknown_command() -> None:
 @pytest.mark.parametrize(
     ("state", "names"),
     [
-        (State.MULTI, "MULTI"),
-        (State.EXEC, "EXEC"),
-        (State.DISCARD, "DISCARD"),
-        (State.WATCH, "WATCH"),
-        (State.UNWATCH, "UNWATCH"),
-        (State.SUBSCRIBE, "SUBSCRIBE,PSUBSCRIBE,SSUBSCRIBE"),
-        (State.UNSUBSCRIBE, "UNSUBSCRIBE,PUNSUBSCRIBE,SUNSUBSCRIBE"),
+        (ConnectionState.MULTI, "MULTI"),
+        (ConnectionState.EXEC, "EXEC"),
+        (ConnectionState.DISCARD, "DISCARD"),
+        (ConnectionState.WATCH, "WATCH"),
+        (ConnectionState.UNWATCH, "UNWATCH"),
+        (ConnectionState.SUBSCRIBE, "SUBSCRIBE,PSUBSCRIBE,SSUBSCRIBE"),
+        (ConnectionState.UNSUBSCRIBE, "UNSUBSCRIBE,PUNSUBSCRIBE,SUNSUBSCRIBE"),
         (
-            State.BLOCKING,
+            ConnectionState.BLOCKING,
             "BLPOP,BRPOP,BRPOPLPUSH,BLMOVE,BLMPOP,BZPOPMIN,BZPOPMAX,BZMPOP,XREAD,XREADGROUP,BLMOVEM",
         ),
-        (State.WAIT, "WAIT,WAITAOF"),
-        (State.MONITOR, "MONITOR"),
+        (ConnectionState.WAIT, "WAIT,WAITAOF"),
+        (ConnectionState.MONITOR, "MONITOR"),
         (
-            State.PIN,
+            ConnectionState.PIN,
             "CLIENT ID,CLIENT INFO,CLIENT GETREDIR,CLIENT TRACKING,CLIENT CACHING,CLIENT NO-EVICT,CLIENT NO-TOUCH",
         ),
-        (State.PIN, "CLIENT TRACKINGINFO,READONLY,READWRITE,ASKING,SCRIPT DEBUG,DEBUG,HIMPORT PREPARE,HIMPORT SET"),
-        (State.REPLY, "CLIENT REPLY"),
-        (State.SELECT, "SELECT"),
-        (State.AUTH, "AUTH"),
-        (State.HELLO, "HELLO"),
-        (State.RESET, "RESET"),
-        (State.QUIT, "QUIT"),
-        (State.NAME, "CLIENT SETNAME,CLIENT GETNAME,CLIENT SETINFO"),
-        (State.IDLE, "SCRIPT KILL,FUNCTION KILL,SHUTDOWN"),
-        (State.REFUSED, "PSYNC,SYNC,REPLCONF,CLUSTER SYNCSLOTS"),
-        (State.POOL, "GET,SET,MSET,EVAL,FCALL,SCAN,PING,PUBLISH,INFO,CONFIG SET,CLIENT LIST,CLIENT,FT.SEARCH"),
+        (
+            ConnectionState.PIN,
+            "CLIENT TRACKINGINFO,READONLY,READWRITE,ASKING,SCRIPT DEBUG,DEBUG,HIMPORT PREPARE,HIMPORT SET",
+        ),
+        (ConnectionState.REPLY, "CLIENT REPLY"),
+        (ConnectionState.SELECT, "SELECT"),
+        (ConnectionState.AUTH, "AUTH"),
+        (ConnectionState.HELLO, "HELLO"),
+        (ConnectionState.RESET, "RESET"),
+        (ConnectionState.QUIT, "QUIT"),
+        (ConnectionState.NAME, "CLIENT SETNAME,CLIENT GETNAME,CLIENT SETINFO"),
+        (ConnectionState.IDLE, "SCRIPT KILL,FUNCTION KILL,SHUTDOWN"),
+        (ConnectionState.REFUSED, "PSYNC,SYNC,REPLCONF,CLUSTER SYNCSLOTS"),
+        (
+            ConnectionState.POOL,
+            "GET,SET,MSET,EVAL,FCALL,SCAN,PING,PUBLISH,INFO,CONFIG SET,CLIENT LIST,CLIENT,FT.SEARCH",
+        ),
     ],
 )
-def test_connection_state(state: State, names: str) -> None:
+def test_connection_state(state: ConnectionState, names: str) -> None:
     assert {name: spec(name).state for name in names.split(",")} == dict.fromkeys(names.split(","), state)
 
 
@@ -173,9 +179,9 @@ def test_a_running_engine_adds_its_own_commands_and_changes_no_id() -> None:
         "CLIENT|NEW-THING",
         "ACME.SPEC",
     }
-    assert (added["ACME.PUT"].state, added["ACME.PUT"].lane) == (State.POOL, Lane.SLOW)
-    assert added["ACME.WAIT"].state is State.BLOCKING
-    assert added["OLD.SIX"].state is State.POOL
+    assert (added["ACME.PUT"].state, added["ACME.PUT"].lane) == (ConnectionState.POOL, Lane.SLOW)
+    assert added["ACME.WAIT"].state is ConnectionState.BLOCKING
+    assert added["OLD.SIX"].state is ConnectionState.POOL
     assert added["ACME.BOX"].container
     assert table.spec_of([b"Acme.Box", b"OPEN", b"k"]) is added["ACME.BOX|OPEN"]
     assert table.spec_of([b"acme.put"]) is added["ACME.PUT"]
@@ -187,7 +193,7 @@ def test_a_command_that_may_be_a_renamed_one_gets_a_connection_of_its_own() -> N
     for name in ("PICK-A-DATABASE", "OBSERVE", "CLIENT NEW-THING"):
         found = table.find(name)
         assert found is not None
-        assert found.state is State.PIN, name
+        assert found.state is ConnectionState.PIN, name
 
 
 def test_undecided_commands_are_told() -> None:

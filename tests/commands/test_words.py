@@ -36,12 +36,12 @@ ALLOWED = {
     "rules/scripts/rule.py::_unregistered": "hexadecimal digits",
     "rules/scripts/text.py": "texts of scripts, in which a name ends where its quotes do",
     "rules/scripts/yaml.py": "what policies say",
-    "session/own.py": "names of the table, shown",
+    "session/keyrail_command.py": "names of the table, shown",
     "session/pinned.py::_says_unknown": "a reply",
-    "session/silence.py::choose": "its caller has read the mode",
+    "session/reply_mode.py::choose": "its caller has read the mode",
     "session/subscribe.py": "a name of the table, sent back",
     "session/subscription.py": "replies",
-    "session/topic.py::read_options": "Keyrail's own command",
+    "session/info_query.py::read_options": "Keyrail's own command",
     "wire/inline.py": "escapes in quotes",
 }
 """Where letters are folded, or keywords compared, that are no words of a client's command."""

@@ -225,13 +225,15 @@ def differences(script: Script, direct: list[Answer], through: list[Answer]) -> 
             answered_alike(ours.line, left, right) for left, right in zip(ours.frames, theirs.frames, strict=True)
         )
         if not same:
-            found.append(f"[{script.title}] {ours.line.text}\n   direct: {brief(ours)}\n  keyrail: {brief(theirs)}")
+            found.append(
+                f"[{script.title}] {ours.line.text}\n   direct: {group_info(ours)}\n  keyrail: {group_info(theirs)}"
+            )
     if len(direct) != len(through) and not found:
         found.append(f"[{script.title}] direct gave {len(direct)} answers, keyrail {len(through)}")
     return found
 
 
-def brief(answer: Answer) -> str:
+def group_info(answer: Answer) -> str:
     text = b" ".join(answer.frames)
     kept = repr(text[:300]) + (f"… ({len(text)} bytes)" if len(text) > 300 else "")
     return f"{kept} {[shape(frame)[:300] for frame in answer.frames]}" if answer.line.compare == "shape" else kept

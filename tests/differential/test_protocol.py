@@ -133,7 +133,7 @@ def test_wrong(fleet: Fleet, engine_name: str, pooling: bool, name: str) -> None
 
 
 @pytest.mark.parametrize("mode", ["OFF", "SKIP"])
-def test_a_protocol_error_that_is_silenced(fleet: Fleet, engine_name: str, pooling: bool, mode: str) -> None:
+def test_a_protocol_error_after_client_reply_off(fleet: Fleet, engine_name: str, pooling: bool, mode: str) -> None:
     """No error and, where no reply is on its way, no close: the engine reads no further, until the client leaves."""
     behind = pack("CLIENT", "REPLY", "ON") + pack("SET", "after", "v")
     for data in (b"*x\r\n", b'SET k "open\r\n', b"*1\r\n$-1\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n:5\r\n"):
@@ -213,7 +213,9 @@ def test_before_auth(guarded: Callable[[str], tuple[Engine, Keyrail]], engine_na
     assert exchange(keyrail.address, BEFORE_AUTH[name], piece=997) == expected
 
 
-def test_reset_makes_a_stranger_again(guarded: Callable[[str], tuple[Engine, Keyrail]], engine_name: str) -> None:
+def test_reset_makes_a_client_unauthenticated_again(
+    guarded: Callable[[str], tuple[Engine, Keyrail]], engine_name: str
+) -> None:
     """One after the other: an engine may have read on, as a stranger or not, before it runs what came first."""
     engine, keyrail = guarded(engine_name)
     commands = (["AUTH", "sesame"], ["GET", *"abcdefghijk"], ["RESET"], ["GET", "k"], ["GET", *"abcdefghijk"])

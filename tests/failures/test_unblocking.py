@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from proxy.commands.table import STANDARD, State
+from proxy.commands.table import STANDARD, ConnectionState
 from tests.conftest import kind_named
 from tests.engines import Engine, client_ids
 from tests.keyrail_process import DIRECT, Keyrail
@@ -96,7 +96,7 @@ SITUATIONS: dict[str, Callable[[Stage], None]] = {
 
 
 def test_each_command_that_ends_what_others_wait_for_is_tried() -> None:
-    assert {spec.name for spec in STANDARD.specs if spec.state is State.IDLE} == set(COMMANDS)
+    assert {spec.name for spec in STANDARD.specs if spec.state is ConnectionState.IDLE} == set(COMMANDS)
 
 
 @pytest.fixture(scope="module")

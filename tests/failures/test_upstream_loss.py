@@ -55,17 +55,17 @@ def test_idle_clients_survive_a_restart(new_engine: NewEngine, new_keyrail: NewK
             assert direct.ask("GET", "k") == b"$5\r\nthree\r\n"
 
 
-def test_clients_that_are_owed_are_closed(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
+def test_clients_with_pending_replies_are_closed(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
     engine = new_engine()
     keyrail = new_keyrail(engine.url)
-    with keyrail.wire() as owed, keyrail.wire() as idle:
+    with keyrail.wire() as pending_replies, keyrail.wire() as idle:
         assert idle.ask("PING") == b"+PONG\r\n"
-        assert owed.ask("PING") == b"+PONG\r\n"
+        assert pending_replies.ask("PING") == b"+PONG\r\n"
         engine.freeze()
-        owed.say("INCR", "n")
-        assert owed.silent(0.1)
+        pending_replies.say("INCR", "n")
+        assert pending_replies.silent(0.1)
         engine.kill()
-        assert owed.remaining() == []
+        assert pending_replies.remaining() == []
         assert idle.silent(0.1)
 
 
@@ -121,7 +121,9 @@ def test_nothing_is_sent_twice(new_engine: NewEngine, new_keyrail: NewKeyrail) -
     assert keyrail.metric("keyrail_out_of_step_total") == 0
 
 
-def test_killed_connections_cost_only_their_debtors(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
+def test_killed_connections_close_only_clients_with_pending_replies(
+    new_engine: NewEngine, new_keyrail: NewKeyrail
+) -> None:
     engine = new_engine()
     keyrail = new_keyrail(engine.url)
     with keyrail.wire() as wire, engine.wire() as direct:

@@ -37,7 +37,7 @@ def lazy(tmp_path: Path) -> Path:
     return tmp_path / "lazy.yaml"
 
 
-def test_limits_of_strangers_end_with_the_password(
+def test_limits_before_a_login_end_with_the_password(
     new_engine: NewEngine, new_keyrail: NewKeyrail, engine_name: str
 ) -> None:
     """For clients that are there already, and for those that come."""

@@ -25,7 +25,7 @@ from tests.resp import PATIENCE_SECONDS, Address, Wire, eventually, pack, words
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="guardrails are Keyrail's own")
 
-ROLE, TWIN = "follow-ups", "follow-ups played directly"
+ROLE, EQUIVALENT = "follow-ups", "follow-ups played directly"
 POLICY = """
 keyrail: 1
 defaults: {mode: enforce}
@@ -34,7 +34,7 @@ rules:
   sliding: {lifetime: {default: 5m, types: all, sliding: true, keys: "s:*"%s}}
   sizes: {mode: audit, collections: {members: 5000, streams: 5000, sample: 99%%}}
 """
-CONDUCTS = {"refuse": ", without_proof: refuse", "pass": ""}
+TTL_OPTIONS = {"refuse": ", without_proof: refuse", "pass": ""}
 USERS = (None, None, "ann", "bob", "bob", "bob")
 """Whom each client logs in as."""
 
@@ -181,7 +181,7 @@ def immortal(engine: Engine) -> list[bytes]:
 
 @pytest.fixture
 def engines(fleet: Fleet, engine_name: str) -> tuple[Engine, Engine]:
-    pair = (fleet.engine(engine_name, ROLE), fleet.engine(engine_name, TWIN))
+    pair = (fleet.engine(engine_name, ROLE), fleet.engine(engine_name, EQUIVALENT))
     for engine in pair:
         for user in {user for user in USERS if user is not None}:
             engine.do("ACL", "SETUSER", user, "on", ">" + user, "~*", "&*", "+@all")
@@ -194,13 +194,13 @@ def same(heard: Sequence[bytes], direct: Sequence[bytes]) -> bool:
     return [frame for frame in heard if b"proto" not in frame] == [frame for frame in direct if b"proto" not in frame]
 
 
-@pytest.mark.parametrize("conduct", CONDUCTS)
+@pytest.mark.parametrize("ttl_options", TTL_OPTIONS)
 def test_every_key_has_its_lifetime(
-    fleet: Fleet, engines: tuple[Engine, Engine], pooling: bool, conduct: str, tmp_path: Path
+    fleet: Fleet, engines: tuple[Engine, Engine], pooling: bool, ttl_options: str, tmp_path: Path
 ) -> None:
     engine, twin = engines
     policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY % (CONDUCTS[conduct], CONDUCTS[conduct]), encoding="utf-8")
+    policy.write_text(POLICY % (TTL_OPTIONS[ttl_options], TTL_OPTIONS[ttl_options]), encoding="utf-8")
     keyrail = fleet.keyrail(engine.name, policy=policy, pooling=pooling, role=ROLE)
     before = skipped(keyrail)
     for number in range(PROGRAMS):
@@ -213,7 +213,7 @@ def test_every_key_has_its_lifetime(
             if not any(b"DENIED" in frame for frame in mine):
                 assert same(mine, theirs), (number, program)
     try:
-        eventually(lambda: len(immortal(engine)) <= (skipped(keyrail) - before if conduct == "pass" else 0))
+        eventually(lambda: len(immortal(engine)) <= (skipped(keyrail) - before if ttl_options == "pass" else 0))
     except AssertionError:
         pytest.fail(f"without a TTL: {immortal(engine)}; skipped: {skipped(keyrail) - before}", pytrace=False)
 

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.rules.scripts.calls import Inputs, PreparedCall
-from proxy.rules.scripts.text import EVERY, Call, ScriptCalls, read_script
+from proxy.rules.scripts.text import EVERY, ScriptCall, ScriptCalls, read_script
 from tests.conftest import Fleet, kind_named
 from tests.guardrails.scripts import ARGUMENTS, KEYS, as_library, random_script
 from tests.resp import Wire
@@ -80,7 +80,7 @@ def _is_read(found: ScriptCalls, inputs: Inputs, argv: list[bytes], text: bytes)
     return bool(matching)
 
 
-def _fits(call: Call, inputs: Inputs, argv: list[bytes]) -> bool:
+def _fits(call: ScriptCall, inputs: Inputs, argv: list[bytes]) -> bool:
     called = PreparedCall(STANDARD, call).called(inputs)
     known = [inputs.of(word) for word in call.words]
     complete, last = call.complete, call.words[-1]

@@ -7,14 +7,14 @@ from inspect import isfunction, signature
 from types import ModuleType
 from typing import Any
 
-from proxy.hotpath import debts, ledger, outgoing
+from proxy.hotpath import in_flight, outgoing, upstream_pipeline
 from proxy.session.subscription import Subscriptions
 
 Case = Callable[[ModuleType], None]
 
-LEDGER = ModuleType("ledger")
+PIPELINE = ModuleType("upstream_pipeline")
 """The ledger and what it is made of, as the one module that a case asks for."""
-vars(LEDGER).update(vars(debts) | vars(outgoing) | vars(ledger))
+vars(PIPELINE).update(vars(in_flight) | vars(outgoing) | vars(upstream_pipeline))
 
 OK = b"+OK\r\n"
 ONE = b":1\r\n"
@@ -43,18 +43,18 @@ class Bench:
         self.written: list[bytes] = []
         self.schedules = 0
 
-        class Watched(module.Ledger):  # type: ignore[misc, name-defined]  # whichever module is under test
+        class Watched(module.UpstreamPipeline):  # type: ignore[misc, name-defined]  # whichever module is under test
             def out_of_step(self) -> None:
                 bench.events.append("out of step")
 
             def uninvited(self, frame: bytes) -> None:
                 bench.events.append(("uninvited", frame))
 
-            def heavy(self, creditor: Any) -> None:
-                bench.events.append(("heavy", creditor))
+            def on_large_head(self, sink: Any) -> None:
+                bench.events.append(("on_large_head", sink))
 
-            def overflowing(self, creditor: Any) -> None:
-                bench.events.append(("overflowing", creditor))
+            def overflowing(self, sink: Any) -> None:
+                bench.events.append(("overflowing", sink))
 
             def doubt_role(self) -> None:
                 bench.events.append("doubt_role")
@@ -62,26 +62,26 @@ class Bench:
         def schedule() -> None:
             bench.schedules += 1
 
-        self.ledger = Watched()
-        self.ledger.usable = True
-        self.ledger.write = self.written.append
-        self.ledger.schedule = schedule
+        self.upstream = Watched()
+        self.upstream.usable = True
+        self.upstream.write = self.written.append
+        self.upstream.schedule = schedule
 
     def client(self) -> Any:
         """A creditor that keeps what it is sent and told."""
         bench = self
 
-        class Client(self.module.Creditor):  # type: ignore[misc, name-defined]  # whichever module is under test
-            def settled(self) -> None:
-                self.attentive = False
-                bench.events.append(("settled", self))
+        class Client(self.module.ReplySink):  # type: ignore[misc, name-defined]  # whichever module is under test
+            def on_idle(self) -> None:
+                self.notify_when_idle = False
+                bench.events.append(("on_idle", self))
 
-            def weighed(self, run: bytes, index: int, size: int) -> None:
-                bench.events.append(("weighed", run, index, size))
+            def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+                bench.events.append(("on_large_reply", run, index, size))
 
-            def relieved(self) -> None:
+            def on_resume(self) -> None:
                 self.stalled = False
-                bench.events.append(("relieved", self))
+                bench.events.append(("on_resume", self))
 
         client = Client()
         client.sent = []
@@ -91,25 +91,25 @@ class Bench:
     def subscriber(self, protocol: int) -> Any:
         """The sole client of this upstream, that listens."""
         client = self.client()
-        self.ledger.owner = client
-        self.ledger.listener = Subscriptions(protocol)
-        self.ledger.arrays = protocol == 2
+        self.upstream.owner = client
+        self.upstream.listener = Subscriptions(protocol)
+        self.upstream.arrays = protocol == 2
         return client
 
     def confirmed(self, client: Any, verb: bytes, due: int) -> None:
-        listener = self.ledger.listener
-        self.ledger.owe(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
+        listener = self.upstream.listener
+        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
 
-    def owed(self) -> list[tuple[int, int]]:
+    def pending_replies(self) -> list[tuple[int, int]]:
         """What stands in the ledger: fate and count of each entry."""
         found = []
-        entry = self.ledger.head
+        entry = self.upstream.head
         last = None
         while entry is not None:
-            found.append((entry.fate, entry.due))
+            found.append((entry.action, entry.due))
             last = entry
             entry = entry.next
-        assert self.ledger.tail is last
+        assert self.upstream.tail is last
         return found
 
 

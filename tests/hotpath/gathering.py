@@ -7,18 +7,18 @@ from typing import Any
 
 from hiredis import pack_command
 
-from proxy.commands.table import STANDARD, Lane, State
+from proxy.commands.table import STANDARD, ConnectionState, Lane
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.debts import Creditor
-from proxy.hotpath.intake import TAKEN, WAIT, Intake, Terms
-from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.intake import TAKEN, WAIT, HotPathConfig, Intake
 from proxy.hotpath.plan import Plan
-from proxy.wire.request import Limits, Request
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.wire.request import Request, RequestLimits
 
 LETTERS = bytes(int(chr(byte).isalnum() or byte == ord(":")) for byte in range(256))
 ANY_TTL = b"$2\r\nEX\r\n$3\r\n300\r\n"
 OK = b"+OK\r\n"
-POOLED = bytes(spec.state is State.POOL and spec.lane is Lane.FAST for spec in STANDARD.specs)
+POOLED = bytes(spec.state is ConnectionState.POOL and spec.lane is Lane.FAST for spec in STANDARD.specs)
 
 
 def pack(*words: bytes | str) -> bytes:
@@ -32,7 +32,7 @@ def command_id(name: str) -> int:
     return spec.id
 
 
-class Upstream(Ledger):
+class Upstream(UpstreamPipeline):
     """A ledger that notes each run."""
 
     def __init__(self, log: list[Any]) -> None:
@@ -43,9 +43,9 @@ class Upstream(Ledger):
         self.write = self.written.append
         self.schedule = lambda: None
 
-    def submit(self, creditor: Creditor, chunk: bytes, count: int) -> None:
+    def submit(self, sink: ReplySink, chunk: bytes, count: int) -> None:
         self.log.append(("run", chunk, count))
-        super().submit(creditor, chunk, count)
+        super().submit(sink, chunk, count)
 
 
 class Client(Intake):
@@ -53,7 +53,7 @@ class Client(Intake):
 
     def __init__(self, plan: Plan | None = None, window: int = 1000, large: int = 1 << 20) -> None:
         self.counters = Counters(sets=16)
-        terms = Terms(
+        config = HotPathConfig(
             Plan(len(STANDARD.specs)) if plan is None else plan,
             STANDARD.lookup,
             STANDARD.keys,
@@ -63,10 +63,10 @@ class Client(Intake):
             POOLED,
             window,
         )
-        super().__init__(terms, Limits(1 << 20, 1 << 29, large))
+        super().__init__(config, RequestLimits(1 << 20, 1 << 29, large))
         self.log: list[Any] = []
-        self.upstream = Upstream(self.log)
-        self.ledger = self.upstream
+        self.fake_upstream = Upstream(self.log)
+        self.upstream = self.fake_upstream
         self.direct = True
         self.write = lambda _: None
         self.answers: list[int] = []
@@ -117,7 +117,7 @@ class Client(Intake):
         self.paused = False
 
     def pay(self, replies: int) -> None:
-        self.upstream.receive(OK * replies)
+        self.fake_upstream.receive(OK * replies)
 
     def go_on(self) -> None:
         self.halted = False
@@ -167,5 +167,5 @@ def outcome(client: Client, pieces: list[bytes]) -> list[Any]:
     for piece in pieces:
         client.receive(piece)
         while client.stalled:
-            client.pay(client.owed)
+            client.pay(client.pending_replies)
     return joined(client.log)

@@ -9,12 +9,12 @@ from hiredis import Reader
 
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import STANDARD
-from proxy.hotpath.debts import FORWARD, NOTE
+from proxy.hotpath.in_flight import FORWARD, NOTE
 from proxy.hotpath.intake import TAKEN
-from proxy.hotpath.ledger import Ledger
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.router import SEVERAL_SLOTS, Router
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import Request
 from tests.hotpath.gathering import Client, command_id, pack
 
@@ -30,13 +30,13 @@ def owners(nodes: int) -> list[int]:
 class Routed(Client):
     """A client of several nodes; the policy refuses FLUSHALL, and KEYRAIL's own commands are answered by Keyrail."""
 
-    def __init__(self, nodes: Sequence[Ledger], slots: Sequence[int]) -> None:
+    def __init__(self, nodes: Sequence[UpstreamPipeline], slots: Sequence[int]) -> None:
         plan = Plan(len(STANDARD.specs))
         plan.refuse(command_id(NAUGHTY), REFUSAL)
         super().__init__(plan)
         self.slots = slots
         self.router = Router(slots)
-        self.terms.router = self.router
+        self.config.router = self.router
         self.nodes = list(nodes)
         self.heard = b""
         self.write: Callable[[bytes], object] = self.hear
@@ -61,7 +61,7 @@ class Routed(Client):
         self.answer_itself(error)
 
     def answer_itself(self, reply: bytes) -> None:
-        if self.owed == 0:
+        if self.pending_replies == 0:
             self.out.append(reply)
         else:
             self.begin_order().answer(reply)

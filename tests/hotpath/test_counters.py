@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.hotpath.counters import Counters, fingerprint
-from proxy.hotpath.slices import Slice
 
 PRIME = (1 << 61) - 1
 
@@ -18,18 +18,18 @@ def count(counters: Counters, key: bytes, write: bool = False) -> None:
     counters.add(key, 0, len(key), write)
 
 
-def assert_bounds_hold(harvested: Slice, truth: Counter[tuple[bytes, bool]]) -> None:
+def assert_bounds_hold(harvested: CounterSnapshot, truth: Counter[tuple[bytes, bool]]) -> None:
     totals = Counter[bytes]()
     for (key, _write), times in truth.items():
         totals[key] += times
     assert harvested.total == totals.total()
-    listed = {tally.key for tally in harvested.tallies}
-    assert len(listed) == len(harvested.tallies)
-    for tally in harvested.tallies:
-        assert tally.count - tally.error <= totals[tally.key] <= tally.count
-        assert tally.reads + tally.writes == tally.count - tally.error
-        assert tally.reads <= truth[tally.key, False] <= tally.reads + tally.error
-        assert tally.writes <= truth[tally.key, True] <= tally.writes + tally.error
+    listed = {key_count.key for key_count in harvested.key_counts}
+    assert len(listed) == len(harvested.key_counts)
+    for key_count in harvested.key_counts:
+        assert key_count.count - key_count.error <= totals[key_count.key] <= key_count.count
+        assert key_count.reads + key_count.writes == key_count.count - key_count.error
+        assert key_count.reads <= truth[key_count.key, False] <= key_count.reads + key_count.error
+        assert key_count.writes <= truth[key_count.key, True] <= key_count.writes + key_count.error
     for key, times in totals.items():
         if key not in listed:
             assert times <= harvested.floor
@@ -43,7 +43,7 @@ def test_the_truth_is_within_the_bounds_when_keys_fight_for_counters(
     for key, write in stream:
         count(counters, key, write)
     harvested = counters.harvest(limit)
-    assert len(harvested.tallies) <= limit
+    assert len(harvested.key_counts) <= limit
     assert_bounds_hold(harvested, Counter(stream))
 
 
@@ -55,7 +55,7 @@ def test_counts_are_exact_while_every_key_has_a_counter(stream: list[tuple[bytes
     harvested = counters.harvest(50)
     truth = Counter(stream)
     assert harvested.floor == 0
-    assert {(t.key, t.count, t.error, t.reads, t.writes) for t in harvested.tallies} == {
+    assert {(t.key, t.count, t.error, t.reads, t.writes) for t in harvested.key_counts} == {
         (key, truth[key, False] + truth[key, True], 0, truth[key, False], truth[key, True]) for key, _ in truth
     }
 
@@ -69,7 +69,7 @@ def test_a_harvest_starts_again_at_nothing(before: list[tuple[bytes, bool]], aft
     for key, write in after:
         count(counters, key, write)
     assert_bounds_hold(counters.harvest(5), Counter(after))
-    assert counters.harvest(5) == Slice(0, 0, ())
+    assert counters.harvest(5) == CounterSnapshot(0, 0, ())
 
 
 def test_the_surely_busiest_keys_are_listed_first() -> None:
@@ -78,7 +78,7 @@ def test_the_surely_busiest_keys_are_listed_first() -> None:
         for _ in range(n + 1):
             count(counters, b"key:%d" % n)
     harvested = counters.harvest(3)
-    counts = [(tally.key, tally.count) for tally in harvested.tallies]
+    counts = [(key_count.key, key_count.count) for key_count in harvested.key_counts]
     assert counts == [(b"key:19", 20), (b"key:18", 19), (b"key:17", 18)]
     assert harvested.floor == 17
 
@@ -95,8 +95,8 @@ def test_busy_keys_stand_out_of_a_flood_of_keys_seen_once() -> None:
             count(counters, hot, write=True)
     harvested = counters.harvest(4)
     assert_bounds_hold(harvested, truth)
-    assert {tally.key for tally in harvested.tallies[:2]} == {b"hot:0", b"hot:2"}
-    assert all(tally.count == 1000 and tally.error == 0 for tally in harvested.tallies[:2])
+    assert {key_count.key for key_count in harvested.key_counts[:2]} == {b"hot:0", b"hot:2"}
+    assert all(key_count.count == 1000 and key_count.error == 0 for key_count in harvested.key_counts[:2])
 
 
 def test_add_says_whether_the_key_was_known() -> None:
@@ -104,7 +104,7 @@ def test_add_says_whether_the_key_was_known() -> None:
     assert not counters.add(b"GET user:1", 4, 10, False)
     assert counters.add(b"user:1", 0, 6, True)
     assert counters.total == 2
-    assert [tally.key for tally in counters.harvest(9).tallies] == [b"user:1"]
+    assert [key_count.key for key_count in counters.harvest(9).key_counts] == [b"user:1"]
 
 
 def test_keys_that_agree_in_their_first_256_bytes_are_one() -> None:
@@ -112,7 +112,7 @@ def test_keys_that_agree_in_their_first_256_bytes_are_one() -> None:
     count(counters, b"a" * 256)
     count(counters, b"a" * 10_000)
     count(counters, b"a" * 255)
-    assert [(t.key, t.count) for t in counters.harvest(9).tallies] == [(b"a" * 256, 2), (b"a" * 255, 1)]
+    assert [(t.key, t.count) for t in counters.harvest(9).key_counts] == [(b"a" * 256, 2), (b"a" * 255, 1)]
 
 
 @given(st.integers(1, PRIME - 1) | st.integers(1, 2**29).map(lambda n: n << 32))
@@ -128,7 +128,7 @@ def test_any_bytes_are_a_key() -> None:
     keys = [b"", b"\x00", b"\x00\x00", b"\xff\xfe", b"caf\xc3\xa9"]
     for key in keys:
         count(counters, key)
-    assert {tally.key for tally in counters.harvest(9).tallies} == set(keys)
+    assert {key_count.key for key_count in counters.harvest(9).key_counts} == set(keys)
 
 
 def test_the_sets_must_be_a_power_of_two() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
 from proxy.hotpath.appending import Appending
 from proxy.hotpath.intake import ENDED, WAIT
+from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
 from proxy.hotpath.plan import Plan
 from proxy.wire import request as wire
 from tests.hotpath.gathering import ANY_TTL, LETTERS, Client, command_id, cuts, joined, outcome, pack
@@ -19,7 +19,7 @@ def test_commands_that_need_nobody_are_one_run_of_the_clients_own_bytes() -> Non
     client.receive(data)
     assert client.log == [("run", data, 3)]
     assert client.log[0][1] is data
-    assert (client.owed, client.forwarded, client.pending) == (3, 3, None)
+    assert (client.pending_replies, client.forwarded, client.pending) == (3, 3, None)
 
 
 def test_a_run_ends_where_somebody_must_decide_and_goes_on_behind_it() -> None:
@@ -30,12 +30,12 @@ def test_a_run_ends_where_somebody_must_decide_and_goes_on_behind_it() -> None:
         assert (client.pending, client.assembly, client.is_paused()) == (None, None, False)
 
 
-def test_blank_lines_and_empty_arrays_are_owed_nothing() -> None:
+def test_blank_lines_and_empty_arrays_get_no_reply() -> None:
     data = b"\r\n" + pack("GET", "a") + b"*0\r\n*-1\r\n\n" + pack("GET", "b") + b"*-7\r\n"
     for pieces in cuts(data):
         client = Client()
         assert outcome(client, pieces) == [("run", pack("GET", "a") + pack("GET", "b"), 2)]
-        assert (client.owed, client.pending) == (2, None)
+        assert (client.pending_replies, client.pending) == (2, None)
 
 
 def test_inline_commands_come_as_words() -> None:
@@ -102,10 +102,10 @@ def test_what_must_wait_comes_again_with_all_behind_it() -> None:
 
 def test_a_plain_command_that_waits_is_brought_again_to_who_made_it_wait() -> None:
     client = Client()
-    client.upstream.usable = False
+    client.fake_upstream.usable = False
     client.answers = [WAIT]
     client.receive(pack("GET", "a") + pack("GET", "b"))
-    client.upstream.usable = True
+    client.fake_upstream.usable = True
     client.go_on()
     assert client.log == [("special", pack("GET", "a")), ("run", pack("GET", "b"), 1)]
 
@@ -114,9 +114,9 @@ def test_a_plain_command_that_waits_is_brought_again_to_who_made_it_wait() -> No
 def test_an_upstream_that_takes_nothing_gets_no_runs(direct: bool) -> None:
     client = Client()
     client.direct = direct
-    client.upstream.usable = not direct
+    client.fake_upstream.usable = not direct
     client.receive(pack("GET", "a"))
-    client.ledger = None
+    client.upstream = None
     client.receive(pack("GET", "b"))
     assert client.log == [("special", pack("GET", "a")), ("special", pack("GET", "b"))]
 
@@ -128,16 +128,16 @@ def test_no_more_than_the_window_is_owed() -> None:
     client = Client(window=4)
     data = [pack("GET", str(i)) for i in range(9)]
     client.receive(b"".join(data))
-    assert (client.owed, client.stalled, client.is_paused()) == (4, True, True)
+    assert (client.pending_replies, client.stalled, client.is_paused()) == (4, True, True)
     client.receive(pack("GET", "late"))
-    assert client.owed == 4
+    assert client.pending_replies == 4
     client.pay(1)
-    assert (client.owed, client.stalled) == (3, True)
+    assert (client.pending_replies, client.stalled) == (3, True)
     client.pay(1)
-    assert (client.owed, client.stalled) == (4, True)
+    assert (client.pending_replies, client.stalled) == (4, True)
     client.pay(4)
     client.pay(2)
-    assert (client.owed, client.stalled, client.is_paused()) == (2, False, False)
+    assert (client.pending_replies, client.stalled, client.is_paused()) == (2, False, False)
     assert joined(client.log) == [("run", b"".join(data) + pack("GET", "late"), 10)]
 
 
@@ -146,7 +146,7 @@ def test_the_beginning_of_a_command_does_not_keep_a_client_paused() -> None:
     for cut in range(1, len(pack("GET", "0"))):
         client = Client(window=2)
         client.receive(whole + pack("GET", "1")[:cut])
-        while client.owed:
+        while client.pending_replies:
             client.pay(1)
         assert not client.is_paused()
         client.receive(pack("GET", "1")[cut:])
@@ -169,21 +169,24 @@ def test_a_window_is_counted_before_a_command_is_rewritten_or_counted() -> None:
     plan.count_keys(command_id("GET"))
     client = Client(plan, window=2)
     client.receive(pack("GET", "a") * 5)
-    while client.owed:
+    while client.pending_replies:
         client.pay(1)
     assert client.counters.harvest(10).total == 5
 
 
-def test_what_a_purse_affords_is_paid_for_and_the_rest_is_somebody_elses_to_decide() -> None:
+def test_what_a_token_set_affords_is_paid_for_and_the_rest_is_judged() -> None:
     plan = Plan(len(STANDARD.specs))
     plan.spend(command_id("GET"), b"\0\1")
     get = pack("GET", "a")
     data = get * 5 + pack("SET", "a", "1")
     for pieces in cuts(data):
         client = Client(plan)
-        plenty = Allowance(UNLIMITED)
-        two, four = Purse(Allowance(2), plenty, plenty), Purse(Allowance(9), Allowance(len(get) * 4), Allowance(3))
-        client.purses = [two, four]
+        plenty = LeasedTokens(UNLIMITED)
+        two, four = (
+            TokenSet(LeasedTokens(2), plenty, plenty),
+            TokenSet(LeasedTokens(9), LeasedTokens(len(get) * 4), LeasedTokens(3)),
+        )
+        client.token_sets = [two, four]
         expected = [("run", get * 2, 2), *[("special", get)] * 3, ("run", pack("SET", "a", "1"), 1)]
         assert outcome(client, pieces) == expected
         assert (two.commands.left, four.commands.left, four.volume.left, four.places.left) == (0, 7, len(get) * 2, 1)
@@ -191,20 +194,20 @@ def test_what_a_purse_affords_is_paid_for_and_the_rest_is_somebody_elses_to_deci
     assert outcome(unknown, [get])[0] == ("special", get)
 
 
-def test_each_command_of_a_run_is_paid_from_its_own_purses() -> None:
+def test_each_command_of_a_run_is_paid_from_its_own_token_sets() -> None:
     plan = Plan(len(STANDARD.specs))
     plan.spend(command_id("GET"), b"\0\1")
     plan.spend(command_id("SET"), b"\1\0")  # other bytes, and the same purses
     plan.spend(command_id("DEL"), b"\2")
     get, put, drop, free = pack("GET", "a"), pack("SET", "a", "1"), pack("DEL", "a"), pack("INCR", "a")
     data = (get + drop + put + free + get) * 2
-    purses = [Purse(Allowance(100), Allowance(1000), Allowance(100)) for _ in range(3)]
+    token_sets = [TokenSet(LeasedTokens(100), LeasedTokens(1000), LeasedTokens(100)) for _ in range(3)]
     client = Client(plan)
-    client.purses = list(purses)
+    client.token_sets = list(token_sets)
     assert outcome(client, [data]) == [("run", data, 10)]
-    assert [100 - purse.commands.left for purse in purses] == [6, 6, 2]
-    assert [1000 - purse.volume.left for purse in purses] == [len(get * 4 + put * 2)] * 2 + [len(drop * 2)]
-    assert [100 - purse.places.left for purse in purses] == [6, 6, 2]
+    assert [100 - token_set.commands.left for token_set in token_sets] == [6, 6, 2]
+    assert [1000 - token_set.volume.left for token_set in token_sets] == [len(get * 4 + put * 2)] * 2 + [len(drop * 2)]
+    assert [100 - token_set.places.left for token_set in token_sets] == [6, 6, 2]
 
 
 def test_what_is_refused_or_judged_behind_a_run_is_not_paid_for_by_it() -> None:
@@ -215,11 +218,11 @@ def test_what_is_refused_or_judged_behind_a_run_is_not_paid_for_by_it() -> None:
     plan.refuse(command_id("DEL"), b"-NO\r\n")
     for behind in (pack("SET", "a", "1"), pack("DEL", "a")):
         client = Client(plan)
-        purse = Purse(Allowance(9), Allowance(1000), Allowance(9))
-        client.purses = [purse]
+        token_set = TokenSet(LeasedTokens(9), LeasedTokens(1000), LeasedTokens(9))
+        client.token_sets = [token_set]
         client.receive(pack("GET", "a") * 2 + behind)
-        assert (purse.commands.left, purse.places.left) == (7, 7)
-        assert purse.volume.left == 1000 - len(pack("GET", "a") * 2)
+        assert (token_set.commands.left, token_set.places.left) == (7, 7)
+        assert token_set.volume.left == 1000 - len(pack("GET", "a") * 2)
 
 
 def test_nothing_of_a_run_that_broke_off_is_sent_with_another_clients_run() -> None:
@@ -228,7 +231,7 @@ def test_nothing_of_a_run_that_broke_off_is_sent_with_another_clients_run() -> N
     plan.check_names(command_id("GET"), plan.add_names(LETTERS, 1, 100, -1, 0, 0, 3, True))
     plan.programs[command_id("GET")] = None
     client, other = Client(plan), Client(plan)
-    other.terms = client.terms
+    other.config = client.config
     with pytest.raises(AssertionError):
         client.receive(pack("SET", "a", "1") + pack("GET", "a"))
     assert client.log == []

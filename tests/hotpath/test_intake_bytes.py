@@ -76,7 +76,7 @@ def test_what_is_refused_whatever_it_says_is_answered_in_its_place(direct: bool)
     client.direct = direct
     client.receive(pack("KEYS", "*") * 2)
     assert client.log == ([("refused", DENIED)] if direct else [("special", pack("KEYS", "*"))]) * 2
-    assert client.terms.plan.changed[command_id("KEYS")] == 2 * direct
+    assert client.config.plan.changed[command_id("KEYS")] == 2 * direct
 
 
 def test_a_client_that_does_not_take_its_refusals_is_not_read_on() -> None:
@@ -107,11 +107,11 @@ def test_no_byte_is_lost_or_doubled(program: list[bytes], sizes: list[int], wind
         turn += 1
         if turn % 2:
             client.go_on()
-            client.pay(client.owed)
-        assert client.owed <= window
+            client.pay(client.pending_replies)
+        assert client.pending_replies <= window
     while client.halted or client.stalled:
         client.go_on()
-        client.pay(client.owed)
+        client.pay(client.pending_replies)
     expected: list[Any] = []
     for sent in program:
         if sent == b"PING\r\n":
@@ -121,8 +121,8 @@ def test_no_byte_is_lost_or_doubled(program: list[bytes], sizes: list[int], wind
         elif sent.startswith(b"*") and sent != b"*0\r\n":
             expected.append(("special", sent))
     assert joined(client.log) == joined(expected)
-    client.upstream.flush()
-    assert b"".join(client.upstream.written) == b"".join(event[1] for event in client.log if event[0] == "run")
+    client.fake_upstream.flush()
+    assert b"".join(client.fake_upstream.written) == b"".join(event[1] for event in client.log if event[0] == "run")
     assert (client.unread(), client.is_paused()) == (0, False)
     counted = sum(
         {pack("GET", "a:b"): 1, pack("DEL", "a:b", "c:d"): 2, pack("dEl", "x" * 100): 1}.get(c, 0) for c in program

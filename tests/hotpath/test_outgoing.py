@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.hotpath.debts import FORWARD, Creditor
-from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.in_flight import FORWARD, ReplySink
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 SENDERS = 3
 ACTS = ("submit", "send", "offer", "open", "close", "begin", "piece", "withhold", "end")
@@ -26,8 +26,8 @@ programs = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, SENDERS - 1)
 class Play:
     """One connection, and what its units should be."""
 
-    ledger: Ledger = field(default_factory=Ledger)
-    senders: list[Creditor] = field(default_factory=lambda: [Creditor() for _ in range(SENDERS)])
+    upstream: UpstreamPipeline = field(default_factory=UpstreamPipeline)
+    senders: list[ReplySink] = field(default_factory=lambda: [ReplySink() for _ in range(SENDERS)])
     written: list[bytes] = field(default_factory=list)
     unit: int | None = None
     partial: int | None = None
@@ -36,8 +36,8 @@ class Play:
     letters: int = 0
 
     def __post_init__(self) -> None:
-        self.ledger.write = self.written.append
-        self.ledger.schedule = lambda: None
+        self.upstream.write = self.written.append
+        self.upstream.schedule = lambda: None
 
     def admits(self, who: int) -> bool:
         return self.partial is None and self.unit in (None, who)
@@ -48,42 +48,44 @@ class Play:
         return b"<%d>" % self.letters
 
     def act(self, act: str, who: int) -> None:
-        sender, ledger, chunk = self.senders[who], self.ledger, self.letter()
-        assert ledger.admits(sender) == self.admits(who)
+        sender, upstream, chunk = self.senders[who], self.upstream, self.letter()
+        assert upstream.admits(sender) == self.admits(who)
         match act:
             case "offer":
-                assert ledger.offer(sender, chunk) == self.admits(who)
+                assert upstream.offer(sender, chunk) == self.admits(who)
                 self.allowed += [chunk] if self.admits(who) else []
             case "submit" | "send" | "begin" if not self.admits(who):
                 with pytest.raises(AssertionError):
-                    ledger.begin_partial(sender) if act == "begin" else self.command(act, sender, chunk)
+                    upstream.begin_partial(sender) if act == "begin" else self.command(act, sender, chunk)
             case "submit" | "send":
                 self.command(act, sender, chunk)
                 self.allowed.append(chunk)
             case "open" | "close" if self.admits(who):
                 self.unit = who if act == "open" else None
-                ledger.unit = sender if act == "open" else None
+                upstream.unit = sender if act == "open" else None
             case "begin":
-                ledger.begin_partial(sender)
+                upstream.begin_partial(sender)
                 self.partial = who
             case "piece" | "withhold" | "end" if self.partial != who:
                 with pytest.raises(AssertionError):
-                    ledger.end_partial(sender) if act == "end" else ledger.send_partial(sender, chunk, act != "piece")
+                    upstream.end_partial(sender) if act == "end" else upstream.send_partial(
+                        sender, chunk, act != "piece"
+                    )
             case "piece" | "withhold" if not (act == "piece" and self.withheld):
-                ledger.send_partial(sender, chunk, act == "withhold")
+                upstream.send_partial(sender, chunk, act == "withhold")
                 whole = self.withheld + chunk
                 self.withheld = whole[-1:] if act == "withhold" else b""
                 self.allowed.append(whole[:-1] if act == "withhold" else whole)
             case "end":
-                ledger.end_partial(sender)
+                upstream.end_partial(sender)
                 self.allowed.append(self.withheld)
                 self.withheld, self.partial = b"", None
 
-    def command(self, act: str, sender: Creditor, chunk: bytes) -> None:
+    def command(self, act: str, sender: ReplySink, chunk: bytes) -> None:
         if act == "submit":
-            self.ledger.submit(sender, chunk, 1)
+            self.upstream.submit(sender, chunk, 1)
         else:
-            self.ledger.send(sender, chunk)
+            self.upstream.send(sender, chunk)
 
 
 @given(programs)
@@ -91,16 +93,16 @@ def test_only_what_belongs_there_is_written(program: list[tuple[str, int]]) -> N
     play = Play()
     for act, who in program:
         play.act(act, who)
-        play.ledger.flush()
+        play.upstream.flush()
         assert b"".join(play.written) == b"".join(play.allowed)
-    assert all(entry.fate == FORWARD for entry in play.ledger.entries())
+    assert all(entry.action == FORWARD for entry in play.upstream.entries())
 
 
 def test_a_connection_with_a_withheld_byte_is_closed_without_it() -> None:
     play = Play()
     for act in ("begin", "withhold", "offer"):
         play.act(act, 0)
-    play.ledger.flush()
-    play.ledger.abandon()
-    play.ledger.flush()
+    play.upstream.flush()
+    play.upstream.abandon()
+    play.upstream.flush()
     assert b"".join(play.written) == b"<2"

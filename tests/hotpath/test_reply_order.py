@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath.debts import EDIT, HIDE, NOTE, REPLACE
-from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, REPLACE
 from proxy.hotpath.reply_order import MOST_HELD, Segment
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from tests.hotpath.gathering import Client
 
 REPLIES = [
@@ -33,7 +33,7 @@ REPLIES = [
 KINDS = ["run", "run of three", "edit", "replace", "hide", "local", "join", "again"]
 
 
-class Node(Ledger):
+class Node(UpstreamPipeline):
     """A connection whose replies wait until a test lets some of their bytes come."""
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class Asker(Client):
         """What the client is sent."""
         self.heard += data
 
-    def settled(self) -> None:
-        assert self.owed == 0
+    def on_idle(self) -> None:
+        assert self.pending_replies == 0
         self.calls += 1
-        self.attentive = False
+        self.notify_when_idle = False
 
     def ask(self, kind: str, node: Node, reply: bytes) -> None:
         """Ask in the way of a session: the first source is plain, others have a place in the order."""
@@ -85,8 +85,8 @@ class Asker(Client):
             getattr(self, f"_{kind}")(node, reply)
         elif kind == "local":
             self._local(b"+local %d\r\n" % len(self.expected))
-        elif self.order is None and (self.owed == 0 or self.ledger is node):
-            self.ledger = node
+        elif self.order is None and (self.pending_replies == 0 or self.upstream is node):
+            self.upstream = node
             self._plain(kind, node, reply)
         else:
             self._ordered(kind, node, reply)
@@ -97,9 +97,9 @@ class Asker(Client):
             node.submit(self, b"x", count)
             self.expected += b"".join(node.will_say(reply) for _ in range(count))
         else:
-            fate, payload, heard = self._fate(kind, reply)
+            action, payload, heard = self._fate(kind, reply)
             node.send(self, b"x")
-            node.owe(self, 1, fate, payload)
+            node.enqueue(self, 1, action, payload)
             node.will_say(reply)
             self.expected += heard
 
@@ -110,8 +110,8 @@ class Asker(Client):
             order.submit(node, b"x", count)
             self.expected += b"".join(node.will_say(reply) for _ in range(count))
         else:
-            fate, payload, heard = self._fate(kind, reply)
-            order.send(node, b"x", fate, payload)
+            action, payload, heard = self._fate(kind, reply)
+            order.send(node, b"x", action, payload)
             node.will_say(reply)
             self.expected += heard
 
@@ -124,7 +124,7 @@ class Asker(Client):
 
     def _local(self, answer: bytes) -> None:
         self.expected += answer
-        if self.owed == 0:
+        if self.pending_replies == 0:
             self.hear(answer)
         else:
             self.begin_order().answer(answer)
@@ -173,7 +173,7 @@ class Asker(Client):
                 node.says(len(node.under_way))
         self.check()
         assert self.heard == self.expected
-        assert (self.owed, self.order, self.ordered) == (0, None, False)
+        assert (self.pending_replies, self.order, self.ordered) == (0, None, False)
         assert all(node.head is None for node in self.both)
 
 
@@ -197,9 +197,9 @@ def test_replies_come_in_the_order_of_the_commands(program: list[tuple[str, int,
         elif kind == "come":
             client.both[which].says(what)
         else:
-            client.attentive = client.owed > 0
+            client.notify_when_idle = client.pending_replies > 0
         client.check()
-    waits = client.attentive
+    waits = client.notify_when_idle
     calls = client.calls
     client.finish()
     assert client.calls == calls + waits, "who waits until nothing is owed is told once"

@@ -13,12 +13,12 @@ from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import STANDARD
 from proxy.hotpath.router import KEYLESS, KEYS_UNTOLD, SEVERAL_SLOTS, UNOWNED, Router
-from proxy.wire.request import COMPLETE, Limits, Request
+from proxy.wire.request import COMPLETE, Request, RequestLimits
 from tests.hotpath.gathering import OK, command_id, pack
 from tests.hotpath.routed import NAUGHTY, REFUSAL, Routed, owners
 from tests.hotpath.test_reply_order import Node
 
-LIMITS = Limits(1 << 20, 1 << 29, 1 << 20)
+LIMITS = RequestLimits(1 << 20, 1 << 29, 1 << 20)
 keys = st.one_of(st.binary(max_size=12), st.text("ab{}", max_size=8).map(str.encode))
 
 
@@ -128,7 +128,7 @@ def test_replies_come_in_order_at_every_split(nodes: int, most: int) -> None:
                 node.says(random.randint(0, most))
         assert expected.startswith(client.heard)
     assert client.heard == expected
-    assert (client.owed, client.order) == (0, None)
+    assert (client.pending_replies, client.order) == (0, None)
 
 
 def test_neighbouring_commands_to_one_node_are_one_run() -> None:

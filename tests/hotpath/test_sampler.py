@@ -12,21 +12,21 @@ def run(sampler: Sampler, commands: int) -> list[tuple[int, int]]:
     return [(i, sampler.weight) for i in range(commands) if sampler.due()]
 
 
-def test_without_looks_nothing_is_due() -> None:
+def test_without_traces_nothing_is_due() -> None:
     sampler = Sampler(0)
     assert run(sampler, 10_000) == []
     sampler.another_second()
     assert run(sampler, 10_000) == []
 
 
-def test_few_commands_are_all_looked_at() -> None:
+def test_few_commands_are_all_traced() -> None:
     sampler = Sampler(50)
     for commands in (1, 0, 0, 3, 40, 40, 0, 0, 0, 12):
         assert run(sampler, commands) == [(i, 1) for i in range(commands)]
         sampler.another_second()
 
 
-def test_looks_are_not_in_step() -> None:
+def test_traces_are_not_in_step() -> None:
     sampler = Sampler(200)
     for _ in range(2):
         run(sampler, 300)
@@ -37,20 +37,20 @@ def test_looks_are_not_in_step() -> None:
 
 
 @pytest.mark.parametrize("commands", [5_000, 300_000])
-def test_a_burst_costs_a_bounded_number_of_looks_and_is_estimated(commands: int) -> None:
+def test_a_burst_costs_a_bounded_number_of_traces_and_is_estimated(commands: int) -> None:
     found = run(Sampler(200, seed=7), commands)
     assert len(found) <= 200 + 8 * 12
     assert sum(weight for _, weight in found) == pytest.approx(commands, rel=0.25)
 
 
-def test_bursts_are_estimated_all_but_what_came_after_the_last_look() -> None:
+def test_bursts_are_estimated_all_but_what_came_after_the_last_trace() -> None:
     seeds = range(7919, 200 * 7919, 7919)
     bursts = [[weight for _, weight in run(Sampler(50, seed), 20_000)] for seed in seeds]
     after = sum(weights[-1] for weights in bursts) / 3
     assert sum(map(sum, bursts)) + after == pytest.approx(20_000 * len(seeds), rel=0.03)
 
 
-def test_what_was_busy_a_moment_ago_costs_few_looks_when_it_comes_back() -> None:
+def test_what_was_busy_a_moment_ago_costs_few_traces_when_it_comes_back() -> None:
     sampler = Sampler(50, seed=3)
     run(sampler, 500_000)
     for _ in range(4):
@@ -58,7 +58,7 @@ def test_what_was_busy_a_moment_ago_costs_few_looks_when_it_comes_back() -> None
     assert len(run(sampler, 500_000)) <= 70
 
 
-def test_when_nothing_came_for_long_the_first_commands_are_looked_at_again() -> None:
+def test_when_nothing_came_for_long_the_first_commands_are_traced_again() -> None:
     sampler = Sampler(50)
     run(sampler, 500_000)
     for _ in range(20):
@@ -66,7 +66,7 @@ def test_when_nothing_came_for_long_the_first_commands_are_looked_at_again() -> 
     assert len(run(sampler, 20)) >= 5
 
 
-def test_the_next_second_looks_as_often_as_it_should() -> None:
+def test_the_next_second_traces_as_often_as_it_should() -> None:
     sampler = Sampler(200, seed=3)
     for _ in range(3):
         run(sampler, 100_000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hotpath.bench import LEDGER
+from tests.hotpath.bench import PIPELINE
 from tests.transcripts.replay import load, play, shareable
 
 RECORDED = load()
@@ -14,9 +14,9 @@ def test_there_is_a_recording_of_each_engine() -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_one_client_gets_its_replies(name: str) -> None:
-    play(LEDGER, RECORDED[name])
+    play(PIPELINE, RECORDED[name])
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDED if shareable(RECORDED[name])])
 def test_three_clients_on_one_upstream_get_each_their_own(name: str) -> None:
-    play(LEDGER, RECORDED[name], clients=3)
+    play(PIPELINE, RECORDED[name], clients=3)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import Fleet, rest_is_long
 from tests.engines import Engine
-from tests.hotpath.test_ledger_can_fail import BREAKS
+from tests.hotpath.test_upstream_pipeline_can_fail import BREAKS
 from tests.keyrail_process import DIRECT, Keyrail, package_folder, packaged_policy
 from tests.mixup.faulty import FAULTS, faulty_relay
 from tests.mixup.logged_in import Expected, create_users, logged_in_under
@@ -134,13 +134,15 @@ BROKEN = (
 
 @pytest.mark.skipif(DIRECT, reason="there is no ledger in a relay")
 @pytest.mark.parametrize("name", rest_is_long(*BROKEN))
-def test_a_broken_ledger_is_caught(fleet: Fleet, tmp_path: Path, name: str) -> None:
+def test_a_broken_pipeline_is_caught(fleet: Fleet, tmp_path: Path, name: str) -> None:
     """Keyrail itself with one line of its ledger changed, as plain Python: the swarm hears it at once."""
     package = tmp_path / "proxy"
     shutil.copytree(package_folder(), package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     right, wrong = BREAKS[name]
     hotpath = package / "hotpath"
-    (source,) = (file for file in (hotpath / "debts.py", hotpath / "ledger.py") if right in file.read_text())
+    (source,) = (
+        file for file in (hotpath / "in_flight.py", hotpath / "upstream_pipeline.py") if right in file.read_text()
+    )
     text = source.read_text()
     assert text.count(right) == 1
     source.write_text(text.replace(right, wrong))

@@ -8,9 +8,9 @@ import pytest
 
 from proxy.net.expiries import BARRED_SECONDS, MOST_PER_SECOND, Expiries
 from proxy.session.ports import PoolKey, Questions
-from proxy.traffic.looks import Look
+from proxy.traffic.trace import Trace
 
-LOOK = Look(
+TRACE = Trace(
     at=1000.0,
     weight=1,
     command="MGET",
@@ -38,9 +38,9 @@ class Redis:
         self.asked.append((key, questions))
         self.waiting.append(answered)
 
-    def wonder(self, look: Look = LOOK, times: int = 1) -> None:
+    def wonder(self, trace: Trace = TRACE, times: int = 1) -> None:
         for _ in range(times):
-            self.expiries.wonder(look, PoolKey("ada", 3, 2), lambda *told: self.told.append(told))
+            self.expiries.wonder(trace, PoolKey("ada", 3, 2), lambda *told: self.told.append(told))
 
     def answer(self, *replies: bytes) -> None:
         for reply in replies:
@@ -69,18 +69,18 @@ def test_so_many_in_a_second_and_fewer_while_answers_are_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    "look",
+    "trace",
     [
-        replace(LOOK, first_line=b""),
-        replace(LOOK, first_line=b"$-1\r\n"),
-        replace(LOOK, first_line=b"-WRONGTYPE\r\n"),
-        replace(LOOK, keys=(), writes=(), patterns=()),
-        replace(LOOK, keys=(b"k" * 5000,)),
+        replace(TRACE, first_line=b""),
+        replace(TRACE, first_line=b"$-1\r\n"),
+        replace(TRACE, first_line=b"-WRONGTYPE\r\n"),
+        replace(TRACE, keys=(), writes=(), patterns=()),
+        replace(TRACE, keys=(b"k" * 5000,)),
     ],
 )
-def test_what_nobody_asks_about(look: Look) -> None:
+def test_what_nobody_asks_about(trace: Trace) -> None:
     redis = Redis()
-    redis.wonder(look)
+    redis.wonder(trace)
     assert redis.asked == []
 
 

@@ -8,24 +8,24 @@ import pytest
 from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection
 from proxy.net.expiries import Expiries
-from proxy.net.insight import Insight
-from proxy.session.measuring import Measurement
-from proxy.session.seeker import Seeker
-from tests.session.given import HOME, Client, Route, call
+from proxy.net.tracer import Tracer
+from proxy.session.open_trace import OpenTrace
+from proxy.session.pool_waiter import PoolWaiter
+from tests.session.given import HOME, Client, FakeRoute, call
 
 
-class Door(Route):
+class Door(FakeRoute):
     """A route whose figures of large replies fail."""
 
     query_limit = 1 << 30
 
-    def connected(self, client: ClientConnection) -> None:
+    def client_connected(self, client: ClientConnection) -> None:
         """Nobody asks."""
 
-    def departed(self, client: ClientConnection, cause: str) -> None:
+    def client_closed(self, client: ClientConnection, cause: str) -> None:
         """Nobody asks."""
 
-    def observe_large(self, seeker: Seeker, key: bytes, size: int) -> None:
+    def observe_large(self, waiter: PoolWaiter, key: bytes, size: int) -> None:
         raise ValueError("figures")
 
 
@@ -93,16 +93,16 @@ def test_a_client_that_has_said_all_is_closed_behind_an_answer_that_waited() -> 
 
 
 def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFixture) -> None:
-    route = Route(looks=10)
+    route = FakeRoute(traces=10)
     client = Client(route)
     client.say("GET", "k")
     upstream = route.upstream()
     upstream.taken()
     upstream.answer(b"$-1\r\n")
-    (measurement,) = route.observed
-    assert isinstance(measurement, Measurement)
-    insight = Insight(Sampler(1), Expiries(route.ask, lambda _: False))
+    (trace,) = route.observed
+    assert isinstance(trace, OpenTrace)
+    tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False))
     for _ in range(16):
-        insight.observe(measurement)
+        tracer.observe(trace)
     assert caplog.text.count("missing in the figures") == 16
-    assert insight.latencies()["looks"]["taken"] == 0
+    assert tracer.latencies()["traces"]["taken"] == 0

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from proxy.net.latency_probe import LatencyProbe
 from proxy.net.periodic import Periodic
 from proxy.net.pools import Pools
-from proxy.net.pulse import Pulse
 from proxy.rules.memory import Memory
 from proxy.rules.shared_state import ObservingState
 from proxy.session.ports import PoolKey
@@ -73,7 +73,7 @@ def test_a_breaker_that_cannot_be_fed_once_is_fed_again(monkeypatch: pytest.Monk
     loop: Any = Loop()
     memory = Memory()
     events: Counter[str] = Counter()
-    pulse = Pulse(loop, memory, Pools(PoolKey(None, 0, 2)), lambda: 0.0, lambda event: events.update((event,)))
+    probe = LatencyProbe(loop, memory, Pools(PoolKey(None, 0, 2)), lambda: 0.0, lambda event: events.update((event,)))
     fed: list[object] = []
 
     def observe(*_: object) -> None:
@@ -81,9 +81,9 @@ def test_a_breaker_that_cannot_be_fed_once_is_fed_again(monkeypatch: pytest.Monk
         if len(fed) == 1:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(pulse, "_observe", observe)
+    monkeypatch.setattr(probe, "_observe", observe)
     monkeypatch.setattr(memory, "each", lambda kind: {"breaker": object()} if kind is ObservingState else {})
-    pulse.begin()
+    probe.begin()
     loop.turn()
     loop.turn()
     assert (len(fed), events["periodic_failures"]) == (2, 1)

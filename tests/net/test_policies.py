@@ -17,8 +17,8 @@ from proxy.net.policies import Policies
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
 from proxy.policy.model import Mode, Policy
-from proxy.rules.limits.token_buckets import Meter
-from proxy.session.ports import PoolKey, Regime
+from proxy.rules.limits.token_buckets import TokenBuckets
+from proxy.session.ports import EffectivePolicy, PoolKey
 from tests.policy.given import policy
 
 TEXT = """
@@ -36,13 +36,13 @@ class Client:
     def __init__(self, policies: Policies, user: str | None) -> None:
         self.key = PoolKey(user, 0, 2)
         self.policies = policies
-        self.regime: Regime
+        self.effective_policy: EffectivePolicy
 
     def caller(self) -> Caller:
         return Caller(self.key.user or "default")
 
     def adopt(self) -> None:
-        self.regime = self.policies.regime(self.key, self.caller())
+        self.effective_policy = self.policies.effective_policy(self.key, self.caller())
 
 
 class Bench:
@@ -54,9 +54,9 @@ class Bench:
         self.table: Table = STANDARD
         self.able: dict[str | None, frozenset[str]] = {}
         self.clients: list[Any] = []
-        known = SimpleNamespace(table=lambda: self.table, able=self.able)
+        capabilities = SimpleNamespace(table=lambda: self.table, able=self.able)
         self.policies = Policies(
-            policy(TEXT), 1, cast("Any", known), Counters(1), Sampler(0), self.clients, workers=1, paused=False
+            policy(TEXT), 1, cast("Any", capabilities), Counters(1), Sampler(0), self.clients, workers=1, paused=False
         )
         self.clients += [Client(self.policies, user) for user in ("shop", "till", "shop")]
 
@@ -73,7 +73,7 @@ class Bench:
         asyncio.run(self.policies.prepare(coming, 2))
 
     def modes(self) -> list[Mode]:
-        return [step.mode for client in self.clients for step in client.regime.policy.steps]
+        return [step.mode for client in self.clients for step in client.effective_policy.compiled.steps]
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def test_clients_of_one_app_share_a_plan(bench: Bench) -> None:
     assert bench.made == 2
-    shop, till, other = (client.regime for client in bench.clients)
+    shop, till, other = (client.effective_policy for client in bench.clients)
     assert shop is other
     assert shop is not till
 
@@ -99,21 +99,21 @@ def test_a_client_name_is_kept_only_if_it_is_short(bench: Bench, monkeypatch: py
     shop = bench.clients[0]
     for name in ("short", "n" * 100_000):
         for _ in range(2):
-            assert bench.policies.regime(shop.key, Caller("shop", name)) is shop.regime
+            assert bench.policies.effective_policy(shop.key, Caller("shop", name)) is shop.effective_policy
     assert [len(caller.client_name) for caller in asked] == [5, 100_000, 100_000]
 
 
 def test_what_is_learnt_of_one_user_makes_no_plan_anew_for_another(bench: Bench) -> None:
-    till = bench.clients[1].regime
+    till = bench.clients[1].effective_policy
     bench.able["shop"] = frozenset({"UNLINK"})
     for client in bench.clients:
         client.adopt()
     assert bench.made == 3
-    assert bench.clients[1].regime is till
+    assert bench.clients[1].effective_policy is till
     bench.table = Table(STANDARD.specs)
     for client in bench.clients:
         client.adopt()
-    assert {client.regime.table for client in bench.clients} == {bench.table}
+    assert {client.effective_policy.table for client in bench.clients} == {bench.table}
 
 
 def test_what_rules_need_is_found_out_once_however_often_it_is_asked(
@@ -141,14 +141,14 @@ def test_what_rules_need_is_found_out_once_however_often_it_is_asked(
 
 
 def test_a_new_policy_is_made_beforehand_and_comes_into_force_at_once(bench: Bench) -> None:
-    before = [client.regime for client in bench.clients]
+    before = [client.effective_policy for client in bench.clients]
     bench.prepare(policy(TEXT.replace("[KEYS]", "[KEYS, FLUSHALL]")))
-    assert [client.regime for client in bench.clients] == before
+    assert [client.effective_policy for client in bench.clients] == before
     bench.made = 0
     bench.policies.commit()
     assert bench.made == 0
-    assert {client.regime.generation for client in bench.clients} == {2}
-    assert bench.clients[0].regime is bench.clients[2].regime
+    assert {client.effective_policy.generation for client in bench.clients} == {2}
+    assert bench.clients[0].effective_policy is bench.clients[2].effective_policy
 
 
 def test_others_are_served_while_plans_are_made(bench: Bench) -> None:
@@ -195,12 +195,12 @@ def test_the_kill_switch_holds_for_a_policy_that_was_prepared_before(bench: Benc
 
 
 def test_what_rules_remember_is_the_same_until_another_policy_is_in_force(bench: Bench) -> None:
-    [few] = bench.policies.memory.each(Meter).values()
+    [few] = bench.policies.memory.each(TokenBuckets).values()
     bench.prepare(policy(TEXT.replace("10/s", "20/s")))
-    assert list(bench.policies.memory.each(Meter).values()) == [few], "it was only prepared"
+    assert list(bench.policies.memory.each(TokenBuckets).values()) == [few], "it was only prepared"
     bench.prepare(policy(TEXT.replace("[KEYS]", "[FLUSHALL]")))
     bench.policies.commit()
-    assert list(bench.policies.memory.each(Meter).values()) == [few]
+    assert list(bench.policies.memory.each(TokenBuckets).values()) == [few]
     bench.prepare(policy(TEXT.replace("10/s", "20/s")))
     bench.policies.commit()
-    assert list(bench.policies.memory.each(Meter).values()) != [few]
+    assert list(bench.policies.memory.each(TokenBuckets).values()) != [few]

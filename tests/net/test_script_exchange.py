@@ -10,12 +10,12 @@ from proxy.net.script_exchange import ScriptExchange
 from proxy.rules.scripts.memory import ScriptKey, ScriptMemory, script_key
 from proxy.rules.scripts.text import ScriptCalls
 from proxy.rules.shared_state import Fact
-from proxy.session.seeker import Seeker
+from proxy.session.pool_waiter import PoolWaiter
 
 ONE, TWO = script_key(b"1"), script_key(b"2")
 
 
-class Waiting(Seeker):
+class Waiting(PoolWaiter):
     """A client that waits."""
 
     def __init__(self) -> None:
@@ -51,8 +51,8 @@ class Others:
 def test_each_script_is_asked_about_once() -> None:
     async def main() -> None:
         others, first, second = Others(), Waiting(), Waiting()
-        assert others.exchange.seek(first, frozenset({ONE, TWO}))
-        assert others.exchange.seek(second, frozenset({ONE}))
+        assert others.exchange.find(first, frozenset({ONE, TWO}))
+        assert others.exchange.find(second, frozenset({ONE}))
         assert sorted(others.asked) == [ONE, TWO]
         await others.answer(ONE, ScriptCalls())
         assert (first.arrivals, second.arrivals) == (0, 1)
@@ -68,18 +68,18 @@ def test_each_script_is_asked_about_once() -> None:
 def test_no_answer_is_taken_for_no_and_asked_for_again(error: Exception) -> None:
     async def main() -> None:
         others, client, gone = Others(), Waiting(), Waiting()
-        others.exchange.seek(client, frozenset({ONE}))
-        others.exchange.seek(gone, frozenset({ONE}))
+        others.exchange.find(client, frozenset({ONE}))
+        others.exchange.find(gone, frozenset({ONE}))
         gone.gone = True
         others.replies[0].set_exception(error)
         await asyncio.sleep(0)
         assert (client.arrivals, gone.arrivals) == (1, 0)
-        others.exchange.seek(client, frozenset({ONE}))
+        others.exchange.find(client, frozenset({ONE}))
         assert others.asked == [ONE, ONE]
 
     asyncio.run(main())
 
 
 def test_alone_there_is_nobody_to_ask() -> None:
-    assert not ScriptExchange(None, list).seek(Waiting(), frozenset({ONE}))
-    assert not Others().exchange.seek(Waiting(), frozenset())
+    assert not ScriptExchange(None, list).find(Waiting(), frozenset({ONE}))
+    assert not Others().exchange.find(Waiting(), frozenset())

@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
-from proxy.hotpath.debts import NOTE, Creditor
+from proxy.hotpath.in_flight import NOTE, ReplySink
 from proxy.net.address import UpstreamAddress
+from proxy.net.capabilities import Capabilities
+from proxy.net.checkout import Checkout
 from proxy.net.connections import Connections
-from proxy.net.knowledge import Knowledge
-from proxy.net.lending import Lending
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.ports import PoolKey
@@ -92,17 +92,17 @@ class Client:
         self.waits = False
         if self.passive or self.held is not None:
             return
-        self.held = self.route.lending.private(self.key)
+        self.held = self.route.checkout.private(self.key)
         if self.held is None:
             self.waits = True
-            self.route.lending.await_private(self, self.key)
+            self.route.checkout.await_private(self, self.key)
 
     arrived = want
 
     def give_back(self) -> None:
         held, self.held = self.held, None
         if held is not None:
-            self.route.lending.release(held)
+            self.route.checkout.release(held)
 
     def close(self, cause: str) -> None:
         self.waits = False
@@ -124,28 +124,28 @@ class Route:
             pooling=True,
         )
         policies: Any = SimpleNamespace(learn=self._nothing, asks_about=lambda _user: False)
-        known = Knowledge(loop, "redis://nowhere", allow_cluster=False)
-        known.able["app"] = frozenset()
+        capabilities = Capabilities(loop, "redis://nowhere", allow_cluster=False)
+        capabilities.able["app"] = frozenset()
         self.clients: list[Any] = []
         self.connections = Connections(
             cast("Any", SimpleNamespace(upstream=UpstreamAddress())),
             settings,
             loop,
-            known,
+            capabilities,
             policies,
             (),
             Counter(),
             give_back=self._give_back,
             doubt=lambda _upstream, _line: None,
         )
-        self.lending = Lending(self.connections, known, policies, self.clients)
+        self.checkout = Checkout(self.connections, capabilities, policies, self.clients)
         monkeypatch.setattr("proxy.net.connections.asyncio", SimpleNamespace(wait_for=self._wait_for))
         monkeypatch.setattr("proxy.net.connections.open_upstream", self._open)
         monkeypatch.setattr("proxy.net.connections.set_to", self._set_to)
         monkeypatch.setattr(self.connections.restarts, "identify", self._nothing)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
-        self.lending.release(upstream)
+        self.checkout.release(upstream)
 
     async def _nothing(self, *_: object) -> None:
         return None
@@ -156,7 +156,7 @@ class Route:
     async def _open(self, _address: object, _tls: object, keeper: Any, key: PoolKey, loop: Any) -> Any:
         if self.fails(key):
             raise ConnectionRefusedError
-        return SimpleNamespace(upstream=self.connection(key), stranger=False)
+        return SimpleNamespace(upstream=self.connection(key), unauthenticated=False)
 
     async def _set_to(self, upstream: UpstreamConnection, key: PoolKey, *_: object) -> None:
         upstream.key = key
@@ -204,8 +204,8 @@ def test_a_lane_backs_off_from_its_own_failures_alone(
             client = Client(route, key)
             if lane is None:
                 client.want()
-            elif route.lending.shared(key, lane) is None:
-                route.lending.await_shared(client, key, lane)
+            elif route.checkout.shared(key, lane) is None:
+                route.checkout.await_shared(client, key, lane)
             route.loop.run()
             if (key, lane) not in broken:
                 pool = route.connections.pools.of(key)
@@ -235,7 +235,7 @@ def play(user: str | None, actions: list[tuple[str, int]]) -> None:
         if user is not None:
             for client in clients:
                 route.connections._all.add(connection := route.connection(client.key))
-                route.lending.release(connection)
+                route.checkout.release(connection)
         owing: list[UpstreamConnection] = []
         for action, number in actions:
             client = clients[number]
@@ -251,7 +251,7 @@ def play(user: str | None, actions: list[tuple[str, int]]) -> None:
                 client.held = None
             elif action == "busy":
                 for upstream in route.shared(keys[0]):
-                    upstream.owe(Creditor(), 1, NOTE, lambda _: None)
+                    upstream.enqueue(ReplySink(), 1, NOTE, lambda _: None)
                     owing.append(upstream)
             elif action == "paid":
                 while owing:

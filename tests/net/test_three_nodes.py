@@ -15,7 +15,7 @@ from selectors import EVENT_READ, DefaultSelector
 import pytest
 
 from proxy.commands.slots import SLOTS, slot_of
-from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from tests.conftest import kind_named
 from tests.engines import Engine
 from tests.hotpath.gathering import OK, pack
@@ -25,7 +25,7 @@ from tests.resp import PATIENCE_SECONDS, eventually
 NODES = 3
 
 
-class Connection(Ledger):
+class Connection(UpstreamPipeline):
     """A connection to a node, on a socket that the test waits for."""
 
     def __init__(self, engine: Engine) -> None:
@@ -92,7 +92,7 @@ def listen(client: Routed) -> None:
         for node in client.nodes:
             assert isinstance(node, Connection)
             selector.register(node.socket, EVENT_READ, node)
-        while client.owed:
+        while client.pending_replies:
             for key in selector.get_map().values():
                 key.data.flush()
             ready = selector.select(PATIENCE_SECONDS)
@@ -122,7 +122,7 @@ def test_one_pipeline_over_three_nodes(nodes: list[Engine], client: Routed) -> N
     client.receive(asked)
     listen(client)
     assert client.heard == expected
-    assert (client.owed, client.order) == (0, None)
+    assert (client.pending_replies, client.order) == (0, None)
 
 
 def bulk(value: bytes | None) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.hotpath.debts import NOTE, Creditor
+from proxy.hotpath.in_flight import NOTE, ReplySink
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
@@ -86,7 +86,7 @@ class Transport:
         self.closed = "aborted"
 
 
-class Client(Creditor):
+class Client(ReplySink):
     """Somebody who is owed replies."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Client(Creditor):
         self.heard: list[bytes] = []
         self.write = self.heard.append
 
-    def client(self) -> Creditor | None:
+    def client(self) -> ReplySink | None:
         return self
 
 
@@ -165,10 +165,10 @@ def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
         heard.append(frame)
         if len(heard) == 1:
             upstream.send(shared.client, GET)
-            upstream.owe(shared.client, 1, NOTE, answered)
+            upstream.enqueue(shared.client, 1, NOTE, answered)
 
     upstream.send(shared.client, GET)
-    upstream.owe(shared.client, 1, NOTE, answered)
+    upstream.enqueue(shared.client, 1, NOTE, answered)
     upstream.finish()
     upstream.data_received(b":1\r\n")
     assert (heard, shared.transport.closed) == ([b":1\r\n"], "")
@@ -178,7 +178,7 @@ def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
 
 def test_who_has_left_is_not_heard_out_for_ever() -> None:
     shared = Shared()
-    shared.upstream.owe(shared.client, 1, NOTE, lambda _: None)
+    shared.upstream.enqueue(shared.client, 1, NOTE, lambda _: None)
     shared.upstream.finish()
     [(seconds, act)] = shared.loop.timers
     act()

@@ -23,17 +23,17 @@ SECRET = b"a-value-that-must-not-be-told"
 class Client(ClientConnection):
     """A client of nobody."""
 
-    def __init__(self, regime: object) -> None:
+    def __init__(self, effective_policy: object) -> None:
         self.name, self.library, self.library_version = b"spark", b"redis-py", b"8.1.0"
         self.address = "10.0.0.7:51234"
         self.key = PoolKey(None, 0, 2)
-        self.regime = regime  # type: ignore[assignment]  # its policy is all that is asked for
+        self.effective_policy = effective_policy  # type: ignore[assignment]  # its policy is all that is asked for
 
 
 def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:
     policy = compile_policy(load_policy(packaged("observe")), STANDARD)
     verdicts = Verdicts("default", Redaction(Redact.HASH, b"secret"), tells=True, logs=True, warns=False)
-    client = Client(SimpleNamespace(policy=policy))
+    client = Client(SimpleNamespace(compiled=policy))
     context = Context("default", "spark", 0, False, 1.0, lambda: 0.5, policy.app)
     told = []
     for spec in STANDARD.specs[1:]:
@@ -48,44 +48,44 @@ def test_no_command_brings_a_value_into_a_line_or_into_the_evidence() -> None:
                 verdicts.report(hits, command, client)
                 told.append(spec.name)
                 verdicts.another_second()
-    seen = verdicts.seen()
+    seen = verdicts.verdict_update()
     assert len(told) > 200, "most commands with keys are told of"
     assert any(b'"key": "user:{int}:name{bytes}with{bytes}spaces#' in line for line in seen.lines)
     assert not any(SECRET in line for line in seen.lines)
     assert SECRET.decode() not in repr(seen.records)
 
 
-def test_what_a_plan_has_done_is_told_of_as_far_as_somebody_has_looked() -> None:
+def test_what_a_plan_has_done_is_reported_as_far_as_it_was_inspected() -> None:
     policy = SimpleNamespace(app="reports")
     verdicts = Verdicts("default", Redaction(), tells=True, logs=True, warns=False)
     hit = Hit("walks", Mode.ENFORCE, "refused")
     for _ in range(3):
-        assert verdicts.looks()
-        verdicts.witness((hit,), Command(STANDARD, [b"KEYS", b"*"]), Client(SimpleNamespace(policy=policy)))
+        assert verdicts.may_inspect()
+        verdicts.inspect((hit,), Command(STANDARD, [b"KEYS", b"*"]), Client(SimpleNamespace(compiled=policy)))
     verdicts.add(hit, 10, "reports")
     verdicts.another_second()
-    seen = verdicts.seen()
+    seen = verdicts.verdict_update()
     assert [b'"dropped": 7' in line for line in seen.lines] == [False, False, False, True]
     record = seen.records["walks", "reports"]
-    assert (record.hits, record.looked_at) == ({"enforce refused": 10}, 3)
+    assert (record.hits, record.inspected) == ({"enforce refused": 10}, 3)
     assert verdicts.dropped() == {"walks": 7}
 
 
-def test_in_a_flood_everything_is_counted_and_not_everything_looked_at() -> None:
+def test_in_a_flood_everything_is_counted_and_not_everything_inspected() -> None:
     verdicts = Verdicts("default", Redaction(Redact.SHAPE), tells=False, logs=False, warns=True)
-    client = Client(SimpleNamespace(policy=SimpleNamespace(app="reports")))
+    client = Client(SimpleNamespace(compiled=SimpleNamespace(app="reports")))
     for number in range(2000):
         command = Command(STANDARD, [b"GET", b"user:%d" % number])
         verdicts.report((Hit("names", Mode.AUDIT, "refused"),), command, client)
-    record = verdicts.seen().records["names", "reports"]
+    record = verdicts.verdict_update().records["names", "reports"]
     assert record.hits == {"audit refused": 2000}
-    assert record.looked_at == sum(record.shapes.counts.values()) < 2000
+    assert record.inspected == sum(record.shapes.counts.values()) < 2000
     assert verdicts.figures() == {"names": {"reports": {"audit refused": 2000}}}
 
 
 def test_the_stricter_of_option_and_policy_says_what_is_shown_of_a_key() -> None:
     hit, command = Hit("names", Mode.AUDIT, "refused"), Command(STANDARD, [b"GET", b"user:42"])
-    client = Client(SimpleNamespace(policy=SimpleNamespace(app="reports")))
+    client = Client(SimpleNamespace(compiled=SimpleNamespace(app="reports")))
     for option, policy, shown in (
         (Redact.NONE, Redact.NONE, b'"user:42"'),
         (Redact.NONE, Redact.SHAPE, b'"user:{int}"'),
@@ -96,4 +96,4 @@ def test_the_stricter_of_option_and_policy_says_what_is_shown_of_a_key() -> None
         verdicts = Verdicts("default", Redaction(option, b"secret"), tells=True, logs=True, warns=False)
         verdicts.keep(["names"], policy)
         verdicts.report((hit,), command, client)
-        assert b'"key": ' + shown in verdicts.seen().lines[0]
+        assert b'"key": ' + shown in verdicts.verdict_update().lines[0]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy import form
+from proxy import build_form
 
 PROJECT = Path(__file__).parents[2]
 HOT = {"proxy/wire/count.py": "proxy/wire/count.pxd", "proxy/hotpath/add.py": "proxy/hotpath/add.pxd"}
@@ -79,10 +79,10 @@ def test_a_wheel_is_compiled_and_for_this_platform(tree: Path, tmp_path: Path) -
 
 @needs_compiler
 def test_what_is_compiled_can_be_imported_and_says_so(tree: Path, tmp_path: Path) -> None:
-    shutil.copy(str(form.__file__), tree / "proxy/form.py")
+    shutil.copy(str(build_form.__file__), tree / "proxy/build_form.py")
     with zipfile.ZipFile(build(tree, "wheel", tmp_path / "dist")) as archive:
         archive.extractall(tmp_path / "installed")
-    code = "from proxy.form import FORM; from proxy.wire.count import one; print(FORM, one())"
+    code = "from proxy.build_form import BUILD_FORM; from proxy.wire.count import one; print(BUILD_FORM, one())"
     found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "installed", capture_output=True, check=True)
     assert found.stdout == b"compiled 1\n"
 

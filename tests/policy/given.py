@@ -10,7 +10,7 @@ from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Step
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule, Stage
-from proxy.policy.precedence import voice
+from proxy.policy.precedence import effective_mode
 from proxy.policy_yaml.errors import PolicyError, Where
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.rule import Rule, Wording
@@ -44,7 +44,7 @@ def bound_rules(rules: Sequence[tuple[Rule, Mode]], on_rule_error: OnError = OnE
     steps = []
     for place, (rule, mode) in enumerate(rules):
         source = PolicyRule(rule.name, RefuseSettings(()), Stage(mode, Where("test")), Wording(), Where("test"))
-        steps.append(Step(place, rule, source, voice(policy, source, None, False), False, mode))
+        steps.append(Step(place, rule, source, effective_mode(policy, source, None, False), False, mode))
     return CompiledPolicy(policy, STANDARD, None, tuple(steps))
 
 

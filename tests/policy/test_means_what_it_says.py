@@ -179,7 +179,7 @@ class Enforced:
             case Rewrite(argv=argv):
                 return "changed", [word.decode() for word in argv]
             case Pass():
-                return ("followed" if decision.followings else "unchanged"), text.split()
+                return ("followed" if decision.hidden else "unchanged"), text.split()
         raise AssertionError(decision)
 
 

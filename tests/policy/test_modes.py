@@ -10,7 +10,7 @@ from proxy.policy.apps import App, Caller, identify, matches_glob
 from proxy.policy.compile import compile_policy, needs_of
 from proxy.policy.load import load_policy
 from proxy.policy.model import Mode, Policy
-from proxy.policy.precedence import in_share, spent, voice
+from proxy.policy.precedence import effective_mode, in_share, spent
 from proxy.policy_yaml.errors import PolicyError, Where
 from tests.policy.given import policy, policy_files
 from tests.rules.given import command, context
@@ -32,7 +32,7 @@ BEFORE, AFTER = (datetime(2027, 1, day, tzinfo=UTC).timestamp() for day in (14, 
 
 def mode(loaded: Policy, rule: str, app: str = "", paused: bool = False) -> str:
     found = next(each for each in loaded.rules if each.name == rule)
-    return str(voice(loaded, found, app_of(loaded, app), paused).stage)
+    return str(effective_mode(loaded, found, app_of(loaded, app), paused).stage)
 
 
 def app_of(loaded: Policy, name: str) -> App | None:

@@ -23,7 +23,7 @@ from proxy.rules.allow_only.rule import AllowOnlySettings
 from proxy.rules.databases.rule import DatabasesSettings
 from proxy.rules.fan_out.rule import FanOutSettings
 from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
-from proxy.rules.lifetime.ttl_options import Conduct
+from proxy.rules.lifetime.ttl_options import TtlOptions
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.limits.token_buckets import Rate
 from proxy.rules.memory import Memory
@@ -33,7 +33,7 @@ from proxy.rules.ranges.rule import RangesSettings
 from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
-from proxy.rules.rule import Settings, Wording
+from proxy.rules.rule import RuleSettings, Wording
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
@@ -115,7 +115,7 @@ SCHEMA = Schema(
 )
 
 
-def policy_of(rules: Sequence[tuple[Settings, Mode]]) -> Policy:
+def policy_of(rules: Sequence[tuple[RuleSettings, Mode]]) -> Policy:
     here = Where("test")
     named = (PolicyRule(f"rule-{i}", each, Stage(mode, here), Wording(), here) for i, (each, mode) in enumerate(rules))
     return Policy("test", tuple(named), schema=SCHEMA)
@@ -144,10 +144,10 @@ NAMES_SETTINGS = st.builds(
     in_schema=st.booleans(),
     owned=st.booleans(),
 )
-SCHEMA_SETTINGS: st.SearchStrategy[Settings] = (
+SCHEMA_SETTINGS: st.SearchStrategy[RuleSettings] = (
     st.builds(SchemaTypeSettings, st.booleans(), st.booleans())
     | st.just(SchemaSizeSettings())
-    | st.builds(SchemaTtlSettings, st.builds(Conduct))
+    | st.builds(SchemaTtlSettings, st.builds(TtlOptions))
 )
 BOUNDS = st.builds(
     Bounds,
@@ -159,14 +159,14 @@ BOUNDS = st.builds(
     sliding=st.booleans(),
     jitter_stated=st.sampled_from((0.0, 0.0, 0.2)),
 )
-SETTINGS: st.SearchStrategy[Settings] = (
+SETTINGS: st.SearchStrategy[RuleSettings] = (
     st.builds(
         RefuseSettings,
         st.lists(st.sampled_from(("KEYS", "CONFIG", "CONFIG SET", "GET", "KEYS A", "KEYS EX")), max_size=2).map(tuple),
         st.lists(st.sampled_from(("CONFIG GET", "KEYS A:B", "CONFIG SET A", "GET EX")), max_size=1).map(tuple),
     )
     | st.just(ReplaceSettings((("DEL", "UNLINK"), ("SUBSTR", "GETRANGE"))))
-    | st.builds(LifetimeSettings, BOUNDS, st.builds(Conduct), st.sampled_from(((), ("a*", "*:c"))))
+    | st.builds(LifetimeSettings, BOUNDS, st.builds(TtlOptions), st.sampled_from(((), ("a*", "*:c"))))
     | NAMES_SETTINGS
     | SCHEMA_SETTINGS
     | st.builds(SizesSettings, *[st.none() | st.integers(1, most) for most in (9, 4, 30)])
@@ -335,7 +335,7 @@ def test_what_a_policy_is_about_most_takes_no_judging(text: str, outcome: int) -
     ],
 )
 def test_what_is_small_takes_no_judging(words: list[bytes], outcome: int) -> None:
-    limits: list[Settings] = [SizesSettings(value=100, members=3), FanOutSettings(2), ScanCountsSettings(5)]
+    limits: list[RuleSettings] = [SizesSettings(value=100, members=3), FanOutSettings(2), ScanCountsSettings(5)]
     bound = compile_policy(policy_of([(each, Mode.ENFORCE) for each in limits]), STANDARD)
     assert planned(bound, words) == outcome
     assert_agreement(bound, words)

@@ -13,7 +13,7 @@ from proxy.rules.breaker.rule import Breaker
 from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.memory import Memory
 from proxy.rules.refusals import LONGEST
-from proxy.rules.verdict import Follow, Look, Procedure, Refuse, Verdict
+from proxy.rules.verdict import InspectReply, Procedure, Refuse, Surround, Verdict
 from tests.policy.given import policy
 from tests.rules.given import command, context
 
@@ -239,11 +239,11 @@ def refused(rule: str, text: str, words: str = "") -> str:
             asked._circuit.observe(now, None)
     for _ in range(3):
         verdict = answered(asked.judge(command(text), context()))
-        if isinstance(verdict, Look):
+        if isinstance(verdict, InspectReply):
             verdict.at(b":9\r\n")
         if isinstance(verdict, Refuse):
             return verdict.error.decode()
-        assert not isinstance(verdict, Follow)
+        assert not isinstance(verdict, Surround)
     raise AssertionError(f"{text} is never refused by {rule}")
 
 

@@ -72,7 +72,7 @@ def costs() -> str:
     def judged(what: str, figure: str, least: float) -> list[str]:
         return [what, figure, f"≥ {least:g}", "met" if float(figure.partition(" ")[0]) >= least else "MISSED"]
 
-    rules, insight = tables("rules-strict"), tables("insight")[""]["GET, P=16"]
+    rules, insight = tables("rules-strict"), tables("traces")[""]["GET, P=16"]
     rows = [
         judged(f"all rules of `strict.yaml`, {verb} P=16: throughput, of `--policy none`'s", all_rules[1], 0.8)
         for verb in ("GET", "SET")

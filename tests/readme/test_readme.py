@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.form import FORM
+from proxy.build_form import BUILD_FORM
 from proxy.net.settings import AdminSettings, Settings
 from proxy.policy.load import load_policy
 from proxy.server.config import load_settings
-from proxy.server.options import OPTIONS, Scope
+from proxy.server.options import OPTIONS, OptionScope
 from tests.conftest import Fleet
 from tests.engines import Engine, free_port
 from tests.keyrail_process import Keyrail, environment
@@ -76,7 +76,7 @@ def here() -> Callable[[str], str]:
         text = re.sub(r"\bserve (?!.*--listen)", f"serve --listen 127.0.0.1:{ports['6380']} ", text)
         text = re.sub(r"\bserve (?!.*--admin)", f"serve --admin 127.0.0.1:{ports['9121']} ", text)
         text = re.sub(r"\bkeyrail top\b(?!.*--admin)", f"keyrail top --admin http://127.0.0.1:{ports['9121']}", text)
-        return text.replace("1 worker, compiled", f"1 worker, {FORM}")
+        return text.replace("1 worker, compiled", f"1 worker, {BUILD_FORM}")
 
     return translate
 
@@ -142,7 +142,7 @@ def test_the_table_of_options_has_the_real_defaults() -> None:
     shown = dict(re.findall(r"^\| `--([a-z-]+)[^|]*\| `?([^|`]*?)`? *\|", README.read_text(), re.MULTILINE))
     real = Settings(routes=())
     for option in OPTIONS:
-        if option.scope is Scope.GROUP:
+        if option.scope is OptionScope.GROUP:
             text = shown[option.flag.removeprefix("--")]
             assert (option.read(text) if text else None) == getattr(real, option.name), option.flag
 

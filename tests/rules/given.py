@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Spec
-from proxy.hotpath.allowance import Purse, Spending
+from proxy.hotpath.leased_tokens import TokenSet, TokenSpender
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding, Wording
 
@@ -34,10 +34,10 @@ def spec(name: str) -> Spec:
     return found
 
 
-def spend(purse: Purse, size: int) -> bool:
+def spend(token_set: TokenSet, size: int) -> bool:
     """Let a run have one command of `size` bytes, and say whether it could pay."""
-    run = Spending()
-    run.open([purse], b"\0")
+    run = TokenSpender()
+    run.open([token_set], b"\0")
     affords = run.affords(size)
     if affords:
         run.take(size)

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.commands.wholes import WHOLES
+from proxy.commands.whole_collection_commands import WHOLE_COLLECTION_COMMANDS
 from proxy.rules.keys_by_scan.rule import KeysByScan, KeysByScanSettings
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.verdict import PASS, Answer, End, Pass, Procedure, Refuse, Verdict
@@ -37,7 +37,7 @@ def run(verdict: Verdict, redis: Redis) -> tuple[End, list[str]]:
 
 
 def wholes(most: int = 3, unknown: bool = True, wording: Wording = NO_WORDS) -> WholeCollections:
-    settings = WholeCollectionsSettings(tuple(WHOLES), most, 5, unknown)
+    settings = WholeCollectionsSettings(tuple(WHOLE_COLLECTION_COMMANDS), most, 5, unknown)
     return WholeCollections("wholes", settings, wording, Binding(STANDARD))
 
 

@@ -5,7 +5,7 @@ from proxy.commands.table import STANDARD
 from proxy.rules.allow_only.rule import ALWAYS_ALLOWED, AllowOnlySettings
 from proxy.rules.databases.rule import DatabasesSettings
 from proxy.rules.read_only.rule import ReadOnlySettings
-from proxy.rules.rule import Rule, Settings, Wording
+from proxy.rules.rule import Rule, RuleSettings, Wording
 from proxy.rules.transactions.rule import TransactionsSettings
 from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
 from proxy.rules.verdict import Refuse
@@ -19,11 +19,11 @@ def error(rule: Rule, text: str) -> bytes:
     return verdict.error if isinstance(verdict, Refuse) else b""
 
 
-def bound(settings: Settings, wording: Wording = NO_WORDS) -> Rule:
+def bound(settings: RuleSettings, wording: Wording = NO_WORDS) -> Rule:
     return settings.bind("rule", wording, BINDING)
 
 
-def refused(settings: Settings, *texts: str) -> list[str]:
+def refused(settings: RuleSettings, *texts: str) -> list[str]:
     rule = bound(settings)
     return [text for text in texts if error(rule, text)]
 

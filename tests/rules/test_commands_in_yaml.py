@@ -9,7 +9,7 @@ from proxy.rules.one_slot.rule import OneSlotSettings
 from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
-from proxy.rules.rule import Settings
+from proxy.rules.rule import RuleSettings
 from proxy.rules.transactions.rule import TransactionsSettings
 from proxy.rules.unknown_commands.rule import UnknownCommandsSettings
 from tests.policy.given import policy
@@ -38,7 +38,7 @@ from tests.policy.given import policy
         ("one_slot: true", OneSlotSettings()),
     ],
 )
-def test_they_are_read(text: str, settings: Settings) -> None:
+def test_they_are_read(text: str, settings: RuleSettings) -> None:
     assert policy(f"rules: {{a: {{{text}}}}}").rules[0].settings == settings
 
 

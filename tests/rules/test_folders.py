@@ -22,7 +22,7 @@ KNOWN_BY = {
     "limits": {"server/admin/remedies.py", "server/remedies.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
-    "scripts": {"policy/following.py", "policy/load.py", "session/scripts.py"},
+    "scripts": {"policy/script_call_rules.py", "policy/load.py", "session/scripts.py"},
     "sizes": {"rules/schema/size.py"},
 }
 """Who else knows a guardrail: remedies, which are limits, the session of a client that runs scripts, doctor's check of

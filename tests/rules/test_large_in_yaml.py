@@ -8,7 +8,7 @@ from proxy.rules.fan_out.rule import FanOutSettings
 from proxy.rules.keys_by_scan.rule import KeysByScanSettings
 from proxy.rules.ranges.rule import RangesSettings
 from proxy.rules.replies.rule import RepliesSettings
-from proxy.rules.rule import Settings
+from proxy.rules.rule import RuleSettings
 from proxy.rules.scan_counts.rule import ScanCountsSettings
 from proxy.rules.sizes.rule import SizesSettings
 from proxy.rules.whole_collections.rule import WholeCollectionsSettings
@@ -41,7 +41,7 @@ from tests.policy.given import policy
         ("whole_collections: {commands: [hgetall, SMEMBERS]}", WholeCollectionsSettings(("HGETALL", "SMEMBERS"))),
     ],
 )
-def test_read(text: str, settings: Settings) -> None:
+def test_read(text: str, settings: RuleSettings) -> None:
     assert [rule.settings for rule in policy(f"rules: {{r: {{{text}}}}}").rules] == [settings]
 
 

@@ -8,7 +8,7 @@ from proxy.rules.ranges.rule import RangesSettings
 from proxy.rules.replies.rule import Replies, RepliesSettings
 from proxy.rules.rule import Wording
 from proxy.rules.scan_counts.rule import ScanCountsSettings
-from proxy.rules.verdict import PASS, Look, Refuse, Rewrite
+from proxy.rules.verdict import PASS, InspectReply, Refuse, Rewrite
 from proxy.rules.whole_collections.rule import WholeCollections, WholeCollectionsSettings
 from tests.rules.given import BINDING, NO_WORDS, command, context, spec
 
@@ -100,7 +100,7 @@ def test_many_keys_are_refused() -> None:
 )
 def test_large_replies_are_noticed(line: bytes, noticed: str) -> None:
     verdict = Replies("large", RepliesSettings(10, 100)).judge(command("HGETALL k"), context())
-    assert isinstance(verdict, Look)
+    assert isinstance(verdict, InspectReply)
     assert verdict.at(line) == noticed
 
 

@@ -9,9 +9,9 @@ from proxy.commands.table import STANDARD
 from proxy.hotpath.appending import StatedNumber
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.entries import EntryProgram
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, SWAP, Plan
-from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering, NameCheck, Stated
+from proxy.hotpath.schema_checks import EntryProgram
+from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering, NameCheck, StatedArgument
 from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned
 from proxy.schema.entries import KeyEntry, Schema
@@ -189,7 +189,7 @@ def test_every_entry_has_its_place() -> None:
     ],
 )
 def test_a_number_within_bounds_spares_the_addition(text: str, outcome: int) -> None:
-    stated = (Stated(5, 4, 10, 99, b"EX", 3), Stated(5, 4, 10_000, 99_000, b"px", 3))
+    stated = (StatedArgument(5, 4, 10, 99, b"EX", 3), StatedArgument(5, 4, 10_000, 99_000, b"px", 3))
     each = Append(3, 2, [b"x"], (b"KEEPTTL",), stated)
     for lowered in (
         Lowered("SET", lambda lowering: lowering.append(each)),
@@ -199,7 +199,7 @@ def test_a_number_within_bounds_spares_the_addition(text: str, outcome: int) -> 
 
 
 def test_where_nothing_is_added_a_number_can_still_be_held_to_bounds() -> None:
-    bounds = Append(stated=(Stated(4, 2, 10, 99),))
+    bounds = Append(stated=(StatedArgument(4, 2, 10, 99),))
     for enforced in (True, False):
         plain = Lowered("SETEX", lambda lowering: lowering.append(bounds), enforced=enforced)
         assert plain.lowering.does is None
@@ -211,14 +211,14 @@ def test_where_nothing_is_added_a_number_can_still_be_held_to_bounds() -> None:
 
 
 def test_an_empty_number_is_none() -> None:
-    lowered = Lowered("SETEX", lambda lowering: lowering.append(Append(stated=(Stated(4, 2, 0, 99),))))
+    lowered = Lowered("SETEX", lambda lowering: lowering.append(Append(stated=(StatedArgument(4, 2, 0, 99),))))
     request = Request.from_argv([b"SETEX", b"k", b"", b"v"])
     decided = lowered.plan.decide(spec("SETEX").id, request, bytes(request.data), STANDARD.keys, Counters(1))
     assert decided == JUDGE
 
 
 def test_one_rule_has_its_say_in_how_a_command_goes_out() -> None:
-    bounds = Append(stated=(Stated(2, 1, 1, 9),))
+    bounds = Append(stated=(StatedArgument(2, 1, 1, 9),))
 
     def swap_behind(lowering: Lowering) -> None:
         lowering.append(bounds)

@@ -21,7 +21,7 @@ from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Settings, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.shared_state import Demand, DividedState, Lease
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Verdict
@@ -78,7 +78,7 @@ class Echoes(Rule):
         lowering.limit(size=len(b"ECHO") + self._most)
 
 
-def read_echoes(value: Value, rule: Fields) -> Settings | None:
+def read_echoes(value: Value, rule: Fields) -> RuleSettings | None:
     fields = read_fields(value, rule.problems)
     if fields is None:
         return None

@@ -186,7 +186,7 @@ def test_off_loopback_metrics_name_no_key_and_no_client(fleet: Fleet) -> None:
     """As the start line says; on loopback they do, but only to who calls the port by a name that is surely its own."""
     upstream = fleet.engine("valkey-9.1", "server").url
     for host, tells in (("0.0.0.0", False), ("127.0.0.1", True)):
-        with serve("--upstream", upstream, "--admin", f"{host}:0", "--looks", "100000") as running:
+        with serve("--upstream", upstream, "--admin", f"{host}:0", "--traces", "100000") as running:
             running.ready()
             with running.wire() as wire:
                 wire.ask("CLIENT", "SETNAME", "the-client")

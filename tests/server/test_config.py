@@ -63,7 +63,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "buffer_limit": "9GB",
         "log_format": "json",
         "allow_cluster": "on",
-        "looks": "9",
+        "traces": "9",
         "violations": "/var/log/violations",
         "redact": "shape",
         "watch": "off",

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.hotpath.slices import Slice, Tally
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.policy.model import TRANSPARENT
 from proxy.server import incidents as module
-from proxy.server.crew import Crew
 from proxy.server.incidents import Incidents, IncidentsError, present
-from proxy.traffic.digest import Digest
+from proxy.server.workers import Workers
+from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.redaction import Redact, Redaction
-from proxy.traffic.rings import Rings
+from proxy.traffic.time_series import TimeSeries
 
 
 class OneRoute:
@@ -24,38 +24,38 @@ class OneRoute:
     policies = (TRANSPARENT,)
 
     def __init__(self) -> None:
-        self.rings = (Rings(),)
+        self.time_series = (TimeSeries(),)
 
     def redaction(self, _route: int) -> Redaction:
         return Redaction(Redact.NONE)
 
     def second(self, began: float, key: bytes, used: int) -> None:
-        digest = Digest(began, 1.0)
-        digest.slices = [Slice(20_000, 0, (Tally(key, used, 0, used, 0),))]
-        self.rings[0].add(digest)
+        interval = IntervalStats(began, 1.0)
+        interval.counter_snapshots = [CounterSnapshot(20_000, 0, (KeyCount(key, used, 0, used, 0),))]
+        self.time_series[0].add(interval)
 
 
-def incidents(crew: OneRoute, file: Path | None) -> Incidents:
-    return Incidents(cast("Crew", crew), ["default"], file)
+def incidents(workers: OneRoute, file: Path | None) -> Incidents:
+    return Incidents(cast("Workers", workers), ["default"], file)
 
 
-def live(crew: OneRoute, watching: Incidents, seconds: int, used: int, now: float, key: bytes = b"stock:7") -> float:
+def live(workers: OneRoute, watching: Incidents, seconds: int, used: int, now: float, key: bytes = b"stock:7") -> float:
     for _ in range(seconds):
-        crew.second(now, key, used)
+        workers.second(now, key, used)
         now += 1.0
         watching.look(now)
     return now
 
 
 def test_a_night_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    crew, file = OneRoute(), tmp_path / "incidents"
-    watching = incidents(crew, file)
-    now = live(crew, watching, 20, 9_000, time.time())
+    workers, file = OneRoute(), tmp_path / "incidents"
+    watching = incidents(workers, file)
+    now = live(workers, watching, 20, 9_000, time.time())
     assert watching.open(0) == {"hot-key": 1}
     (begun,) = [json.loads(line) for line in file.read_text().splitlines()]
     assert (begun["id"], begun["kind"], begun["subject"], begun["ended"]) == ("INC-1", "hot-key", "stock:7", None)
     assert begun["lines"][0].startswith("stock:7 HOT 9k/s = 45 % of 20k/s ±0 %")
-    now = live(crew, watching, 90, 0, now)
+    now = live(workers, watching, 90, 0, now)
     _, over = [json.loads(line) for line in file.read_text().splitlines()]
     assert over["began"] == begun["began"] < over["ended"]
     assert watching.begun == {("default", "hot-key"): 1}
@@ -64,18 +64,18 @@ def test_a_night_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert len(said) == 2
     assert said[0].startswith("keyrail: incident INC-1 on route default: stock:7 HOT")
     assert re.match(r"keyrail: incident INC-1 on route default is over after 2\d s: stock:7 HOT", said[1])
-    now = live(crew, watching, 20, 9_000, now, b"other:8")
+    now = live(workers, watching, 20, 9_000, now, b"other:8")
     with file.open("a") as out:
         out.write('{"id": "INC-7", "half a')
 
     night = file.read_bytes()
-    gone, _ = Incidents(cast("Crew", crew), ["renamed"], file).all()
+    gone, _ = Incidents(cast("Workers", workers), ["renamed"], file).all()
     assert gone.ended is not None, "nobody looks for it any more"
     file.write_bytes(night)
-    again = incidents(crew, file)
+    again = incidents(workers, file)
     assert [present(each)["id"] for each in again.all()] == ["INC-2", "INC-1"]
     assert present(again.all()[1]) == over
-    live(crew, again, 20, 9_000, now, b"other:8")
+    live(workers, again, 20, 9_000, now, b"other:8")
     assert again.open(0) == {"hot-key": 1}, "it goes on as the one that it was"
     assert len(file.read_text().splitlines()) == 2, "what was half a line, or said before, is there no more"
 
@@ -83,12 +83,12 @@ def test_a_night_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_KEPT", 3)
     monkeypatch.setattr(module, "LARGEST_FILE", 1000)
-    crew, file = OneRoute(), tmp_path / "incidents"
-    watching = incidents(crew, file)
+    workers, file = OneRoute(), tmp_path / "incidents"
+    watching = incidents(workers, file)
     now = time.time()
     for turn in range(6):
-        now = live(crew, watching, 12, 9_000, now, b"stock:" + b"xyzabc"[turn : turn + 1])
-    live(crew, watching, 80, 0, now)
+        now = live(workers, watching, 12, 9_000, now, b"stock:" + b"xyzabc"[turn : turn + 1])
+    live(workers, watching, 80, 0, now)
     assert [each.name for each in watching.all()] == ["INC-6", "INC-5", "INC-4"]
     assert file.stat().st_size < 2500
     watching.look(now + module.KEPT_SECONDS)
@@ -96,13 +96,13 @@ def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for line in old:
         line["ended"] = "2020-01-01T00:00:00.000Z"
     file.write_text("".join(json.dumps(line) + "\n" for line in old))
-    assert incidents(crew, file).all() == [], "a week is over"
+    assert incidents(workers, file).all() == [], "a week is over"
 
 
 def test_without_a_file_they_are_kept_in_memory() -> None:
-    crew = OneRoute()
-    watching = incidents(crew, None)
-    live(crew, watching, 20, 9_000, time.time())
+    workers = OneRoute()
+    watching = incidents(workers, None)
+    live(workers, watching, 20, 9_000, time.time())
     assert watching.named("INC-1") is watching.all()[0]
     assert watching.named("INC-2") is None
 
@@ -111,12 +111,12 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFix
     with pytest.raises(IncidentsError, match=r"cannot keep incidents in .*: No such file"):
         incidents(OneRoute(), tmp_path / "none" / "file")
     (tmp_path / "folder").mkdir()
-    crew = OneRoute()
-    watching = incidents(crew, tmp_path / "folder" / "file")
+    workers = OneRoute()
+    watching = incidents(workers, tmp_path / "folder" / "file")
     (tmp_path / "folder" / "file").unlink()
     (tmp_path / "folder").rmdir()
-    now = live(crew, watching, 20, 9_000, time.time())
-    live(crew, watching, 80, 0, now)
+    now = live(workers, watching, 20, 9_000, time.time())
+    live(workers, watching, 80, 0, now)
     assert capsys.readouterr().err.count("cannot keep incidents") == 1, "it is said once"
 
 

@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from proxy.server.crew import Crew
 from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.state_file import StateError, StateFile
+from proxy.server.workers import Workers
 
 
-class FakeCrew:
+class FakeWorkers:
     """Takes the switch's orders."""
 
     def __init__(self, paused: bool) -> None:
@@ -26,30 +26,30 @@ class FakeCrew:
         self.followed.set()
 
 
-def switch(file: Path | None = None) -> tuple[KillSwitch, FakeCrew]:
+def switch(file: Path | None = None) -> tuple[KillSwitch, FakeWorkers]:
     state = StateFile(file)
     pause = standing_pause(state)
-    crew = FakeCrew(pause is not None)
-    return KillSwitch(cast("Crew", crew), state, pause), crew
+    workers = FakeWorkers(pause is not None)
+    return KillSwitch(cast("Workers", workers), state, pause), workers
 
 
 def test_it_is_kept_and_taken_up_again(tmp_path: Path) -> None:
     async def live() -> None:
         file = tmp_path / "state"
-        first, crew = switch(file)
-        assert (first.on, crew.paused) == (False, False)
+        first, workers = switch(file)
+        assert (first.on, workers.paused) == (False, False)
         await first.turn_on(600.0, "INC-7")
-        assert crew.orders == [True]
+        assert workers.orders == [True]
         first.close()
-        second, crew = switch(file)
-        assert (second.on, crew.paused) == (True, True)
+        second, workers = switch(file)
+        assert (second.on, workers.paused) == (True, True)
         assert second.status()["because"] == "INC-7"
         since = second.status()["since"]
         await second.turn_on(900.0, "still")
         assert second.status()["since"] == since, "it has been on all the time"
         await second.turn_off()
-        third, crew = switch(file)
-        assert (third.on, crew.paused) == (False, False)
+        third, workers = switch(file)
+        assert (third.on, workers.paused) == (False, False)
 
     asyncio.run(live())
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
@@ -60,12 +60,12 @@ def test_it_ends_by_itself_also_while_nobody_was_there(tmp_path: Path) -> None:
         file = tmp_path / "state"
         now = time.time()
         file.write_text(json.dumps({"kill_switch": {"since": now - 9, "until": now - 1, "because": ""}}))
-        over, crew = switch(file)
-        assert (over.on, crew.paused) == (False, False)
+        over, workers = switch(file)
+        assert (over.on, workers.paused) == (False, False)
         await over.turn_on(0.001, "")
-        crew.followed.clear()
-        await crew.followed.wait()
-        assert (over.on, crew.orders) == (False, [True, False])
+        workers.followed.clear()
+        await workers.followed.wait()
+        assert (over.on, workers.orders) == (False, [True, False])
 
     asyncio.run(live())
 
@@ -99,12 +99,12 @@ def test_a_file_that_cannot_be_written_does_not_hold_the_switch_up(tmp_path: Pat
     async def live() -> None:
         folder = tmp_path / "folder"
         folder.mkdir()
-        its, crew = switch(folder / "state")
+        its, workers = switch(folder / "state")
         folder.rmdir()
         with pytest.raises(OSError, match="No such file"):
             await its.turn_on(60.0, "")
         assert its.on
-        assert crew.orders == [True]
+        assert workers.orders == [True]
         its.close()
 
     asyncio.run(live())

@@ -17,9 +17,8 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.hotpath.slices import Slice, Tally
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.policy.model import TRANSPARENT
-from proxy.server.crew import Crew
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
@@ -27,15 +26,16 @@ from proxy.server.metrics import GroupCollector, registry_of
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import MOST_CLIENTS, MOST_KEYS, MOST_PATTERNS, RouteTraffic, collect_traffic
+from proxy.server.workers import Workers
 from proxy.traffic.alerts import Hot
-from proxy.traffic.digest import Digest
+from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.latency import Latencies
-from proxy.traffic.looks import Look
 from proxy.traffic.redaction import Redact, Redaction
-from proxy.traffic.rings import Rings
+from proxy.traffic.time_series import TimeSeries
+from proxy.traffic.trace import Trace
 
 NOW = 1001.0
-LOOK = Look(
+TRACE = Trace(
     at=1000.0,
     weight=30,
     command="GET",
@@ -56,19 +56,21 @@ WRONG_UNITS = re.compile(
 )
 
 
-USES = (Tally(b"user:1", 60, 0, 60, 0),)
+USES = (KeyCount(b"user:1", 60, 0, 60, 0),)
 OPEN = Redaction(Redact.NONE)
 
 
-def rings(*looks: Look, tallies: tuple[Tally, ...] = USES, total: int = 100, began: float = NOW - 1) -> Rings:
-    made = Digest(began, 1.0)
-    for look in looks:
-        made.see(look, frozenset())
-        made.see_expiry(look.patterns[0], look.keys[0], NOW + 60)
-    made.slices = [Slice(total, 0, tallies)]
+def time_series(
+    *traces: Trace, key_counts: tuple[KeyCount, ...] = USES, total: int = 100, began: float = NOW - 1
+) -> TimeSeries:
+    made = IntervalStats(began, 1.0)
+    for trace in traces:
+        made.see(trace, frozenset())
+        made.see_expiry(trace.patterns[0], trace.keys[0], NOW + 60)
+    made.counter_snapshots = [CounterSnapshot(total, 0, key_counts)]
     made.close()
-    found = Rings()
-    found.add(Digest(began - 59, 1.0))
+    found = TimeSeries()
+    found.add(IntervalStats(began - 59, 1.0))
     found.add(made)
     return found
 
@@ -80,7 +82,7 @@ class OneRoute:
     policies = (TRANSPARENT,)
 
     def __init__(self) -> None:
-        self.rings = (rings(LOOK, began=time.time()),)
+        self.time_series = (time_series(TRACE, began=time.time()),)
 
     def redaction(self, _route: int) -> Redaction:
         return OPEN
@@ -90,7 +92,7 @@ class OneRoute:
 
     def figures(self) -> list[RouteFigures]:
         latencies = Latencies()
-        latencies.add(LOOK)
+        latencies.add(TRACE)
         counters: dict[str, Any] = {
             "clients_total": 1,
             "commands": {"pooled": 1, "pinned": 0, "local": 0},
@@ -100,7 +102,7 @@ class OneRoute:
             "events": {"uninvited": 1},
             "out_of_step": 0,
             "reconnects": 0,
-            "looks": latencies.figures(),
+            "traces": latencies.figures(),
         }
         gauges = {"clients": 1, "buffers": {"output": 1}, "upstreams": {"shared": 1}, "breakers": {"calm": 0}}
         engine = {"name": "valkey", "version": "9.1.0"}
@@ -110,9 +112,13 @@ class OneRoute:
 @pytest.fixture(scope="module")
 def exported() -> list[Metric]:
     everything = cast("Any", OneRoute())
-    crew, reloader, switch = cast("Crew", everything), cast("Reloader", everything), cast("KillSwitch", everything)
-    incidents = Incidents(crew, ["default"], None)
-    text = generate_latest(registry_of(GroupCollector(crew, reloader, switch, incidents)))
+    workers, reloader, switch = (
+        cast("Workers", everything),
+        cast("Reloader", everything),
+        cast("KillSwitch", everything),
+    )
+    incidents = Incidents(workers, ["default"], None)
+    text = generate_latest(registry_of(GroupCollector(workers, reloader, switch, incidents)))
     return list(text_string_to_metric_families(text.decode()))
 
 
@@ -163,29 +169,29 @@ def test_what_is_wrong_is_seen() -> None:
         assert any(part in each for each in said), part
 
 
-def values(traffic: Rings, redaction: Redaction = OPEN) -> dict[str, dict[tuple[str, ...], float]]:
+def values(traffic: TimeSeries, redaction: Redaction = OPEN) -> dict[str, dict[tuple[str, ...], float]]:
     found = collect_traffic([RouteTraffic("r", traffic, redaction, Hot())], NOW)
     return {each.name: {tuple(s.labels.values())[1:]: s.value for s in each.samples} for each in found}
 
 
 def test_the_busiest_keys_and_no_more() -> None:
-    alike = tuple(Tally(b"user:%d" % n, 5, 0, 5, 0) for n in range(200))
-    assert values(rings(tallies=alike, total=1000))["keyrail_hot_key_rate"] == {}
-    busy = tuple(Tally(b"user:%d" % n, 6000, 0, 6000, 0) for n in range(15))
-    assert len(values(rings(tallies=busy, total=90_000))["keyrail_hot_key_rate"]) == MOST_KEYS
-    hot = (Tally(b"user:1", 90_000, 0, 90_000, 0), Tally(b"user:2", 6000, 0, 0, 6000))
-    told = values(rings(tallies=hot, total=100_000))
+    alike = tuple(KeyCount(b"user:%d" % n, 5, 0, 5, 0) for n in range(200))
+    assert values(time_series(key_counts=alike, total=1000))["keyrail_hot_key_rate"] == {}
+    busy = tuple(KeyCount(b"user:%d" % n, 6000, 0, 6000, 0) for n in range(15))
+    assert len(values(time_series(key_counts=busy, total=90_000))["keyrail_hot_key_rate"]) == MOST_KEYS
+    hot = (KeyCount(b"user:1", 90_000, 0, 90_000, 0), KeyCount(b"user:2", 6000, 0, 0, 6000))
+    told = values(time_series(key_counts=hot, total=100_000))
     assert told["keyrail_hot_keys"] == {(): 1}
     assert told["keyrail_hot_keys_timestamp_seconds"] == {(): NOW}
     assert told["keyrail_hot_key_rate"] == {("user:1",): 1500, ("user:2",): 100}
     assert told["keyrail_hot_key_share"] == {("user:1",): 0.9, ("user:2",): 0.06}
-    hidden = values(rings(tallies=hot, total=100_000), Redaction(Redact.SHAPE))
+    hidden = values(time_series(key_counts=hot, total=100_000), Redaction(Redact.SHAPE))
     assert hidden["keyrail_hot_key_rate"] == {("user:{int}",): 1600}, "keys that look the same are one"
 
 
 def test_many_patterns_and_clients_are_folded() -> None:
-    looks = [replace(LOOK, patterns=(f"p{n}",), app=f"a{n}") for n in range(100)]
-    told = values(rings(*looks, replace(LOOK, patterns=("other",), app="other", weight=60)))
+    traces = [replace(TRACE, patterns=(f"p{n}",), app=f"a{n}") for n in range(100)]
+    told = values(time_series(*traces, replace(TRACE, patterns=("other",), app="other", weight=60)))
     patterns, clients = told["keyrail_pattern_rate"], told["keyrail_client_rate"]
     assert patterns["other", "read"] == 1
     assert patterns["other", "any"] == pytest.approx((101 - MOST_PATTERNS) * 0.5)
@@ -197,7 +203,7 @@ def test_many_patterns_and_clients_are_folded() -> None:
 
 
 def test_nothing_at_all() -> None:
-    told = values(Rings())
+    told = values(TimeSeries())
     assert told["keyrail_hot_keys"] == {(): 0}
     assert told["keyrail_busiest_slot_share"] == {(): 0}
 

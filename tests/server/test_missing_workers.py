@@ -12,7 +12,7 @@ import pytest
 
 from proxy.server.covering import covered_by
 from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers
-from proxy.server.member import Member
+from proxy.server.worker_process import WorkerProcess
 from tests.engines import Engine
 from tests.server.running import Running, serve, ticks
 
@@ -67,18 +67,18 @@ def test_a_worker_that_hangs_is_replaced(two_workers: Running) -> None:
             assert wire.ask("PING") == b"+PONG\r\n"
 
 
-def workers(*heard: float, serving: bool = True) -> list[Member]:
-    members = [
+def workers(*heard: float, serving: bool = True) -> list[WorkerProcess]:
+    workers = [
         SimpleNamespace(number=number, heard=at, forgiven=0.0, serving=serving) for number, at in enumerate(heard)
     ]
-    return cast("list[Member]", members)
+    return cast("list[WorkerProcess]", workers)
 
 
-def looks(members: list[Member], times: list[float], crew: int = 2) -> list[int]:
+def looks(workers: list[WorkerProcess], times: list[float], group_size: int = 2) -> list[int]:
     """Who is to be replaced after each look."""
-    hung = HungWorkers(crew, 0.0)
-    found = [hung.look(members, now) for now in times]
-    return [-1 if member is None else member.number for member in found]
+    hung = HungWorkers(group_size, 0.0)
+    found = [hung.look(workers, now) for now in times]
+    return [-1 if worker is None else worker.number for worker in found]
 
 
 def test_the_pauses_of_the_supervisor_are_no_silence() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proxy.cli import main
-from proxy.server.watch import signature
+from proxy.server.policy_file_watcher import signature
 from tests.conftest import Fleet
 from tests.resp import Wire, eventually
 from tests.server.running import Running, refused, serve, ticks
@@ -169,7 +169,7 @@ def test_what_counts_as_a_change(tmp_path: Path) -> None:
     assert len(set(seen)) == 5
 
 
-def test_a_port_for_strangers_says_so(upstream: str, tmp_path: Path) -> None:
+def test_a_port_without_a_token_says_so(upstream: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a-long-enough-token")
     with serve("--upstream", upstream, "--admin", "0.0.0.0:0") as running:
         running.ready().await_line("not on loopback; without --admin-token-file")

@@ -18,7 +18,7 @@ from proxy.server.requests import (
     Channel,
     Notification,
     PeerLost,
-    Request,
+    ProcessRequest,
     RequestError,
     RequestFailed,
     RequestTimeout,
@@ -30,7 +30,7 @@ from tests.resp import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Double(Request[int]):
+class Double(ProcessRequest[int]):
     """Answered at once."""
 
     seconds: ClassVar[float] = PATIENCE_SECONDS
@@ -38,7 +38,7 @@ class Double(Request[int]):
 
 
 @dataclass(frozen=True, slots=True)
-class Wait(Request[str]):
+class Wait(ProcessRequest[str]):
     """Answered when the test says so."""
 
     seconds: ClassVar[float] = PATIENCE_SECONDS
@@ -46,7 +46,7 @@ class Wait(Request[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Hurry(Request[str]):
+class Hurry(ProcessRequest[str]):
     """The same, with little time."""
 
     seconds: ClassVar[float] = 0.02
@@ -54,7 +54,7 @@ class Hurry(Request[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Break(Request[object]):
+class Break(ProcessRequest[object]):
     """Cannot be answered, or its reply not be sent."""
 
     seconds: ClassVar[float] = PATIENCE_SECONDS

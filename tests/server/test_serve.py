@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.form import FORM
+from proxy.build_form import BUILD_FORM
 from tests.conftest import Fleet
 from tests.engines import Engine, free_port
 from tests.net.certificates import authority, issue
@@ -46,13 +46,13 @@ def test_the_ready_line_names_everything(upstream: str) -> None:
         line = running.ready().ready_line()
         assert re.fullmatch(
             rf"keyrail: ready on redis://127\.0\.0\.1:\d+ -> {upstream} policy default generation 1; "
-            rf"2 workers, {FORM}; admin http://127\.0\.0\.1:\d+",
+            rf"2 workers, {BUILD_FORM}; admin http://127\.0\.0\.1:\d+",
             line,
         )
         assert running.http("/healthz") == (200, "ok\n")
         assert running.await_http("/readyz", 200) == "ready\n"
         assert running.http("/nothing")[0] == 404
-        assert running.metric(f'keyrail_build_info{{form="{FORM}",version="0.1.0"}}') == 1
+        assert running.metric(f'keyrail_build_info{{form="{BUILD_FORM}",version="0.1.0"}}') == 1
         assert running.metric("keyrail_workers") == 2
         assert running.stop() == 0
 

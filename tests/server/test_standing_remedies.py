@@ -12,10 +12,10 @@ import pytest
 from proxy.policy.model import TRANSPARENT, Mode, Policy
 from proxy.rules.limits.rule import LimitsSettings, Per
 from proxy.rules.limits.token_buckets import Rate
-from proxy.server.crew import Crew
 from proxy.server.reload import Reloader
 from proxy.server.remedies import MOST_STANDING, Remedies, RemedyError, StandingRemedies
 from proxy.server.state_file import StateError, StateFile
+from proxy.server.workers import Workers
 from proxy.traffic.redaction import Redact, Redaction
 
 KEY = b"product:\xff:stock"
@@ -25,7 +25,7 @@ RATE = Rate(5, 1, 5)
 POLICIES: tuple[Policy, ...] = (TRANSPARENT, TRANSPARENT)
 
 
-class FakeCrew:
+class FakeWorkers:
     def redaction(self, _route: int) -> Redaction:
         return Redaction(Redact.SHAPE)
 
@@ -49,7 +49,7 @@ class FakeReloader:
 def remedies(file: Path | None = None) -> tuple[Remedies, FakeReloader]:
     standing = StandingRemedies(("one", "two"), StateFile(file))
     reloader = FakeReloader(standing.join)
-    return Remedies(cast("Crew", FakeCrew()), cast("Reloader", reloader), standing), reloader
+    return Remedies(cast("Workers", FakeWorkers()), cast("Reloader", reloader), standing), reloader
 
 
 def test_they_are_rules_of_their_route_and_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

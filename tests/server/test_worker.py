@@ -13,7 +13,7 @@ import pytest
 
 from proxy.net.address import UpstreamAddress
 from proxy.net.settings import PolicySource, RouteSettings, Settings
-from proxy.net.verdicts import Seen
+from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import TRANSPARENT
 from proxy.rules.scripts.memory import ScriptKey, script_key
 from proxy.server import worker as worker_module
@@ -24,12 +24,12 @@ from proxy.server.control import (
     GroupInfo,
     Prepare,
     RecallScript,
-    Report,
     ShareLimits,
     Start,
     SupervisorNotification,
     SupervisorRequest,
     Switch,
+    WorkerReport,
 )
 from proxy.server.requests import Channel, Packed, RequestFailed, TypedReply
 from proxy.server.worker import Worker
@@ -38,7 +38,7 @@ from tests.resp import PATIENCE_SECONDS
 KEY = script_key(b"1")
 
 
-class FakeGateway:
+class FakeRoute:
     """A route that fails where a test says so: ``failing`` says how often each part does."""
 
     def __init__(self, *_: object) -> None:
@@ -75,11 +75,11 @@ class FakeGateway:
         self._do("snapshot")
         return {}
 
-    def seen(self) -> Seen:
+    def verdict_update(self) -> VerdictUpdate:
         self._do("seen")
-        return Seen([], {})
+        return VerdictUpdate([], {})
 
-    def digests(self) -> list[object]:
+    def intervals(self) -> list[object]:
         return []
 
     def demand(self, _seconds: float) -> dict[str, object]:
@@ -124,7 +124,7 @@ class Supervisor:
                 assert_never(request)
 
     def take(self, notification: SupervisorNotification) -> None:
-        if isinstance(notification, Report):
+        if isinstance(notification, WorkerReport):
             self.reported.set()
 
     async def end(self) -> int:
@@ -134,7 +134,7 @@ class Supervisor:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "Gateway", FakeGateway)
+    monkeypatch.setattr(worker_module, "Route", FakeRoute)
     monkeypatch.setattr(worker_module, "REPORT_SECONDS", 0.01)
     monkeypatch.setattr(worker_module, "LEASE_SECONDS", 0.01)
     # A worker collects once what its start has left. Here that would be what all tests before have left.
@@ -143,19 +143,19 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.asynccontextmanager
-async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeGateway]]:
+async def a_worker(**failing: int) -> AsyncIterator[tuple[Supervisor, FakeRoute]]:
     """A worker of two that serves one route, whose parts fail so often."""
     here, there = socket.socketpair()
     ours, theirs = await Channel.over(here), await Channel.over(there)
-    route = RouteSettings("r", (), UpstreamAddress(), PolicySource())
-    worker = Worker(theirs, Start(Settings((route,), workers=2), (TRANSPARENT,), 1, 0, (), False))
-    gateway = cast("FakeGateway", worker._gateways[0])
-    gateway.failing.update(failing)
+    route_settings = RouteSettings("r", (), UpstreamAddress(), PolicySource())
+    worker = Worker(theirs, Start(Settings((route_settings,), workers=2), (TRANSPARENT,), 1, 0, (), False))
+    route = cast("FakeRoute", worker._routes[0])
+    route.failing.update(failing)
     loop = asyncio.get_running_loop()
     supervisor = Supervisor(ours, loop.create_task(worker.run()))
     hearing = loop.create_task(ours.serve(supervisor.answer, supervisor.take))
     async with asyncio.timeout(PATIENCE_SECONDS):
-        yield supervisor, gateway
+        yield supervisor, route
         await supervisor.running
         await theirs.close()
         await hearing
@@ -171,13 +171,13 @@ def test_a_mistake_in_a_report_is_counted_and_the_worker_goes_on(
     part: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        async with a_worker(**{part: 2}) as (supervisor, gateway):
+        async with a_worker(**{part: 2}) as (supervisor, route):
             await supervisor.reported.wait()
             await supervisor.shared.wait()
-            await gateway.well[part].wait()
-            assert dict(gateway.counted) == {"periodic_failures": 2}
+            await route.well[part].wait()
+            assert dict(route.counted) == {"periodic_failures": 2}
             assert await supervisor.end() == 0
-            assert gateway.done == ["drain 2"]
+            assert route.done == ["drain 2"]
 
     asyncio.run(main())
     (record,) = caplog.records
@@ -187,14 +187,14 @@ def test_a_mistake_in_a_report_is_counted_and_the_worker_goes_on(
 @pytest.mark.usefixtures("quick")
 def test_orders_are_followed_one_after_another_and_hold_up_no_question() -> None:
     async def main() -> None:
-        async with a_worker() as (supervisor, gateway):
+        async with a_worker() as (supervisor, route):
             ask = supervisor.channel.request
             orders = ask(Prepare(Packed.of((TRANSPARENT,)), 2)), ask(Commit(2)), ask(Switch(True))
             assert await ask(RecallScript(0, KEY)) == cast("Any", "what it calls")
-            assert gateway.done == []
-            gateway.compiled.set()
+            assert route.done == []
+            route.compiled.set()
             await asyncio.gather(*orders)
-            assert gateway.done == ["prepare 2", "commit", "pause True"]
+            assert route.done == ["prepare 2", "commit", "pause True"]
             assert await supervisor.end() == 0
 
     asyncio.run(main())
@@ -203,11 +203,11 @@ def test_orders_are_followed_one_after_another_and_hold_up_no_question() -> None
 @pytest.mark.usefixtures("quick")
 def test_a_worker_that_cannot_follow_ends() -> None:
     async def main() -> None:
-        async with a_worker() as (supervisor, gateway):
+        async with a_worker() as (supervisor, route):
             with pytest.raises(RequestFailed, match="cannot follow to policy generation 7"):
                 await supervisor.channel.request(Commit(7))
             assert await supervisor.running == 1
-            assert gateway.done == ["drain 0"]
+            assert route.done == ["drain 0"]
 
     asyncio.run(main())
 
@@ -215,8 +215,8 @@ def test_a_worker_that_cannot_follow_ends() -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_worker_that_is_half_way_in_a_new_policy_ends() -> None:
     async def main() -> None:
-        async with a_worker(commit=1) as (supervisor, gateway):
-            gateway.compiled.set()
+        async with a_worker(commit=1) as (supervisor, route):
+            route.compiled.set()
             assert await supervisor.channel.request(Prepare(Packed.of((TRANSPARENT,)), 2)) is None
             with pytest.raises(RequestFailed, match="ZeroDivisionError: commit"):
                 await supervisor.channel.request(Commit(2))
@@ -228,12 +228,12 @@ def test_a_worker_that_is_half_way_in_a_new_policy_ends() -> None:
 @pytest.mark.usefixtures("quick")
 def test_shares_come_back_and_are_given_up_when_no_more_come(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        async with a_worker() as (supervisor, gateway):
-            while await gateway.leased.get() != {"rule": {}}:
+        async with a_worker() as (supervisor, route):
+            while await route.leased.get() != {"rule": {}}:
                 pass
-            assert [await gateway.leased.get() for _ in range(3)] == [{"rule": {}}] * 3
+            assert [await route.leased.get() for _ in range(3)] == [{"rule": {}}] * 3
             monkeypatch.setattr(worker_module, "LOST_SECONDS", 0.0)
-            while await gateway.leased.get() != {}:
+            while await route.leased.get() != {}:
                 pass
             assert await supervisor.end() == 0
 

@@ -8,12 +8,12 @@ from typing import Any
 from hiredis import pack_command
 
 from proxy.commands.command import Command
-from proxy.commands.table import STANDARD, Lane, State
+from proxy.commands.table import STANDARD, ConnectionState, Lane
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.debts import Creditor
-from proxy.hotpath.intake import Terms
-from proxy.hotpath.ledger import Ledger
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.intake import HotPathConfig
 from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Hit
@@ -22,27 +22,27 @@ from proxy.rules.memory import Memory
 from proxy.rules.scripts.memory import ScriptKey
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
-from proxy.session.measuring import Measurement
+from proxy.session.info_query import InfoQuery
+from proxy.session.open_trace import OpenTrace
+from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import (
     CapabilityPort,
     CommandName,
+    EffectivePolicy,
     PolicyPort,
     PoolKey,
     PoolPort,
     Ports,
-    PrivateLedger,
+    PrivatePipeline,
     QueryPort,
     Questions,
-    Regime,
     ReportPort,
     RoutePort,
     ScriptPort,
     SupervisorPort,
     TracePort,
 )
-from proxy.session.seeker import Seeker
-from proxy.session.topic import Topic
-from proxy.wire.request import Limits, Request
+from proxy.wire.request import Request, RequestLimits
 from tests.policy.given import policy as policy_of
 
 HOME = PoolKey(None, 0, 2)
@@ -50,7 +50,7 @@ LARGE = 64
 """Bytes from which these sessions stream a value: small, so that tests can be."""
 
 
-PLAIN = bytes(spec.state is State.POOL and not spec.process_bound for spec in STANDARD.specs)
+PLAIN = bytes(spec.state is ConnectionState.POOL and not spec.process_bound for spec in STANDARD.specs)
 FAST = bytes(may and spec.lane is Lane.FAST for may, spec in zip(PLAIN, STANDARD.specs, strict=True))
 
 _compiled: list[tuple[Policy, CompiledPolicy]] = []
@@ -72,7 +72,7 @@ def call(*arguments: bytes | str | int) -> bytes:
     return packed
 
 
-class Upstream(PrivateLedger):
+class Upstream(PrivatePipeline):
     """A connection to nobody: what would be sent is kept, what is `answered` comes from it."""
 
     def __init__(self, key: PoolKey) -> None:
@@ -96,9 +96,9 @@ class Upstream(PrivateLedger):
         """Redis sends."""
         self.receive(b"".join(frames))
 
-    def owes(self, creditor: Creditor) -> bool:
+    def owes(self, sink: ReplySink) -> bool:
         """Whether anything is due to this client."""
-        return any(entry.creditor is creditor for entry in self.entries())
+        return any(entry.sink is sink for entry in self.entries())
 
     def out_of_step(self) -> None:
         self.complaints.append("out of step")
@@ -112,7 +112,7 @@ class Upstream(PrivateLedger):
         self.usable = False
 
 
-class Route(
+class FakeRoute(
     RoutePort,
     PoolPort,
     CapabilityPort,
@@ -125,7 +125,7 @@ class Route(
 ):
     """One route, with as many upstreams as a test gives it: none where `starving`."""
 
-    def __init__(self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024, looks: int = 0) -> None:
+    def __init__(self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024, traces: int = 0) -> None:
         self.pooling = pooling
         self.window = window
         self.request = Request()
@@ -135,28 +135,28 @@ class Route(
         self.idle: list[Upstream] = []
         self.released: list[Upstream] = []
         self.discarded: list[Upstream] = []
-        self.relying: set[Seeker] = set()
+        self.relying: set[PoolWaiter] = set()
         self.anywhere: list[Upstream] = []
-        self.dismissed: list[Upstream] = []
+        self.closed_gracefully: list[Upstream] = []
         self.starving = False
-        self.waiting: list[Seeker] = []
+        self.waiting: list[PoolWaiter] = []
         self.lingering: list[Callable[[], None]] = []
         self.hits: list[tuple[str, str, str]] = []
         self.witnessed: list[tuple[str, str, int]] = []
         self.lacking: set[CommandName] = set()
         self.workers = False
-        self.sought: list[tuple[Seeker, frozenset[ScriptKey]]] = []
+        self.sought: list[tuple[PoolWaiter, frozenset[ScriptKey]]] = []
         self.briefings: dict[str, dict[str, Any]] = {}
         self.strangers = False
-        self.probes: dict[CommandName, list[Seeker]] = {}
+        self.probes: dict[CommandName, list[PoolWaiter]] = {}
         self.known_users: set[str | None] = {None}
         self.unknown_users: set[str] = set()
-        self.waiting_for_user: list[Seeker] = []
-        self.observed: list[Measurement] = []
+        self.waiting_for_user: list[PoolWaiter] = []
+        self.observed: list[OpenTrace] = []
         self.large: list[tuple[bytes, int]] = []
         self.follows = False
         self.runs: list[tuple[str, int]] = []
-        self.sampler = Sampler(looks)
+        self.sampler = Sampler(traces)
         self.asked: list[tuple[PoolKey, Questions, Callable[[Sequence[bytes] | None], None]]] = []
         self.timers: list[Callable[[], None]] = []
         self.moment = 1000.0
@@ -169,8 +169,10 @@ class Route(
         self.generation += 1
         rules = compiled(policy)
         lookup, keys = STANDARD.lookup, STANDARD.keys
-        terms = Terms(rules.plan, lookup, keys, self.counters, self.request, FAST, PLAIN, self.window, self.sampler)
-        self._regime = Regime(terms, rules, STANDARD, self.generation)
+        config = HotPathConfig(
+            rules.plan, lookup, keys, self.counters, self.request, FAST, PLAIN, self.window, self.sampler
+        )
+        self._effective_policy = EffectivePolicy(config, rules, STANDARD, self.generation)
 
     def upstream(self, key: PoolKey = HOME, lane: Lane = Lane.FAST) -> Upstream:
         """The shared upstream of a pool; it exists from the first look at it."""
@@ -190,31 +192,31 @@ class Route(
         """Upstreams are there again: whoever waited may try."""
         self.starving = False
         waiting, self.waiting = self.waiting, []
-        for seeker in waiting:
-            seeker.arrived()
+        for waiter in waiting:
+            waiter.arrived()
 
     # The ports
 
-    def regime(self, key: PoolKey, caller: Caller) -> Regime:
-        return self._regime
+    def effective_policy(self, key: PoolKey, caller: Caller) -> EffectivePolicy:
+        return self._effective_policy
 
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
-        return self._regime.policy
+        return self._effective_policy.compiled
 
-    def limits(self, authenticated: bool) -> Limits:
-        return Limits(1 << 31, 1 << 29, LARGE, True)
+    def limits(self, authenticated: bool) -> RequestLimits:
+        return RequestLimits(1 << 31, 1 << 29, LARGE, True)
 
-    def shared(self, key: PoolKey, lane: Lane) -> Ledger | None:
+    def shared(self, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
         found = self.upstream(key, lane)
         return None if self.starving or not found.usable else found
 
     def has_pool(self, key: PoolKey) -> bool:
         return (key, Lane.FAST) in self.pools
 
-    def await_shared(self, seeker: Seeker, key: PoolKey, lane: Lane) -> None:
-        self.waiting.append(seeker)
+    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
+        self.waiting.append(waiter)
 
-    def private(self, key: PoolKey) -> PrivateLedger | None:
+    def private(self, key: PoolKey) -> PrivatePipeline | None:
         if self.starving:
             return None
         for upstream in self.idle:
@@ -227,73 +229,73 @@ class Route(
         self.lent.append(self.connect(key))
         return self.lent[-1]
 
-    def await_private(self, seeker: Seeker, key: PoolKey) -> None:
-        self.waiting.append(seeker)
+    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
+        self.waiting.append(waiter)
 
-    def private_anywhere(self, key: PoolKey) -> PrivateLedger | None:
+    def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
         if not self.anywhere:
             return self.private(key)
         self.lent.append(self.anywhere.pop())
         return self.lent[-1]
 
-    def await_private_anywhere(self, seeker: Seeker, key: PoolKey) -> None:
-        self.waiting.append(seeker)
+    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
+        self.waiting.append(waiter)
 
-    def relies_on_process(self, seeker: Seeker) -> None:
-        self.relying.add(seeker)
+    def relies_on_process(self, waiter: PoolWaiter) -> None:
+        self.relying.add(waiter)
 
-    def release(self, ledger: PrivateLedger) -> None:
-        assert isinstance(ledger, Upstream)
-        assert ledger.head is None, "released with debts"
-        self.lent.remove(ledger)
-        self.released.append(ledger)
-        self.idle.append(ledger)
+    def release(self, upstream: PrivatePipeline) -> None:
+        assert isinstance(upstream, Upstream)
+        assert upstream.head is None, "released with debts"
+        self.lent.remove(upstream)
+        self.released.append(upstream)
+        self.idle.append(upstream)
 
-    def discard(self, ledger: Ledger) -> None:
-        assert isinstance(ledger, Upstream)
-        ledger.closed = True
-        if ledger in self.lent:
-            self.lent.remove(ledger)
-        self.discarded.append(ledger)
+    def discard(self, upstream: UpstreamPipeline) -> None:
+        assert isinstance(upstream, Upstream)
+        upstream.closed = True
+        if upstream in self.lent:
+            self.lent.remove(upstream)
+        self.discarded.append(upstream)
 
-    def dismiss(self, ledger: Ledger) -> None:
-        assert isinstance(ledger, Upstream)
-        ledger.flush()
-        ledger.closed = ledger.head is None
-        if ledger in self.lent:
-            self.lent.remove(ledger)
-        self.dismissed.append(ledger)
+    def close_gracefully(self, upstream: UpstreamPipeline) -> None:
+        assert isinstance(upstream, Upstream)
+        upstream.flush()
+        upstream.closed = upstream.head is None
+        if upstream in self.lent:
+            self.lent.remove(upstream)
+        self.closed_gracefully.append(upstream)
 
-    def retire(self, ledger: Ledger) -> None:
-        ledger.usable = False
+    def retire(self, upstream: UpstreamPipeline) -> None:
+        upstream.usable = False
 
     def knows_user(self, user: str) -> bool:
         return user not in self.unknown_users
 
-    def await_user(self, seeker: Seeker, user: str) -> bool:
+    def await_user(self, waiter: PoolWaiter, user: str) -> bool:
         if user not in self.unknown_users:
             return False
-        self.waiting_for_user.append(seeker)
+        self.waiting_for_user.append(waiter)
         return True
 
-    def report(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, waiter: PoolWaiter) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
 
-    def looks(self) -> bool:
+    def may_inspect(self) -> bool:
         return True
 
-    def witness(self, hits: Sequence[Hit], command: Command, seeker: Seeker) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, waiter: PoolWaiter) -> None:
         self.witnessed += [(hit.rule, command.name, len(command.argv)) for hit in hits]
 
-    def consult(self, seeker: Seeker, topic: Topic) -> dict[str, Any] | None:
-        if topic.subject not in self.briefings:
-            self.waiting.append(seeker)
-        return self.briefings.get(topic.subject)
+    def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
+        if query.subject not in self.briefings:
+            self.waiting.append(waiter)
+        return self.briefings.get(query.subject)
 
-    def seek(self, seeker: Seeker, keys: frozenset[ScriptKey]) -> bool:
+    def find(self, waiter: PoolWaiter, keys: frozenset[ScriptKey]) -> bool:
         if not self.workers or not keys:
             return False
-        self.sought.append((seeker, keys))
+        self.sought.append((waiter, keys))
         return True
 
     def lacks(self, name: CommandName) -> bool:
@@ -305,17 +307,17 @@ class Route(
     def probing(self, name: CommandName) -> bool:
         return name in self.probes
 
-    def await_probe(self, seeker: Seeker, name: CommandName) -> None:
-        self.probes[name].append(seeker)
+    def await_probe(self, waiter: PoolWaiter, name: CommandName) -> None:
+        self.probes[name].append(waiter)
 
-    def begin_probe(self, seeker: Seeker, name: CommandName) -> None:
+    def begin_probe(self, waiter: PoolWaiter, name: CommandName) -> None:
         self.probes[name] = []
 
     def end_probe(self, name: CommandName, lacking: bool) -> None:
         if lacking:
             self.lacking.add(name)
-        for seeker in self.probes.pop(name):
-            seeker.arrived()
+        for waiter in self.probes.pop(name):
+            waiter.arrived()
 
     def ask(self, key: PoolKey, questions: Questions, answered: Callable[[Sequence[bytes] | None], None]) -> None:
         if self.starving:
@@ -333,7 +335,7 @@ class Route(
     def keeps_names(self, key: PoolKey) -> bool:
         return True
 
-    def strange(self, key: PoolKey) -> bool:
+    def unauthenticated(self, key: PoolKey) -> bool:
         return self.strangers
 
     def any_command_covers(self) -> bool:
@@ -354,20 +356,20 @@ class Route(
     def chance(self) -> float:
         return 0.5
 
-    def departs(self, ledger: Ledger, measurement: Measurement) -> None:
-        measurement.sent = self.moment
+    def note_sent(self, upstream: UpstreamPipeline, trace: OpenTrace) -> None:
+        trace.sent = self.moment
 
-    def follow(self, weight: int) -> int:
+    def start_n_plus_one(self, weight: int) -> int:
         return weight if self.follows else 0
 
-    def observe_large(self, seeker: Seeker, key: bytes, size: int) -> None:
+    def observe_large(self, waiter: PoolWaiter, key: bytes, size: int) -> None:
         self.large.append((key, size))
 
-    def found_run(self, pattern: str, weight: int) -> None:
+    def found_n_plus_one(self, pattern: str, weight: int) -> None:
         self.runs.append((pattern, weight))
 
-    def observe(self, measurement: Measurement) -> None:
-        self.observed.append(measurement)
+    def observe(self, trace: OpenTrace) -> None:
+        self.observed.append(trace)
 
 
 class Client(Dispatcher):
@@ -375,7 +377,7 @@ class Client(Dispatcher):
 
     __slots__ = ("cause", "heard_parts", "paused", "route")
 
-    def __init__(self, route: Route, home: PoolKey = HOME) -> None:
+    def __init__(self, route: FakeRoute, home: PoolKey = HOME) -> None:
         self.route = route
         self.cause: str | None = None
         self.paused = False
@@ -387,7 +389,7 @@ class Client(Dispatcher):
         """Send one command."""
         self.send(call(*arguments))
 
-    def silence(self, mode: str) -> None:
+    def set_reply_mode(self, mode: str) -> None:
         """Send CLIENT REPLY; Redis, asked with a mode that it does not know, is ready to do it."""
         self.say("CLIENT", "REPLY", mode)
         self.own.answer(b"-ERR syntax error\r\n")
@@ -407,10 +409,10 @@ class Client(Dispatcher):
         """Debts at one upstream only, and a private upstream belongs to who holds it."""
         owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self)]
         assert len(owing) <= 1, "debts on two upstreams"
-        assert not owing or owing[0] is self.ledger
+        assert not owing or owing[0] is self.upstream
         if self.pinned is not None:
             assert self.pinned.owner is self
-            assert self.ledger is self.pinned
+            assert self.upstream is self.pinned
 
     @property
     def own(self) -> Upstream:
@@ -433,16 +435,16 @@ class Client(Dispatcher):
     def close(self, cause: str) -> None:
         if not self.gone:
             self.cause = cause
-            self.depart()
+            self.on_close()
 
-    def close_when_paid(self, cause: str) -> None:
+    def close_when_drained(self, cause: str) -> None:
         self.ended = True
         self.pending = None
         self.cause = cause
 
 
-def route_with(rules: str, *, pooling: bool = True, looks: int = 0) -> Route:
+def route_with(rules: str, *, pooling: bool = True, traces: int = 0) -> FakeRoute:
     """A route whose policy file has these lines."""
     if rules not in _policies:
         _policies[rules] = policy_of(rules)
-    return Route(_policies[rules], pooling, looks=looks)
+    return FakeRoute(_policies[rules], pooling, traces=traces)

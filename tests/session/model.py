@@ -9,7 +9,7 @@ from __future__ import annotations
 import hiredis
 
 from proxy.session.ports import PoolKey
-from tests.session.given import Route, Upstream
+from tests.session.given import FakeRoute, Upstream
 
 ARITY = b"-ERR wrong number of arguments\r\n"
 OK = b"+OK\r\n"
@@ -28,7 +28,7 @@ def bulk(text: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(text), text)
 
 
-def moves(argv: list[bytes]) -> bool:
+def switches_database(argv: list[bytes]) -> bool:
     """Whether the command may change the database: without a reply nobody could tell whether it has."""
     return argv[0] == b"SELECT" and argv[1] == b"%d" % int(argv[1])
 
@@ -70,7 +70,7 @@ class Connection:
 
     def _receive(self, argv: list[bytes]) -> bytes:
         word = argv[0]
-        if self.direct and (word in DENIED or (self.queue is not None and self.off and moves(argv))):
+        if self.direct and (word in DENIED or (self.queue is not None and self.off and switches_database(argv))):
             self.dirty = True
             return b"-DENIED\r\n"
         if self.channels and self.protocol == 2 and word not in ALLOWED_TO_SUBSCRIBERS:
@@ -235,18 +235,18 @@ class ModelUpstream(Upstream):
         return True
 
 
-class ModelRoute(Route):
+class ModelRoute(FakeRoute):
     """A route to the model engine, that looks at every connection it is given back."""
 
     def connect(self, key: PoolKey) -> Upstream:
         return ModelUpstream(key)
 
-    def release(self, ledger: object) -> None:
-        assert isinstance(ledger, ModelUpstream)
-        ledger.reader.feed(ledger.taken())
-        while (argv := ledger.reader.gets()) is not False:
-            ledger.unsent += ledger.connection.command(argv)
-        assert ledger.unsent == b"", "released with replies under way"
-        assert ledger.connection.clean(), vars(ledger.connection)
-        assert ledger.connection.matches(ledger.key), (vars(ledger.connection), ledger.key)
-        super().release(ledger)
+    def release(self, upstream: object) -> None:
+        assert isinstance(upstream, ModelUpstream)
+        upstream.reader.feed(upstream.taken())
+        while (argv := upstream.reader.gets()) is not False:
+            upstream.unsent += upstream.connection.command(argv)
+        assert upstream.unsent == b"", "released with replies under way"
+        assert upstream.connection.clean(), vars(upstream.connection)
+        assert upstream.connection.matches(upstream.key), (vars(upstream.connection), upstream.key)
+        super().release(upstream)

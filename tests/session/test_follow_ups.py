@@ -6,7 +6,7 @@ import pytest
 
 from proxy.session.follow_ups import MOST_WAITING
 from tests.session.given import HOME, LARGE, Client, Upstream, call, route_with
-from tests.session.test_company import EXPIRE, GIVES, OK, QUEUED, begin
+from tests.session.test_hidden_commands import EXPIRE, GIVES, OK, QUEUED, begin
 
 
 def test_what_follows_a_write_between_watch_and_exec_is_sent_at_once() -> None:
@@ -65,16 +65,16 @@ def test_no_more_than_so_many_renewals_wait_and_they_leave_in_slices() -> None:
     own.answer(OK)
     for name in names:
         client.say("GET", name)
-        own.answer(*[b"+v\r\n"] * client.owed)
+        own.answer(*[b"+v\r\n"] * client.pending_replies)
     assert own.taken().count(b"EXPIRE") == 0
     assert len(client.deferred) == MOST_WAITING
     assert client.heard().count(b"-DENIED keyrail: the lifetimes of 1024 keys") == 10
     client.say("UNWATCH")
     sent, replies = 0, [OK]
-    while (slice_ := own.taken().count(b"EXPIRE")) > 0:
-        assert slice_ <= 64
-        sent += slice_
-        own.answer(*replies, *[b":1\r\n"] * slice_)
+    while (snapshot := own.taken().count(b"EXPIRE")) > 0:
+        assert snapshot <= 64
+        sent += snapshot
+        own.answer(*replies, *[b":1\r\n"] * snapshot)
         replies = []
     assert sent == MOST_WAITING
     assert not client.is_pinned()
@@ -130,7 +130,7 @@ def test_what_follows_a_script_that_fails() -> None:
     """What it wrote before it failed stays."""
     _, client, _ = begin()
     client.say("EVAL", "x", 1, "k")
-    slow = client.ledger
+    slow = client.upstream
     assert isinstance(slow, Upstream)
     assert slow.taken() == call("MULTI") + call("TTL", "k") + call("EVAL", "x", 1, "k") + call("TYPE", "k") + call(
         "EXEC"
@@ -162,9 +162,9 @@ def test_what_can_not_be_sent_on_its_connection_goes_over_another() -> None:
     client.say("WATCH", "s")
     client.say("GET", "s")
     client.own.answer(OK, b"+v\r\n")
-    client.silence("SKIP")
+    client.set_reply_mode("SKIP")
     client.say("RESET")
-    assert route.dismissed
+    assert route.closed_gracefully
     (key, questions, answered) = route.asked.pop()
     assert (key, questions) == (HOME, [[b"EXPIRE", b"s", b"300", b"GT"]])
     answered([b":1\r\n"])
@@ -215,4 +215,4 @@ def test_what_waited_for_a_client_that_leaves_is_sent(state: str) -> None:
     own.taken()
     client.close("gone")
     assert own.taken() == (call("DISCARD") if state == "MULTI" else b"") + call("EXPIRE", "s", 300, "GT")
-    assert route.dismissed == [own]
+    assert route.closed_gracefully == [own]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proxy.commands.table import Lane
 from proxy.session.ports import PoolKey
 from proxy.session.state import POOLED
-from tests.session.given import HOME, Client, Route, call
+from tests.session.given import HOME, Client, FakeRoute, call
 
 OK = b"+OK\r\n"
 THREE = PoolKey(None, 0, 3)
@@ -18,7 +18,7 @@ ONE = PoolKey(None, 1, 2)
 
 def test_select_moves_on_success_alone() -> None:
     for reply, key in ((OK, ONE), (b"-ERR no\r\n", HOME)):
-        route = Route()
+        route = FakeRoute()
         client = Client(route)
         client.send(call("SELECT", 1) + call("GET", "a"))
         own = client.own
@@ -33,7 +33,7 @@ def test_select_moves_on_success_alone() -> None:
 
 
 def test_select_of_a_database_that_has_a_pool_is_asked_there() -> None:
-    route = Route()
+    route = FakeRoute()
     there = route.upstream(ONE)
     client = Client(route)
     client.send(call("SELECT", 1) + call("GET", "a"))
@@ -45,7 +45,7 @@ def test_select_of_a_database_that_has_a_pool_is_asked_there() -> None:
 
 @pytest.mark.parametrize("number", ["1", "01"])
 def test_a_select_that_failed_leaves_the_client_where_it_was(number: str) -> None:
-    route = Route()
+    route = FakeRoute()
     there = route.upstream(ONE)
     client = Client(route)
     client.say("SELECT", number)
@@ -57,8 +57,8 @@ def test_a_select_that_failed_leaves_the_client_where_it_was(number: str) -> Non
     assert route.upstream(HOME, Lane.SLOW).taken() == call("EVAL", "x", 0)
 
 
-def test_select_waits_for_what_is_owed_elsewhere() -> None:
-    route = Route()
+def test_select_waits_for_replies_pending_elsewhere() -> None:
+    route = FakeRoute()
     there = route.upstream(ONE)
     client = Client(route)
     client.send(call("GET", "a") + call("SELECT", 1))
@@ -68,7 +68,7 @@ def test_select_waits_for_what_is_owed_elsewhere() -> None:
 
 
 def test_hello_moves_to_the_pool_of_its_protocol() -> None:
-    route = Route()
+    route = FakeRoute()
     there = route.upstream(THREE)
     client = Client(route)
     client.send(call("HELLO", 3, "SETNAME", "me") + call("CLIENT", "GETNAME"))
@@ -80,7 +80,7 @@ def test_hello_moves_to_the_pool_of_its_protocol() -> None:
 
 @pytest.mark.parametrize("argv", [["HELLO"], ["HELLO", "4"], ["HELLO", "3", "NOSUCH"], ["HELLO", "x"]])
 def test_a_hello_that_changes_nothing_changes_nothing(argv: list[str]) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say(*argv)
     for upstream in route.all_upstreams():
@@ -93,7 +93,7 @@ def test_a_hello_that_changes_nothing_changes_nothing(argv: list[str]) -> None:
 @pytest.mark.parametrize("argv", [["AUTH", "ann", "pw"], ["HELLO", "3", "AUTH", "ann", "pw"]])
 def test_a_login_never_runs_on_a_shared_upstream(argv: list[str]) -> None:
     for reply, user in ((OK, "ann"), (b"-WRONGPASS\r\n", None)):
-        route = Route()
+        route = FakeRoute()
         for key in (HOME, THREE, PoolKey("ann", 0, 2), PoolKey("ann", 0, 3)):
             route.upstream(key)
         client = Client(route)
@@ -109,7 +109,7 @@ def test_a_login_never_runs_on_a_shared_upstream(argv: list[str]) -> None:
 
 
 def test_auth_with_a_password_alone_is_the_default_user() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.say("AUTH", "pw")
     client.own.answer(OK)
     assert client.key.user == "default"
@@ -117,7 +117,7 @@ def test_auth_with_a_password_alone_is_the_default_user() -> None:
 
 @pytest.mark.parametrize("login", [("AUTH", "ada", "x"), ("HELLO", 2, "AUTH", "ada", "x")])
 def test_what_a_user_may_run_is_known_before_its_first_command_is_judged(login: tuple[str | int, ...]) -> None:
-    route = Route()
+    route = FakeRoute()
     route.unknown_users.add("ada")
     client = Client(route)
     client.send(call(*login) + call("SET", "a", "b"))
@@ -133,7 +133,7 @@ def test_what_a_user_may_run_is_known_before_its_first_command_is_judged(login: 
 
 
 def test_a_login_lingers_while_something_follows() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("AUTH", "pw")
     own = client.own
@@ -145,12 +145,12 @@ def test_a_login_lingers_while_something_follows() -> None:
 
 
 def test_reset_returns_to_where_the_listener_begins() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("CLIENT", "SETNAME", "me")
     client.send(call("AUTH", "ann", "pw") + call("SELECT", 3) + call("CLIENT", "ID"))
     own = client.own
-    while client.owed:
+    while client.pending_replies:
         own.answer(OK)
     client.heard()
     client.say("RESET")
@@ -163,7 +163,7 @@ def test_reset_returns_to_where_the_listener_begins() -> None:
 
 
 def test_reset_waits_for_what_is_owed() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("GET", "a") + call("RESET") + call("GET", "b"))
     route.upstream().answer(b"+a\r\n")
@@ -172,10 +172,10 @@ def test_reset_waits_for_what_is_owed() -> None:
 
 
 @pytest.mark.parametrize(("mode", "heard"), [("OFF", b"+RESET\r\n"), ("SKIP", b"")])
-def test_reset_ends_a_silence_and_is_answered_unless_it_is_skipped(mode: str, heard: bytes) -> None:
-    route = Route()
+def test_reset_ends_client_reply_off_and_is_answered_unless_it_is_skipped(mode: str, heard: bytes) -> None:
+    route = FakeRoute()
     client = Client(route)
-    client.silence(mode)
+    client.set_reply_mode(mode)
     client.say("RESET")
     for upstream in route.all_upstreams():
         if upstream.taken().endswith(call("RESET")):
@@ -187,7 +187,7 @@ def test_reset_ends_a_silence_and_is_answered_unless_it_is_skipped(mode: str, he
 
 
 def test_nothing_behind_quit_is_forwarded() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("GET", "a") + call("QUIT") + call("GET", "b"))
     assert route.upstream().taken() == call("GET", "a")
@@ -197,7 +197,7 @@ def test_nothing_behind_quit_is_forwarded() -> None:
 
 
 def test_names_stay_here_and_are_told_to_a_private_upstream() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("CLIENT", "SETNAME", "me")
     client.say("client", "setinfo", "lib-name", "redis-py")
@@ -217,7 +217,7 @@ def test_names_stay_here_and_are_told_to_a_private_upstream() -> None:
 
 
 def test_the_next_client_of_a_private_upstream_has_its_own_name() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two = Client(route), Client(route)
     one.say("CLIENT", "SETNAME", "one")
     one.say("BLPOP", "q", 1)
@@ -234,7 +234,7 @@ def test_the_next_client_of_a_private_upstream_has_its_own_name() -> None:
     "argv", [["CLIENT", "SETNAME", "a b"], ["CLIENT", "SETINFO", "COLOUR", "red"], ["CLIENT", "GETNAME", "x"]]
 )
 def test_what_redis_would_refuse_is_asked_of_redis(argv: list[str]) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say(*argv)
     assert route.upstream().taken() == call(*argv)
@@ -248,8 +248,8 @@ WELCOME = b"%1\r\n+proto\r\n:3\r\n"
 @pytest.mark.parametrize(("reply", "user"), [(OK, "ann"), (b"-WRONGPASS no\r\n", None)])
 def test_a_login_without_a_reply_is_known_all_the_same(mode: str, reply: bytes, user: str | None) -> None:
     """Rules go by the user: what stands behind the login is judged as whom Redis runs it."""
-    client = Client(Route())
-    client.silence(mode)
+    client = Client(FakeRoute())
+    client.set_reply_mode(mode)
     client.send(call("AUTH", "ann", "x") + call("GET", "a"))
     own = client.own
     on, off = call("CLIENT", "REPLY", "ON"), call("CLIENT", "REPLY", "OFF")
@@ -257,11 +257,11 @@ def test_a_login_without_a_reply_is_known_all_the_same(mode: str, reply: bytes, 
     own.answer(OK, reply)
     assert (client.key.user, client.heard()) == (user, b"")
     assert own.taken() == call("GET", "a")
-    assert client.owed == (mode == "SKIP")
+    assert client.pending_replies == (mode == "SKIP")
 
 
 def test_what_a_transaction_makes_of_a_client_is_read_from_its_reply() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.say("MULTI")
     own = client.own
     client.send(call("AUTH", "ann", "x") + call("SELECT", 1) + call("HELLO", 3) + call("EXEC") + call("GET", "a"))
@@ -282,7 +282,7 @@ def test_what_a_transaction_makes_of_a_client_is_read_from_its_reply() -> None:
 )
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_login_that_may_come_before_an_error_is_not_sent(hello: list[str | int], inside: bool) -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     if inside:
         client.say("MULTI")
         client.own.answer(OK)
@@ -296,7 +296,7 @@ def test_a_login_that_may_come_before_an_error_is_not_sent(hello: list[str | int
 
 
 def test_a_login_without_a_password_is_redis_to_refuse() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.say("HELLO", 3, "AUTH", "ann")
     client.own.answer(b"-ERR Syntax error in HELLO option 'AUTH'\r\n")
     assert client.heard() == b"-ERR Syntax error in HELLO option 'AUTH'\r\n"
@@ -305,7 +305,7 @@ def test_a_login_without_a_password_is_redis_to_refuse() -> None:
 
 def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer() -> None:
     """It may be of another app by then."""
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.say("CLIENT", "ID")
     own = client.own
     own.answer(b":1\r\n")
@@ -314,7 +314,7 @@ def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer()
     own.answer(OK)
     assert (client.name, own.taken()) == (b"me", call("GET", "a"))
     own.answer(b"+a\r\n")
-    client.silence("OFF")
+    client.set_reply_mode("OFF")
     client.say("CLIENT", "SETNAME", "you")
     assert client.name == b"you"
 
@@ -322,13 +322,13 @@ def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer()
 @pytest.mark.parametrize("behind", [b"", b"\0", b"\0x", b"\0" + b"x" * 100])
 def test_words_are_read_up_to_a_nul(behind: bytes) -> None:
     """A login or a name that Redis has taken and Keyrail has not seen would be judged as somebody else's."""
-    client = Client(Route())
+    client = Client(FakeRoute())
     hello = call("HELLO", "2", b"AUTH" + behind, "ada", "secret", b"SETNAME" + behind, "me")
     client.send(hello)
     assert client.own.taken() == hello
     client.own.answer(b"*0\r\n")
     assert (client.key.user, client.name) == ("ada", b"me")
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.send(call("CLIENT", "SETINFO", b"lib-name" + behind, "mine"))
     assert client.library == b"mine"
 
@@ -342,7 +342,7 @@ def test_users_are_told_apart_by_every_byte_of_their_names(names: list[bytes], h
     """ACL names are bytes, UTF-8 or not: two users never share a pool, an app or a line of evidence."""
     keys = set()
     for name in set(names):
-        route = Route()
+        route = FakeRoute()
         client = Client(route)
         client.say(*(("HELLO", 2, "AUTH", name, "password") if hello else ("AUTH", name, "password")))
         client.own.answer(b"*0\r\n" if hello else b"+OK\r\n")

@@ -4,19 +4,19 @@ that is one too many is told so and closed, once and in its place."""
 import pytest
 
 from tests.policy.given import policy
-from tests.session.given import Client, Route, call
+from tests.session.given import Client, FakeRoute, call
 
 RATE = "defaults: {mode: %s}\nrules: {fair: {limits: {per: client_name, rate: 10/m}}}"
 FEW = "defaults: {mode: %s}\nrules: {few: {limits: {per: client_name, connections: 1}}}"
 OK = b"+OK\r\n"
 
 
-def fresh(rules: str) -> Route:
+def fresh(rules: str) -> FakeRoute:
     """A route where nothing has been spent yet."""
-    return Route(policy(rules))
+    return FakeRoute(policy(rules))
 
 
-def refusals(route: Route) -> int:
+def refusals(route: FakeRoute) -> int:
     return sum(what == "refused" for *_, what in route.hits)
 
 
@@ -40,7 +40,7 @@ def test_audit_counts_and_passes() -> None:
     route = fresh(RATE % "audit")
     client = Client(route)
     client.send(call("GET", "a") * 13)
-    assert (client.owed, refusals(route)) == (13, 3)
+    assert (client.pending_replies, refusals(route)) == (13, 3)
 
 
 def test_clients_share_what_their_subject_has_and_a_new_name_is_another_subject() -> None:
@@ -70,7 +70,7 @@ def test_one_client_too_many_is_refused_and_closed() -> None:
     one, two = Client(route), Client(route)
     one.say("GET", "a")
     two.send(call("PING") + call("GET", "a") + call("GET", "b"))
-    assert (one.owed, one.cause) == (1, None)
+    assert (one.pending_replies, one.cause) == (1, None)
     assert (two.cause, refusals(route)) == ("limited", 1)
     assert route.upstream().taken() == call("GET", "a") + call("PING")
     route.upstream().answer(OK, b"+PONG\r\n")
@@ -96,7 +96,7 @@ def test_in_audit_one_client_too_many_is_counted_once() -> None:
     one.say("GET", "a")
     two.send(call("GET", "a") + call("GET", "b"))
     two.say("GET", "c")
-    assert (two.cause, two.owed, refusals(route)) == (None, 3, 1)
+    assert (two.cause, two.pending_replies, refusals(route)) == (None, 3, 1)
 
 
 @pytest.mark.parametrize("leaves", [True, False])
@@ -120,7 +120,7 @@ def test_commands_under_way_are_those_of_all_the_subjects_clients() -> None:
     assert route.upstream().taken() == call("GET", "a") * 3 + call("GET", "b") * 2
     route.upstream().answer(OK * 3)
     route.moment += 1.0
-    assert (one.owed, two.owed, refusals(route)) == (0, 4, 2)
+    assert (one.pending_replies, two.pending_replies, refusals(route)) == (0, 4, 2)
     one.send(call("GET", "c") * 2)
     # Of the debts of the second two are refusals that have not left yet.
     assert (route.upstream().taken(), refusals(route)) == (call("GET", "c"), 3)

@@ -232,6 +232,6 @@ def test_every_client_hears_what_it_would_hear_alone(pooling: bool, program: lis
         # A refusal's words are the rule's.
         lines = [b"-DENIED\r\n" if line.startswith(b"-DENIED") else line for line in client.heard().splitlines(True)]
         assert b"".join(lines) == expected
-        assert client.owed == 0
+        assert client.pending_replies == 0
         assert not client.halted
         assert client.unread() == 0

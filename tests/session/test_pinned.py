@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.commands.table import STANDARD, Lane, State
+from proxy.commands.table import STANDARD, ConnectionState, Lane
 from proxy.session.ports import PoolKey
 from proxy.session.state import Keeping
-from tests.session.given import Client, Route, Upstream, call, route_with
+from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 
 OK = b"+OK\r\n"
 UNKNOWN = b"-ERR unknown command 'MY.OWN', with args beginning with: \r\n"
@@ -23,7 +23,7 @@ REFUSING = "defaults: {mode: enforce}\nrules:\n  no-flush: {refuse: [FLUSHALL]}\
     ],
 )
 def test_pinned_until_its_reply(command: list[str]) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("GET", "a") + call(*command) + call("GET", "b"))
     assert route.lent == []
@@ -38,14 +38,14 @@ def test_pinned_until_its_reply(command: list[str]) -> None:
     assert client.heard() == b"+a\r\n*-1\r\n+b\r\n"
 
 
-UNBLOCKING = [spec.name for spec in STANDARD.specs if spec.state is State.IDLE]
+UNBLOCKING = [spec.name for spec in STANDARD.specs if spec.state is ConnectionState.IDLE]
 
 
 @pytest.mark.parametrize("name", UNBLOCKING)
 def test_a_command_that_ends_what_others_wait_for_takes_any_idle_connection_and_nothing_follows_on_it(
     name: str,
 ) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route, PoolKey(None, 5, 2))
     client.say("CLIENT", "SETNAME", "worker")
     client.heard()
@@ -60,7 +60,7 @@ def test_a_command_that_ends_what_others_wait_for_takes_any_idle_connection_and_
 
 
 def test_a_command_that_does_not_block_in_this_form_is_pooled() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("XREAD", "STREAMS", "s", "0")
     assert client.pinned is None
@@ -78,7 +78,7 @@ def test_a_command_that_does_not_block_in_this_form_is_pooled() -> None:
     ],
 )
 def test_pinned_for_the_rest_of_the_session(command: list[str]) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say(*command)
     own = client.own
@@ -91,19 +91,19 @@ def test_pinned_for_the_rest_of_the_session(command: list[str]) -> None:
 
 def test_a_client_is_blocked_until_the_reply_comes_whatever_else_it_is_owed() -> None:
     """One that leaves while it is blocked is not waited for; one that half-closes behind it gets its answers."""
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.send(call("BLPOP", "q", 0) + call("GET", "a"))
     own = client.own
     for reply, blocked in ((b"", 1), (b"*2\r\n$1\r\n", 0), (b"q\r\n$1\r\nx\r\n", 0)):
         own.answer(reply)
         assert client.blocked == blocked
-    assert client.owed == 1
+    assert client.pending_replies == 1
     own.answer(b"$-1\r\n")
     assert client.heard() == b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n$-1\r\n"
 
 
 def test_wait_speaks_of_writes_that_its_upstream_covers() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("SET", "k", "v") + call("WAIT", 1, 100))
     assert route.lent == []
@@ -115,7 +115,7 @@ def test_wait_speaks_of_writes_that_its_upstream_covers() -> None:
         if own.head is not None and not client.blocked:
             own.answer(OK)
     assert (hidden + own.taken()).endswith(call("WAIT", 1, 100))
-    while client.owed > 1:
+    while client.pending_replies > 1:
         own.answer(OK)
     own.answer(b":1\r\n")
     assert client.heard() == OK + b":1\r\n"
@@ -123,7 +123,7 @@ def test_wait_speaks_of_writes_that_its_upstream_covers() -> None:
 
 
 def test_monitor_is_relayed_from_its_first_line_on() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("GET", "a") + call("MONITOR") + call("GET", "b"))
     route.upstream().answer(b"+a\r\n")
@@ -133,15 +133,15 @@ def test_monitor_is_relayed_from_its_first_line_on() -> None:
     assert own.taken() == call("MONITOR") + call("GET", "b")
     own.answer(said)
     assert client.heard() == b"+a\r\n" + said * 2
-    assert (client.owed, own.complaints) == (0, [])
+    assert (client.pending_replies, own.complaints) == (0, [])
 
 
 def test_a_monitor_that_redis_refuses_relays_nothing() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("MONITOR") + call("GET", "b"))
     client.own.answer(b"-NOPERM\r\n")
-    assert client.owed == 1
+    assert client.pending_replies == 1
     client.own.answer(b"+b\r\n")
     assert client.heard() == b"-NOPERM\r\n+b\r\n"
 
@@ -150,71 +150,71 @@ def test_a_monitor_that_redis_refuses_relays_nothing() -> None:
 
 
 def test_replies_are_off_until_they_are_on_again() -> None:
-    client = Client(Route())
-    client.silence("OFF")
+    client = Client(FakeRoute())
+    client.set_reply_mode("OFF")
     client.send(call("GET", "a") + call("INCR", "b"))
     own = client.own
     client.send(call("CLIENT", "REPLY", "ON") + call("GET", "c"))
-    assert client.owed == 2
+    assert client.pending_replies == 2
     own.answer(OK, b"+c\r\n")
     assert client.heard() == OK + b"+c\r\n"
     assert own.taken().count(b"GET") == 2
 
 
 def test_one_reply_is_skipped() -> None:
-    client = Client(Route())
-    client.silence("SKIP")
+    client = Client(FakeRoute())
+    client.set_reply_mode("SKIP")
     client.send(call("GET", "a") + call("GET", "b"))
-    assert client.owed == 1
+    assert client.pending_replies == 1
     client.own.answer(b"+b\r\n")
     assert (client.heard(), client.own.complaints) == (b"+b\r\n", [])
 
 
 def test_two_skips_skip_one() -> None:
-    client = Client(Route())
-    client.silence("SKIP")
+    client = Client(FakeRoute())
+    client.set_reply_mode("SKIP")
     client.send(call("CLIENT", "REPLY", "SKIP") + call("GET", "a") + call("GET", "b"))
-    assert client.owed == 1
+    assert client.pending_replies == 1
 
 
 def test_a_mode_that_does_not_exist_is_redis_to_refuse() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.say("CLIENT", "REPLY", "MAYBE")
     client.own.answer(b"-ERR syntax error\r\n")
     assert client.heard() == b"-ERR syntax error\r\n"
-    client.silence("SKIP")
+    client.set_reply_mode("SKIP")
     client.say("CLIENT", "REPLY", "MAYBE")
     client.say("GET", "a")
-    assert client.owed == 1
+    assert client.pending_replies == 1
 
 
 def test_who_may_not_choose_is_told_so_and_hears_what_follows() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.send(call("CLIENT", "REPLY", "OFF") + call("PING"))
     client.own.answer(b"-NOPERM no\r\n")
-    assert client.owed == 1
+    assert client.pending_replies == 1
     assert (client.heard(), client.cause) == (b"-NOPERM no\r\n", None)
 
 
 def test_a_refusal_is_silent_too_and_uses_up_the_skip() -> None:
     client = Client(route_with(REFUSING))
-    client.silence("SKIP")
+    client.set_reply_mode("SKIP")
     client.send(call("FLUSHALL") + call("GET", "a"))
     assert client.heard() == b""
-    assert client.owed == 1
+    assert client.pending_replies == 1
     client.own.answer(b"+a\r\n")
     assert (client.heard(), client.own.complaints) == (b"+a\r\n", [])
-    client.silence("OFF")
+    client.set_reply_mode("OFF")
     client.say("FLUSHALL")
-    assert (client.heard(), client.owed) == (b"", 0)
+    assert (client.heard(), client.pending_replies) == (b"", 0)
     assert b"FLUSHALL" not in client.own.taken()
 
 
 def test_a_transaction_under_skip_counts_right() -> None:
-    client = Client(Route())
-    client.silence("SKIP")
+    client = Client(FakeRoute())
+    client.set_reply_mode("SKIP")
     client.send(call("MULTI") + call("GET", "a") + call("EXEC"))
-    assert client.owed == 2
+    assert client.pending_replies == 2
     client.own.answer(b"+QUEUED\r\n*1\r\n+a\r\n")
     assert client.heard() == b"+QUEUED\r\n*1\r\n+a\r\n"
 
@@ -223,7 +223,7 @@ def test_a_transaction_under_skip_counts_right() -> None:
 
 
 def test_a_command_that_the_engine_does_not_know_either_pins_nobody() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two = Client(route), Client(route)
     one.say("MY.OWN", "x")
     two.say("my.own", "y")
@@ -237,7 +237,7 @@ def test_a_command_that_the_engine_does_not_know_either_pins_nobody() -> None:
 
 
 def test_a_command_that_it_knows_pins_for_good() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two = Client(route), Client(route)
     one.say("MY.OWN", "x")
     two.say("MY.OWN", "y")
@@ -248,7 +248,7 @@ def test_a_command_that_it_knows_pins_for_good() -> None:
 
 
 def test_an_unknown_subcommand_is_probed_by_its_whole_name() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("CLIENT", "NOSUCH", "x")
     client.own.answer(b"-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n")
@@ -257,16 +257,16 @@ def test_an_unknown_subcommand_is_probed_by_its_whole_name() -> None:
 
 
 def test_who_leaves_in_the_middle_of_a_probe_lets_the_next_one_ask() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two = Client(route), Client(route)
     one.say("MY.OWN")
     two.say("MY.OWN")
-    one.depart()
+    one.on_close()
     assert two.own.taken() == call("MY.OWN")
 
 
 def test_of_a_crowd_one_alone_waits_for_an_upstream_to_ask_on() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two, three = Client(route), Client(route), Client(route)
     route.starving = True
     for each in (one, two, three):
@@ -279,18 +279,18 @@ def test_of_a_crowd_one_alone_waits_for_an_upstream_to_ask_on() -> None:
 
 
 def test_who_leaves_after_two_unknown_commands_keeps_nobody_from_asking_about_either() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two, three = Client(route), Client(route), Client(route)
     one.say("MY.OWN")
     one.say("YOUR.OWN")
-    one.depart()
+    one.on_close()
     two.say("MY.OWN")
     three.say("YOUR.OWN")
     assert (two.own.taken(), three.own.taken()) == (call("MY.OWN"), call("YOUR.OWN"))
 
 
 def test_who_waits_for_replies_does_not_keep_others_from_asking() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two = Client(route), Client(route)
     one.say("GET", "k")
     one.say("MY.OWN")
@@ -300,7 +300,7 @@ def test_who_waits_for_replies_does_not_keep_others_from_asking() -> None:
 
 def test_replication_is_refused() -> None:
     for name in ("PSYNC", "SYNC", "REPLCONF"):
-        route = Route()
+        route = FakeRoute()
         client = Client(route)
         client.say(name, "x", "y")
         assert client.heard().startswith(b"-DENIED keyrail")
@@ -311,7 +311,7 @@ def test_replication_is_refused() -> None:
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_name_with_a_nul_in_it_is_never_sent(command: list[bytes | str | int], inside: bool) -> None:
     """Engines compare names as C strings: Redis 7.0 runs some of these, depending on their hash."""
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     if inside:
         client.say("MULTI")
@@ -326,14 +326,14 @@ def test_a_name_with_a_nul_in_it_is_never_sent(command: list[bytes | str | int],
 
 
 def test_an_argument_with_a_nul_in_it_is_an_argument() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.say("MY.OWN", b"a\0b")
     assert client.own.taken() == call("MY.OWN", b"a\0b")
 
 
 def test_what_the_engine_did_not_know_may_be_loaded_later() -> None:
     """Learnt once, and unlearnt by the first reply that shows it: the next one is on a connection of its own."""
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("MY.OWN", "x")
     client.own.taken()

@@ -5,16 +5,16 @@ from itertools import count
 
 import pytest
 
-from proxy.session.ports import PoolKey, PrivateLedger
+from proxy.session.ports import PoolKey, PrivatePipeline
 from tests.policy.given import policy
-from tests.session.given import Client, Route, call, route_with
+from tests.session.given import Client, FakeRoute, call, route_with
 
-WHOLES = """
+WHOLE_COLLECTION_COMMANDS = """
 rules:
   small: {whole_collections: {max: 3}, mode: %s}
   walk: {keys_by_scan: {keys: 5}, mode: %s}
 """
-ENFORCED = WHOLES % ("enforce", "enforce")
+ENFORCED = WHOLE_COLLECTION_COMMANDS % ("enforce", "enforce")
 TOO_LARGE = (
     b"-DENIED keyrail/small: HGETALL would work on 4 members of the key 'k' (argument 1 of HGETALL), "
     b"1 more than the limit of 3; "
@@ -23,12 +23,12 @@ TOO_LARGE = (
 SKIPPED = ("small", "enforce", "skipped")
 
 
-def asked(route: Route) -> list[bytes]:
+def asked(route: FakeRoute) -> list[bytes]:
     """What is being asked now."""
     return [b" ".join(question) for _, questions, _ in route.asked for question in questions]
 
 
-def tell(route: Route, *frames: bytes) -> None:
+def tell(route: FakeRoute, *frames: bytes) -> None:
     """Redis answers the oldest inquiry."""
     _, _, answered = route.asked.pop(0)
     answered(frames)
@@ -37,7 +37,7 @@ def tell(route: Route, *frames: bytes) -> None:
 _hours = count(1)
 
 
-def begun(rules: str = ENFORCED) -> Route:
+def begun(rules: str = ENFORCED) -> FakeRoute:
     """A route in an hour of its own: the rules are the same ones in all tests, and remember."""
     route = route_with(rules)
     route.moment = 3600.0 * next(_hours)
@@ -45,11 +45,11 @@ def begun(rules: str = ENFORCED) -> Route:
 
 
 @pytest.fixture
-def route() -> Route:
+def route() -> FakeRoute:
     return begun()
 
 
-def test_a_command_waits_for_what_its_rule_asks(route: Route) -> None:
+def test_a_command_waits_for_what_its_rule_asks(route: FakeRoute) -> None:
     client = Client(route)
     client.send(call("GET", "a") + call("HGETALL", "k") + call("GET", "b"))
     upstream = route.upstream()
@@ -65,7 +65,7 @@ def test_a_command_waits_for_what_its_rule_asks(route: Route) -> None:
     assert not route.timers
 
 
-def test_a_refusal_stands_in_its_place(route: Route) -> None:
+def test_a_refusal_stands_in_its_place(route: FakeRoute) -> None:
     client = Client(route)
     client.send(call("GET", "a") + call("HGETALL", "k") + call("GET", "b"))
     tell(route, b":4\r\n")
@@ -74,7 +74,7 @@ def test_a_refusal_stands_in_its_place(route: Route) -> None:
     assert route.hits == [("small", "enforce", "refused")]
 
 
-def test_what_is_remembered_waits_for_nothing(route: Route) -> None:
+def test_what_is_remembered_waits_for_nothing(route: FakeRoute) -> None:
     client = Client(route)
     client.say("HGETALL", "known")
     tell(route, b":1\r\n")
@@ -83,7 +83,7 @@ def test_what_is_remembered_waits_for_nothing(route: Route) -> None:
     assert route.upstream().taken() == call("HGETALL", "known") * 3
 
 
-def test_an_inline_command_waits_too(route: Route) -> None:
+def test_an_inline_command_waits_too(route: FakeRoute) -> None:
     client = Client(route)
     client.send(b"HGETALL inline\r\nPING\r\n")
     assert asked(route) == [b"HLEN inline"]
@@ -91,7 +91,7 @@ def test_an_inline_command_waits_too(route: Route) -> None:
     assert route.upstream().taken() == call("HGETALL", "inline") + call("PING")
 
 
-def test_an_answer_of_the_rule_reaches_the_client(route: Route) -> None:
+def test_an_answer_of_the_rule_reaches_the_client(route: FakeRoute) -> None:
     client = Client(route)
     client.send(call("KEYS", "u:*") + call("PING"))
     assert asked(route) == [b"SCAN 0 MATCH u:* COUNT 500"]
@@ -103,21 +103,21 @@ def test_an_answer_of_the_rule_reaches_the_client(route: Route) -> None:
     assert route.hits == [("walk", "enforce", "answered")]
 
 
-def test_other_clients_go_on(route: Route) -> None:
+def test_other_clients_go_on(route: FakeRoute) -> None:
     waiting, other = Client(route), Client(route)
     waiting.say("HGETALL", "k")
     other.say("GET", "a")
     assert route.upstream().taken() == call("GET", "a")
 
 
-def test_it_asks_as_the_user_and_in_the_database_of_the_client(route: Route) -> None:
+def test_it_asks_as_the_user_and_in_the_database_of_the_client(route: FakeRoute) -> None:
     key = PoolKey("ada", 3, 3)
     Client(route, key).say("KEYS", "*")
     assert [each[0] for each in route.asked] == [key]
 
 
 @pytest.mark.parametrize("why", ["time", "no connection"])
-def test_without_an_answer_the_rule_says_what_then(route: Route, why: str) -> None:
+def test_without_an_answer_the_rule_says_what_then(route: FakeRoute, why: str) -> None:
     client = Client(route)
     client.send(call("HGETALL", "k") + call("KEYS", "*"))
     for _ in range(2):
@@ -136,7 +136,7 @@ def test_without_an_answer_the_rule_says_what_then(route: Route, why: str) -> No
     assert client.heard() == route.upstream().taken() == b""
 
 
-def test_no_connection_at_once(route: Route) -> None:
+def test_no_connection_at_once(route: FakeRoute) -> None:
     client = Client(route)
     route.starving = True
     client.say("KEYS", "*")
@@ -145,7 +145,7 @@ def test_no_connection_at_once(route: Route) -> None:
     assert not route.timers
 
 
-def test_nothing_is_asked_inside_multi(route: Route) -> None:
+def test_nothing_is_asked_inside_multi(route: FakeRoute) -> None:
     client = Client(route)
     client.send(call("MULTI") + call("HGETALL", "k") + call("KEYS", "*"))
     assert not route.asked
@@ -154,7 +154,7 @@ def test_nothing_is_asked_inside_multi(route: Route) -> None:
     assert client.heard().startswith(b"+OK\r\n+QUEUED\r\n-DENIED keyrail/walk: KEYS is not answered: it is inside ")
 
 
-def test_nothing_is_asked_about_what_is_on_its_way(route: Route) -> None:
+def test_nothing_is_asked_about_what_is_on_its_way(route: FakeRoute) -> None:
     client = Client(route)
     for command in (call("HGETALL", "k" * 100), call("KEYS", "*" * 100)):
         client.send(command[:50])
@@ -165,7 +165,7 @@ def test_nothing_is_asked_about_what_is_on_its_way(route: Route) -> None:
     assert second.startswith(b"-DENIED keyrail/walk: KEYS is not answered: its value is on its way")
 
 
-def test_a_client_that_leaves_ends_it(route: Route) -> None:
+def test_a_client_that_leaves_ends_it(route: FakeRoute) -> None:
     client = Client(route)
     client.say("KEYS", "*")
     client.close("client")
@@ -175,14 +175,14 @@ def test_a_client_that_leaves_ends_it(route: Route) -> None:
     assert client.heard() == b""
 
 
-def test_a_transaction_may_begin_behind_it(route: Route) -> None:
+def test_a_transaction_may_begin_behind_it(route: FakeRoute) -> None:
     client = Client(route)
     client.send(call("HGETALL", "k") + call("MULTI") + call("GET", "a") + call("EXEC"))
     tell(route, b":1\r\n")
     assert route.upstream().taken() == call("HGETALL", "k") + call("MULTI") + call("GET", "a") + call("EXEC")
 
 
-def test_on_a_connection_of_its_own(route: Route) -> None:
+def test_on_a_connection_of_its_own(route: FakeRoute) -> None:
     client = Client(route)
     client.send(call("WATCH", "w") + call("HGETALL", "k"))
     assert client.own.taken() == call("WATCH", "w")
@@ -192,7 +192,7 @@ def test_on_a_connection_of_its_own(route: Route) -> None:
     assert route.asked == []
 
 
-def test_an_upstream_that_is_away_makes_it_wait_once_more(route: Route) -> None:
+def test_an_upstream_that_is_away_makes_it_wait_once_more(route: FakeRoute) -> None:
     client = Client(route)
     client.say("HGETALL", "k")
     route.starving = True
@@ -202,7 +202,7 @@ def test_an_upstream_that_is_away_makes_it_wait_once_more(route: Route) -> None:
     assert route.upstream().taken() == call("HGETALL", "k")
 
 
-def test_a_policy_that_comes_into_force_meanwhile_judges_the_next(route: Route) -> None:
+def test_a_policy_that_comes_into_force_meanwhile_judges_the_next(route: FakeRoute) -> None:
     client = Client(route)
     client.send(call("HGETALL", "k") + call("HGETALL", "k"))
     route.put_in_force(policy("rules: {none: {refuse: [HGETALL], mode: enforce}}"))
@@ -214,7 +214,7 @@ def test_a_policy_that_comes_into_force_meanwhile_judges_the_next(route: Route) 
 
 
 def test_audit_asks_and_nobody_waits() -> None:
-    route = begun(WHOLES % ("audit", "warn"))
+    route = begun(WHOLE_COLLECTION_COMMANDS % ("audit", "warn"))
     client = Client(route)
     client.send(call("HGETALL", "k") + call("GET", "a"))
     assert route.upstream().taken() == call("HGETALL", "k") + call("GET", "a")
@@ -230,7 +230,7 @@ def test_audit_asks_and_nobody_waits() -> None:
     assert not client.is_paused()
 
 
-def test_a_rule_that_fails_while_asking_refuses(route: Route) -> None:
+def test_a_rule_that_fails_while_asking_refuses(route: FakeRoute) -> None:
     client = Client(route)
     client.say("KEYS", "*")
     tell(route, b":1\r\n")  # no reply that SCAN could have
@@ -282,7 +282,7 @@ def test_the_reply_to_a_push_that_was_streamed_is_looked_at() -> None:
     assert client.heard().startswith(b"-DENIED keyrail/caps: the list 'streamed' (argument 1 of RPUSH) has 9 elements")
 
 
-def test_a_look_that_nobody_waits_for() -> None:
+def test_an_inspected_reply_that_nobody_waits_for() -> None:
     route = begun(CAPS % "enforce")
     client = Client(route)
     client.send(call("SADD", "set", "a") + call("GET", "a"))
@@ -333,11 +333,11 @@ def test_a_large_reply_is_noticed_and_passes(mode: str) -> None:
     assert route.hits == [("large", mode, "noticed")]
 
 
-class Handing(Route):
+class Handing(FakeRoute):
     """Whoever waits for the connection that is given back goes on at once, with the scanner that all clients share."""
 
-    def release(self, ledger: PrivateLedger) -> None:
-        super().release(ledger)
+    def release(self, upstream: PrivatePipeline) -> None:
+        super().release(upstream)
         self.request.load([b"somebody else's", b"much longer command", b"x" * 500])
 
 
@@ -351,4 +351,4 @@ def test_keys_are_counted_although_others_have_come_in_between() -> None:
     route.starving = True
     client.say("HGETALL", "k:1")
     assert len(route.released) == 1
-    assert [tally.key for tally in route.counters.harvest(10).tallies] == [b"k:1"]
+    assert [key_count.key for key_count in route.counters.harvest(10).key_counts] == [b"k:1"]

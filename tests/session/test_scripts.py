@@ -10,7 +10,7 @@ import pytest
 from proxy.rules.scripts.memory import script_key
 from proxy.rules.scripts.rule import NOSCRIPT
 from proxy.rules.scripts.text import read_script
-from tests.session.given import Client, Route, Upstream, call, route_with
+from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 
 RULES = "defaults: {mode: enforce}\nrules: {%s: {scripts: {commands: follow_rules, dynamic_calls: refuse}}}\n"
 TEXT = b"return 1"
@@ -18,32 +18,32 @@ SHA = sha1(TEXT, usedforsecurity=False).hexdigest()
 
 
 @pytest.fixture
-def route(request: pytest.FixtureRequest) -> Route:
+def route(request: pytest.FixtureRequest) -> FakeRoute:
     """A route of which nobody has seen any script: rules of another name remember for themselves."""
     name = "s" + sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()
     return route_with(RULES % name)
 
 
-def asked(route: Route) -> list[set[bytes]]:
+def asked(route: FakeRoute) -> list[set[bytes]]:
     return [{name for _, name in keys} for _, keys in route.sought]
 
 
-def answer(route: Route, client: Client, calls: bytes | None = None) -> None:
+def answer(route: FakeRoute, client: Client, calls: bytes | None = None) -> None:
     """The other workers have been asked about everything that was sought."""
     for _, keys in route.sought:
         for key in keys if calls is not None else ():
-            for _, rule in client.regime.policy.scripts:
+            for _, rule in client.effective_policy.compiled.scripts:
                 rule.memory.learn(key, read_script(calls or b""))
     route.sought.clear()
     client.arrived()
 
 
 def upstream(client: Client) -> Upstream:
-    assert isinstance(client.ledger, Upstream)
-    return client.ledger
+    assert isinstance(client.upstream, Upstream)
+    return client.upstream
 
 
-def test_alone_there_is_nobody_to_ask(route: Route) -> None:
+def test_alone_there_is_nobody_to_ask(route: FakeRoute) -> None:
     client = Client(route)
     client.say("EVALSHA", SHA, 0)
     assert client.heard() == NOSCRIPT
@@ -53,7 +53,7 @@ def test_alone_there_is_nobody_to_ask(route: Route) -> None:
 
 
 @pytest.mark.parametrize("seen", [TEXT, None], ids=["seen by another worker", "seen by nobody"])
-def test_the_other_workers_are_asked_once_while_only_this_client_waits(route: Route, seen: bytes | None) -> None:
+def test_the_other_workers_are_asked_once_while_only_this_client_waits(route: FakeRoute, seen: bytes | None) -> None:
     route.workers = True
     client, other = Client(route), Client(route)
     client.say("EVALSHA", SHA.upper(), 0)
@@ -71,7 +71,7 @@ def test_the_other_workers_are_asked_once_while_only_this_client_waits(route: Ro
         assert upstream(client).taken().startswith(call("EVALSHA", SHA.upper(), 0))
 
 
-def test_what_is_known_needs_no_asking(route: Route) -> None:
+def test_what_is_known_needs_no_asking(route: FakeRoute) -> None:
     route.workers = True
     client = Client(route)
     client.say("SCRIPT", "LOAD", TEXT)
@@ -81,7 +81,7 @@ def test_what_is_known_needs_no_asking(route: Route) -> None:
     assert route.sought == []
 
 
-def test_a_large_argument_does_not_keep_others_from_being_asked(route: Route) -> None:
+def test_a_large_argument_does_not_keep_others_from_being_asked(route: FakeRoute) -> None:
     route.workers = True
     client = Client(route)
     client.say("EVALSHA", SHA, 0, "x" * 5000)
@@ -90,7 +90,7 @@ def test_a_large_argument_does_not_keep_others_from_being_asked(route: Route) ->
     assert client.heard() == NOSCRIPT
 
 
-def test_a_transaction_about_scripts_waits_on_an_upstream_of_its_own(route: Route) -> None:
+def test_a_transaction_about_scripts_waits_on_an_upstream_of_its_own(route: FakeRoute) -> None:
     route.workers = True
     client = Client(route)
     client.send(call("MULTI") + call("SCRIPT", "EXISTS", SHA) + call("EXEC"))
@@ -102,7 +102,7 @@ def test_a_transaction_about_scripts_waits_on_an_upstream_of_its_own(route: Rout
     assert client.heard().endswith(b"*1\r\n*1\r\n:0\r\n")
 
 
-def test_script_exists_agrees_with_evalsha(route: Route) -> None:
+def test_script_exists_agrees_with_evalsha(route: FakeRoute) -> None:
     route.workers = True
     client = Client(route)
     client.say("EVAL", TEXT, 0)
@@ -141,7 +141,7 @@ def bulk(text: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(text), text)
 
 
-def tell(route: Route, *replies: bytes) -> list[tuple[bytes, ...]]:
+def tell(route: FakeRoute, *replies: bytes) -> list[tuple[bytes, ...]]:
     """Answer what is asked of Redis; the questions."""
     questions = []
     for reply in replies:
@@ -152,7 +152,7 @@ def tell(route: Route, *replies: bytes) -> list[tuple[bytes, ...]]:
 
 
 @pytest.mark.parametrize("resp3", [False, True])
-def test_redis_is_asked_whose_a_function_is(route: Route, resp3: bool) -> None:
+def test_redis_is_asked_whose_a_function_is(route: FakeRoute, resp3: bool) -> None:
     client, other = Client(route), Client(route)
     client.say("FCALL", "F", 0)
     other.say("GET", "a")
@@ -165,7 +165,7 @@ def test_redis_is_asked_whose_a_function_is(route: Route, resp3: bool) -> None:
     assert upstream(client).taken() == call("FCALL", "f", 0)
 
 
-def test_a_decoy_that_may_register_a_function_says_nothing_about_it(route: Route) -> None:
+def test_a_decoy_that_may_register_a_function_says_nothing_about_it(route: FakeRoute) -> None:
     client = Client(route)
     client.say("FUNCTION", "LOAD", DECOY)
     upstream(client).answer(b"$5\r\ndecoy\r\n")
@@ -177,7 +177,7 @@ def test_a_decoy_that_may_register_a_function_says_nothing_about_it(route: Route
 
 
 @pytest.mark.parametrize("reply", [b"-NOPERM no\r\n", b"+OK\r\n"])
-def test_a_function_that_redis_does_not_tell_of_is_dynamic(route: Route, reply: bytes) -> None:
+def test_a_function_that_redis_does_not_tell_of_is_dynamic(route: FakeRoute, reply: bytes) -> None:
     client = Client(route)
     client.say("FUNCTION", "LOAD", LIBRARY)
     upstream(client).answer(b"$1\r\nl\r\n")
@@ -187,14 +187,14 @@ def test_a_function_that_redis_does_not_tell_of_is_dynamic(route: Route, reply: 
     assert b"what it calls cannot be told, for Redis does not tell" in client.heard()
 
 
-def test_a_function_that_nobody_has_gets_redis_own_error(route: Route) -> None:
+def test_a_function_that_nobody_has_gets_redis_own_error(route: FakeRoute) -> None:
     client = Client(route)
     client.say("FCALL", "g", 0)
     tell(route, listed(b"l", b"f"))
     assert client.heard() == b"-ERR Function not found\r\n"
 
 
-def test_a_library_that_is_loaded_is_asked_about_again(route: Route) -> None:
+def test_a_library_that_is_loaded_is_asked_about_again(route: FakeRoute) -> None:
     client = Client(route)
     client.say("FCALL", "f", 0)
     tell(route, listed(b"l", b"f"), listed(b"l", b"f", LIBRARY))
@@ -206,7 +206,7 @@ def test_a_library_that_is_loaded_is_asked_about_again(route: Route) -> None:
     assert len(route.asked) == 1
 
 
-def test_inside_multi_the_last_answer_counts_and_without_one_nothing_is_known(route: Route) -> None:
+def test_inside_multi_the_last_answer_counts_and_without_one_nothing_is_known(route: FakeRoute) -> None:
     client = Client(route)
     client.send(call("MULTI") + call("FCALL", "f", 0) + call("EXEC"))
     assert not route.asked
@@ -221,7 +221,7 @@ def test_inside_multi_the_last_answer_counts_and_without_one_nothing_is_known(ro
 
 
 def test_a_session_without_such_a_rule_asks_nothing() -> None:
-    route = Route()
+    route = FakeRoute()
     route.workers = True
     client = Client(route)
     client.say("EVALSHA", SHA, 0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from proxy.commands.table import Lane
-from proxy.session.poison import POISON
+from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.ports import PoolKey
 from proxy.wire.request import Request
 from tests.policy.given import policy
-from tests.session.given import HOME, Client, Route, call, route_with
+from tests.session.given import HOME, Client, FakeRoute, call, route_with
 
 RULES = """
 defaults: {mode: enforce}
@@ -22,7 +22,7 @@ OK = b"+OK\r\n"
 
 
 def test_plain_commands_share_an_upstream() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two = Client(route), Client(route)
     one.send(call("GET", "a") + call("GET", "b"))
     two.say("GET", "c")
@@ -33,8 +33,8 @@ def test_plain_commands_share_an_upstream() -> None:
     assert (one.heard(), two.heard()) == (b"+a\r\n+b\r\n+d\r\n", b"+c\r\n")
 
 
-def test_slow_commands_have_a_lane_of_their_own_and_a_client_debts_on_one() -> None:
-    route = Route()
+def test_slow_commands_have_a_lane_of_their_own_and_a_client_pending_replies_on_one() -> None:
+    route = FakeRoute()
     client = Client(route)
     client.send(call("GET", "a") + call("EVAL", "x", 0) + call("GET", "b"))
     fast, slow = route.upstream(), route.upstream(HOME, Lane.SLOW)
@@ -48,7 +48,7 @@ def test_slow_commands_have_a_lane_of_their_own_and_a_client_debts_on_one() -> N
 
 
 def test_a_client_waits_for_an_upstream_and_loses_nothing() -> None:
-    route = Route()
+    route = FakeRoute()
     route.starving = True
     client = Client(route)
     client.send(call("GET", "a") + call("BLPOP", "q", 0) + call("GET", "b"))
@@ -64,7 +64,7 @@ def test_a_client_waits_for_an_upstream_and_loses_nothing() -> None:
 
 
 def test_a_command_that_waited_is_not_sent_again_in_place_of_another() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("GET", "a")
     upstream = route.upstream()
@@ -87,13 +87,13 @@ def test_a_command_that_waits_is_judged_and_counted_once() -> None:
     client.say("SET", "k", "v", "NX")
     route.upstream().answer(OK)
     assert client.own.taken() == call("BLPOP", "q", 0) + call("SET", "k", "v", "NX", "EX", 300)
-    tallies = route.counters.harvest(10).tallies
-    assert {tally.key: tally.count for tally in tallies} == {b"a": 1, b"q": 1, b"k": 1}
+    key_counts = route.counters.harvest(10).key_counts
+    assert {key_count.key: key_count.count for key_count in key_counts} == {b"a": 1, b"q": 1, b"k": 1}
     assert [hit[2] for hit in route.hits] == ["rewritten"]
 
 
 def test_without_pooling_every_client_has_an_upstream_of_its_own() -> None:
-    route = Route(pooling=False)
+    route = FakeRoute(pooling=False)
     one, two = Client(route), Client(route)
     one.say("GET", "a")
     two.say("GET", "b")
@@ -106,7 +106,7 @@ def test_without_pooling_every_client_has_an_upstream_of_its_own() -> None:
 
 
 def test_who_sends_much_leaves_room_for_others_in_between() -> None:
-    route = Route(window=4)
+    route = FakeRoute(window=4)
     flood, other = Client(route), Client(route)
     upstream = route.upstream()
     flood.send(call("GET", "f") * 10)
@@ -155,13 +155,13 @@ def test_passed_rewritten_and_refused_commands_keep_their_order_however_they_are
         )
         route.upstream().answer(b"+1\r\n+2\r\n+3\r\n+4\r\n+5\r\n")
         assert [line[1:].split()[0] for line in client.heard().splitlines()] == wanted
-        assert (client.owed, client.local) == (0, 4)
+        assert (client.pending_replies, client.local) == (0, 4)
 
 
 def test_a_refusal_that_is_decided_beforehand_is_counted_by_the_plan() -> None:
     route = route_with(RULES)
     client = Client(route)
-    bound = client.regime.policy
+    bound = client.effective_policy.compiled
     flushall = bound.table.lookup.find(Request.from_argv([b"flushall"]))
     before = bound.plan.changed[flushall]
     client.send(call("GET", "a") + call("FLUSHALL", "async") * 3)
@@ -183,14 +183,14 @@ def test_rewritten_commands_and_their_replies() -> None:
 
 
 def test_inline_commands_travel_as_arrays() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(b"  set k 'a b' \r\n\r\n")
     assert route.upstream().taken() == call("set", "k", "a b")
 
 
 def test_a_protocol_error_is_answered_behind_what_is_owed() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("GET", "a") + b"*x\r\n" + call("GET", "b"))
     assert client.heard() == b""
@@ -205,20 +205,20 @@ def test_inside_multi_a_refusal_makes_redis_abort() -> None:
     client = Client(route)
     client.send(call("MULTI") + call("SET", "a", 1) + call("FLUSHALL") + call("EXEC"))
     upstream = client.own
-    assert upstream.taken() == call("MULTI") + call("SET", "a", 1, "EX", 300) + POISON + call("EXEC")
+    assert upstream.taken() == call("MULTI") + call("SET", "a", 1, "EX", 300) + ABORTING_COMMAND + call("EXEC")
     upstream.answer(b"+OK\r\n+QUEUED\r\n-ERR wrong number of arguments for 'get' command\r\n-EXECABORT no\r\n")
     heard = client.heard().splitlines(keepends=True)
     assert heard[:2] == [b"+OK\r\n", b"+QUEUED\r\n"]
     assert heard[2].startswith(b"-DENIED keyrail/no-flush")
     assert heard[3:] == [b"-EXECABORT no\r\n"]
-    assert client.owed == 0
+    assert client.pending_replies == 0
 
 
 # A change of policy
 
 
 def test_a_new_policy_holds_from_the_next_command() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("DEL", "a")
     route.put_in_force(policy(RULES))
@@ -229,7 +229,7 @@ def test_a_new_policy_holds_from_the_next_command() -> None:
 
 @pytest.mark.parametrize("end", ["EXEC", "DISCARD"])
 def test_a_transaction_keeps_the_policy_of_its_multi(end: str) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("MULTI")
     client.own.answer(OK)
@@ -246,7 +246,7 @@ def test_a_transaction_keeps_the_policy_of_its_multi(end: str) -> None:
 
 
 def test_a_command_that_waits_is_not_judged_anew() -> None:
-    route = Route()
+    route = FakeRoute()
     route.starving = True
     client = Client(route)
     client.say("DEL", "a")
@@ -259,49 +259,49 @@ def test_a_command_that_waits_is_not_judged_anew() -> None:
 # Leaving
 
 
-def test_the_debts_of_one_who_leaves_are_hidden_from_the_others() -> None:
-    route = Route()
+def test_pending_replies_of_one_who_leaves_are_hidden_from_the_others() -> None:
+    route = FakeRoute()
     leaver, other = Client(route), Client(route)
     leaver.say("GET", "a")
     other.say("GET", "b")
-    leaver.depart()
+    leaver.on_close()
     route.upstream().answer(b"$100\r\n", b"x" * 100 + b"\r\n", b"+b\r\n")
     assert (leaver.heard(), other.heard()) == (b"", b"+b\r\n")
 
 
 def test_a_private_upstream_without_state_outlives_its_client() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("BLPOP", "q", 1)
     own = client.own
-    client.depart()
+    client.on_close()
     assert route.released == []
-    assert own in [*route.discarded, *route.dismissed]
+    assert own in [*route.discarded, *route.closed_gracefully]
     again = Client(route)
     again.say("BLPOP", "q", 1)
     again.own.answer(b"*-1\r\n")
     assert len(route.released) == 1
-    again.depart()
-    assert len(route.discarded) + len(route.dismissed) == 1
+    again.on_close()
+    assert len(route.discarded) + len(route.closed_gracefully) == 1
 
 
 @pytest.mark.parametrize("command", ["MULTI", "WATCH k", "SUBSCRIBE a", "CLIENT ID", "MONITOR"])
 def test_a_private_upstream_with_state_goes_with_its_client(command: str) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say(*command.split())
     own = client.own
-    client.depart()
-    assert own in [*route.discarded, *route.dismissed]
+    client.on_close()
+    assert own in [*route.discarded, *route.closed_gracefully]
     assert route.released == []
 
 
 def test_a_client_that_left_while_it_waited_is_not_woken() -> None:
-    route = Route()
+    route = FakeRoute()
     route.starving = True
     client = Client(route)
     client.say("GET", "a")
-    client.depart()
+    client.on_close()
     route.feed()
     assert route.upstream().taken() == b""
 
@@ -336,7 +336,7 @@ def test_a_client_that_takes_nothing_is_held_back_in_the_middle_of_a_read() -> N
 
 
 def test_a_long_answer_does_not_wait_for_others() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.running = True
     client.answer(b"+short\r\n")
     assert client.heard() == b""

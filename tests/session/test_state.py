@@ -20,7 +20,7 @@ from proxy.session.state import (
     Transaction,
     Watching,
 )
-from tests.session.given import HOME, Client, Route, call
+from tests.session.given import HOME, Client, FakeRoute, call
 
 OK = b"+OK\r\n"
 QUEUED = b"+QUEUED\r\n"
@@ -169,7 +169,7 @@ def test_a_private_upstream_is_kept_for_as_long_as_the_table_says(
 ) -> None:
     used = Used()
     monkeypatch.setattr(state, "KEEPING", used)
-    client = Client(Route(), RESP3 if play is subscribe_and_log_in else HOME)
+    client = Client(FakeRoute(), RESP3 if play is subscribe_and_log_in else HOME)
     play(client)
     assert (before, event) in used.rows
     assert (client.state.keeping if isinstance(client.state, Pinned) else None) is after
@@ -192,7 +192,7 @@ class Watched(Client):
 
     __slots__ = ("states",)
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: FakeRoute) -> None:
         super().__init__(route)
         self.states: list[state.ClientState] = []
 
@@ -202,17 +202,17 @@ class Watched(Client):
 
 
 def test_a_whole_transaction_is_pooled_and_ends_with_exec() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.send(call("MULTI") + call("SET", "k", "v"))
     assert isinstance(client.state, Pinned), "it has not arrived whole"
-    client = Watched(Route())
+    client = Watched(FakeRoute())
     client.send(call("MULTI") + call("SET", "k", "v") + call("EXEC"))
     assert [type(each) for each in client.states] == [PooledTransaction, Pooled]
     assert client.state is POOLED
 
 
 def test_watch_multi_exec() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.say("WATCH", "a", "b")
     client.own.answer(OK)
     client.say("WATCH", "c")
@@ -229,7 +229,7 @@ def test_watch_multi_exec() -> None:
 
 
 def test_a_refused_multi_leaves_what_was_watched() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     client.say("WATCH", "a")
     client.own.answer(OK)
     client.say("MULTI")
@@ -240,7 +240,7 @@ def test_a_refused_multi_leaves_what_was_watched() -> None:
 
 @pytest.mark.parametrize(("word", "before"), [("UNWATCH", ["WATCH"]), ("DISCARD", ["WATCH", "MULTI"])])
 def test_what_ends_without_exec(word: str, before: list[str]) -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     for each in before:
         client.say(*(each, "k") if each == "WATCH" else (each,))
         client.own.answer(OK)
@@ -258,9 +258,9 @@ def test_a_transaction_does_not_begin_in_another() -> None:
 
 
 def test_a_client_without_an_upstream_can_hold_nothing() -> None:
-    client = Client(Route())
+    client = Client(FakeRoute())
     with pytest.raises(AssertionError):
-        client.replies = 1
+        client.reply_mode = 1
     with pytest.raises(AttributeError):
         object.__setattr__(client.state, "unit", Watching(frozenset()))
     client.happens(Event.UNKNOWN)
@@ -268,8 +268,8 @@ def test_a_client_without_an_upstream_can_hold_nothing() -> None:
 
 
 def test_what_a_client_that_left_had_chosen_goes_on_to_be_true() -> None:
-    client = Client(Route())
-    client.silence("OFF")
+    client = Client(FakeRoute())
+    client.set_reply_mode("OFF")
     client.close("client")
     assert client.state == Departed(None, 1)
     assert (client.pinned, client.transaction, client.watching) == (None, None, None)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.session.poison import POISON
+from proxy.session.exec_abort import ABORTING_COMMAND
 from tests.policy.given import policy
-from tests.session.given import LARGE, Client, Route, call, route_with
+from tests.session.given import LARGE, Client, FakeRoute, call, route_with
 
 OK = b"+OK\r\n"
 BIG = "x" * (LARGE + 36)
@@ -32,7 +32,7 @@ def cuts(data: bytes) -> Iterator[list[bytes]]:
         yield [data[:i], data[i:]]
 
 
-def total(route: Route) -> bytes:
+def total(route: FakeRoute) -> bytes:
     """Everything that was sent to any upstream."""
     return b"".join(upstream.taken() for upstream in [*route.all_upstreams(), *route.idle])
 
@@ -47,7 +47,7 @@ def send_in_two(client: Client, data: bytes) -> None:
 def test_every_byte_passes_however_it_is_cut(sent: bytes) -> None:
     around = call("GET", "a:b")
     for pieces in cuts(around + sent + around):
-        route = Route()
+        route = FakeRoute()
         client = Client(route)
         passed = b""
         for piece in pieces:
@@ -60,7 +60,7 @@ def test_every_byte_passes_however_it_is_cut(sent: bytes) -> None:
             passed += total(route)
         assert passed == around + sent + around
         assert client.heard() == OK * 3
-        assert (client.owed, client.stream, client.unread(), client.pinned) == (0, None, 0, None)
+        assert (client.pending_replies, client.stream, client.unread(), client.pinned) == (0, None, 0, None)
 
 
 def test_a_rewrite_is_made_before_the_value_is_sent() -> None:
@@ -118,7 +118,7 @@ def test_a_refusal_that_comes_too_late_for_a_transaction_ends_the_client() -> No
     own.answer(OK)
     send_in_two(client, call("MSET", "a:b", BIG, "badname", "v"))
     assert client.cause == "refused_while_streaming"
-    assert own in [*route.discarded, *route.dismissed]
+    assert own in [*route.discarded, *route.closed_gracefully]
 
 
 def test_inside_a_transaction() -> None:
@@ -127,7 +127,7 @@ def test_inside_a_transaction() -> None:
     send_in_two(client, call("MULTI") + call("SETNX", "a:b", BIG))
     send_in_two(client, call("APPEND", "a:b", BIG) + call("EXEC"))
     own = client.own
-    assert own.taken() == call("MULTI") + call("SET", "a:b", BIG, "NX", "EX", 300) + POISON + call("EXEC")
+    assert own.taken() == call("MULTI") + call("SET", "a:b", BIG, "NX", "EX", 300) + ABORTING_COMMAND + call("EXEC")
     own.answer(OK, b"+QUEUED\r\n", b"-ERR hidden\r\n", b"-EXECABORT\r\n")
     heard = client.heard().splitlines(keepends=True)
     assert heard[:2] == [OK, b"+QUEUED\r\n"]
@@ -149,12 +149,12 @@ def test_keys_of_streamed_commands_are_counted() -> None:
     client = Client(route)
     send_in_two(client, LAST)
     send_in_two(client, BEFORE_OTHERS)
-    tallies = route.counters.harvest(10).tallies
-    assert {tally.key: tally.count for tally in tallies} == {b"a:b": 2, b"c:d": 1, b"e:f": 1}
+    key_counts = route.counters.harvest(10).key_counts
+    assert {key_count.key: key_count.count for key_count in key_counts} == {b"a:b": 2, b"c:d": 1, b"e:f": 1}
 
 
 def test_streaming_waits_for_an_upstream() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("GET", "a") + LAST[:60])
     assert client.is_paused()
@@ -166,17 +166,17 @@ def test_streaming_waits_for_an_upstream() -> None:
 
 
 def test_who_leaves_in_the_middle_leaves_nothing_that_runs() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(LAST[:-3])
     own = client.own
-    client.depart()
-    assert own in [*route.discarded, *route.dismissed]
+    client.on_close()
+    assert own in [*route.discarded, *route.closed_gracefully]
     assert route.released == []
 
 
 def test_a_protocol_error_behind_a_large_value() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(BEFORE_OTHERS[: BEFORE_OTHERS.index(b"$3\r\nc:d")] + b"!3\r\nc:d\r\n" + call("GET", "a"))
     assert client.heard().startswith(b"-ERR Protocol error")
@@ -185,7 +185,7 @@ def test_a_protocol_error_behind_a_large_value() -> None:
 
 
 def test_commands_that_change_the_connection_are_collected_instead() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("AUTH", BIG)[:50])
     assert route.lent == []
@@ -194,7 +194,7 @@ def test_commands_that_change_the_connection_are_collected_instead() -> None:
 
 
 def test_a_large_command_that_nobody_knows_is_collected_and_probed() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     send_in_two(client, call("MY.OWN", BIG))
     assert client.own.taken() == call("MY.OWN", BIG)
@@ -213,7 +213,7 @@ def test_each_of_several_large_values_counts() -> None:
 
 def test_an_upstream_with_an_unfinished_command_is_not_given_back() -> None:
     """The reply to what was asked before comes in the middle of the value."""
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("WATCH", "k")
     own = client.own
@@ -230,8 +230,8 @@ def test_an_upstream_with_an_unfinished_command_is_not_given_back() -> None:
     assert route.released == [own]
 
 
-def test_each_is_looked_at_and_stands_for_itself() -> None:
-    client = Client(route_with(RULES, looks=1))
+def test_each_is_traced_and_stands_for_itself() -> None:
+    client = Client(route_with(RULES, traces=1))
     told: list[tuple[int, int, int, bytes]] = []
     for sent in (LAST, LAST, BEFORE_OTHERS):
         send_in_two(client, sent)
@@ -245,9 +245,9 @@ def test_each_is_looked_at_and_stands_for_itself() -> None:
     assert told == [(1, len(LAST), 1, OK), (1, len(LAST), 1, OK), (1, len(BEFORE_OTHERS), 3, b"")]
 
 
-def test_a_refused_one_is_looked_at_and_none_where_nobody_looks() -> None:
-    for looks, told in ((200, [(True, b"")]), (0, [])):
-        client = Client(route_with(RULES, looks=looks))
+def test_a_refused_one_is_traced_and_none_without_traces() -> None:
+    for traces, told in ((200, [(True, b"")]), (0, [])):
+        client = Client(route_with(RULES, traces=traces))
         send_in_two(client, call("APPEND", "a:b", BIG))
         assert [(each.refused, each.first_line) for each in client.route.observed] == told
 
@@ -259,7 +259,7 @@ rules: {heavy: {limits: {bytes: 400B/s}}, many: {limits: {rate: 1000/s, bytes: 1
 BURST = 400
 
 
-def passed(route: Route) -> int:
+def passed(route: FakeRoute) -> int:
     """The bytes that have reached any upstream, also those that were cut off."""
     for upstream in route.discarded:
         upstream.closed = False
@@ -271,7 +271,7 @@ def test_bytes_are_paid_for_before_they_pass(seed: int) -> None:
     """A moment lets so many bytes pass, in whatever arguments they come; a full bucket pays for one command of any
     size."""
     chance = random.Random(seed)
-    route = Route(policy(BYTES % "enforce"))
+    route = FakeRoute(policy(BYTES % "enforce"))
     most = 0
     for _ in range(6):
         client = Client(route)
@@ -286,7 +286,7 @@ def test_bytes_are_paid_for_before_they_pass(seed: int) -> None:
 
 
 def test_a_command_pays_once_however_large_its_arguments() -> None:
-    route = Route(policy(BYTES % "enforce"))
+    route = FakeRoute(policy(BYTES % "enforce"))
     client = Client(route)
     sent = call("RPUSH", "k", "x" * 100, "x" * 100, "y")
     send_in_two(client, sent)
@@ -299,7 +299,7 @@ def test_a_command_pays_once_however_large_its_arguments() -> None:
 
 
 def test_a_refusal_in_the_middle_lets_the_client_go_on() -> None:
-    route = Route(policy(BYTES % "enforce"))
+    route = FakeRoute(policy(BYTES % "enforce"))
     client = Client(route)
     client.say("GET", "k")
     route.upstream().answer(OK)
@@ -315,7 +315,7 @@ def test_a_refusal_in_the_middle_lets_the_client_go_on() -> None:
 
 
 def test_a_limit_that_is_only_audited_lets_bytes_pass() -> None:
-    route = Route(policy(BYTES % "audit"))
+    route = FakeRoute(policy(BYTES % "audit"))
     client = Client(route)
     client.say("GET", "k")
     route.upstream().answer(OK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.policy.model import TRANSPARENT
-from tests.session.given import Client, Route, Upstream, call, route_with
+from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 
 OK = b"+OK\r\n"
 QUEUED = b"+QUEUED\r\n"
@@ -13,7 +13,7 @@ RULES = "defaults: {mode: enforce}\nrules:\n  lifetime: {lifetime: {default: 5m}
 
 
 def test_a_transaction_that_has_arrived_whole_shares_an_upstream() -> None:
-    route = Route()
+    route = FakeRoute()
     one, two = Client(route), Client(route)
     whole = call("MULTI") + call("SET", "a", 1) + call("GET", "a") + call("EXEC")
     one.send(whole + call("GET", "b"))
@@ -30,7 +30,7 @@ WHOLE = call("MULTI") + call("SET", "a", 1) + call("EXEC")
 
 @pytest.mark.parametrize("cut", range(len(call("MULTI")), len(WHOLE)))
 def test_one_that_comes_in_pieces_has_an_upstream_of_its_own_until_exec(cut: int) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(WHOLE[:cut])
     own = client.own
@@ -58,7 +58,7 @@ def test_one_that_comes_in_pieces_has_an_upstream_of_its_own_until_exec(cut: int
     ],
 )
 def test_a_whole_one_with_more_than_plain_commands_is_not_shared(inside: list[str]) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("MULTI") + call("SET", "a", 1) + call(*inside) + call("EXEC"))
     assert client.pinned is not None or client.halted
@@ -66,7 +66,7 @@ def test_a_whole_one_with_more_than_plain_commands_is_not_shared(inside: list[st
 
 
 def test_a_whole_one_behind_watch_is_not_shared() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("WATCH", "k")
     client.own.answer(OK)
@@ -80,11 +80,11 @@ def test_a_whole_one_behind_watch_is_not_shared() -> None:
 
 
 def test_a_whole_one_larger_than_the_window_is_not_shared() -> None:
-    route = Route(window=4)
+    route = FakeRoute(window=4)
     client = Client(route)
     client.send(call("MULTI") + call("GET", "a") * 5 + call("EXEC"))
     own = client.own
-    while client.owed:
+    while client.pending_replies:
         own.answer(OK)
     assert own.taken() == call("MULTI") + call("GET", "a") * 5 + call("EXEC")
     assert route.pools == {}
@@ -92,7 +92,7 @@ def test_a_whole_one_larger_than_the_window_is_not_shared() -> None:
 
 @pytest.mark.parametrize("bad", [["DISCARD", "x"]])
 def test_a_transaction_that_redis_keeps_open_is_not_given_back(bad: list[str]) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("MULTI") + call("SET", "a", 1) + call(*bad))
     own = client.own
@@ -104,7 +104,7 @@ def test_a_transaction_that_redis_keeps_open_is_not_given_back(bad: list[str]) -
 
 
 def test_watching_ends_with_unwatch_and_only_with_a_good_one() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("WATCH", "k")
     own = client.own
@@ -118,7 +118,7 @@ def test_watching_ends_with_unwatch_and_only_with_a_good_one() -> None:
 
 
 def test_a_multi_that_redis_refuses_opens_nothing() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("MULTI", "x")
     for upstream in route.all_upstreams():
@@ -130,7 +130,7 @@ def test_a_multi_that_redis_refuses_opens_nothing() -> None:
 
 
 def test_discard_ends_it() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("MULTI") + call("SET", "a", 1) + call("DISCARD"))
     own = client.own
@@ -155,7 +155,7 @@ def test_replies_that_a_rewrite_needs_mapped_back_are_mapped_inside_exec(whole: 
     upstream = route.upstream() if whole else client.own
     upstream.answer(OK, QUEUED * 4, b"*4\r\n+a\r\n+OK\r\n$-1\r\n+b\r\n")
     assert client.heard() == OK + QUEUED * 4 + b"*4\r\n+a\r\n:1\r\n:0\r\n+b\r\n"
-    assert client.owed == 0
+    assert client.pending_replies == 0
 
 
 def test_nested_multi_and_watch_inside_do_not_shift_the_positions() -> None:
@@ -178,7 +178,7 @@ def test_a_transaction_that_did_not_run_has_nothing_to_map(reply: bytes) -> None
 
 @pytest.mark.parametrize("command", [["SUBSCRIBE", "a"], ["MONITOR"], ["CLIENT", "REPLY", "OFF"], ["PSYNC", "?", "-1"]])
 def test_what_would_change_the_number_of_replies_is_refused_inside(command: list[str]) -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("MULTI") + call(*command) + call("EXEC"))
     own = client.own
@@ -190,7 +190,7 @@ def test_what_would_change_the_number_of_replies_is_refused_inside(command: list
 
 
 def test_what_acts_at_exec_and_only_redis_knows_keeps_the_upstream() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.send(call("MULTI") + call("SELECT", 1) + call("EXEC"))
     own = client.own
@@ -199,7 +199,7 @@ def test_what_acts_at_exec_and_only_redis_knows_keeps_the_upstream() -> None:
 
 
 def test_exec_without_multi_is_redis_to_refuse() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("EXEC")
     assert route.upstream().taken() == call("EXEC")
@@ -223,15 +223,15 @@ def test_all_keys_of_a_transaction_are_held_against_its_first(cut: int) -> None:
     route.upstream().answer(b"$-1\r\n" * 2)
     client.send(data[:cut])
     client.send(data[cut:])
-    ledger = client.ledger
-    assert isinstance(ledger, Upstream)
-    ledger.answer(OK, QUEUED, QUEUED, b"-ERR wrong number of arguments\r\n", b"-EXECABORT\r\n")
+    upstream = client.upstream
+    assert isinstance(upstream, Upstream)
+    upstream.answer(OK, QUEUED, QUEUED, b"-ERR wrong number of arguments\r\n", b"-EXECABORT\r\n")
     heard = client.heard().removeprefix(b"$-1\r\n" * 2 + OK + QUEUED * 2)
     assert denied(heard)
     assert heard.endswith(b"-EXECABORT\r\n")
     client.say("GET", "z")
     assert route.upstream().taken().endswith(call("GET", "z"))
-    assert client.simple == client.terms.pooled
+    assert client.simple == client.config.pooled
 
 
 def test_what_was_watched_counts_until_the_transaction_has_ended() -> None:
@@ -252,11 +252,11 @@ def test_what_was_watched_counts_until_the_transaction_has_ended() -> None:
 
 
 def test_a_policy_that_came_in_a_transaction_holds_from_its_end_also_where_redis_never_began_it() -> None:
-    route = Route()
+    route = FakeRoute()
     client = Client(route)
     client.say("MULTI")
     route.put_in_force(TRANSPARENT)
     client.adopt()
-    assert client.regime.generation == 1
+    assert client.effective_policy.generation == 1
     client.own.answer(b"-NOPERM no\r\n")
-    assert client.regime.generation == 2
+    assert client.effective_policy.generation == 2

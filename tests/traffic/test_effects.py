@@ -4,38 +4,40 @@ from collections import Counter
 
 import pytest
 
-from proxy.hotpath.slices import Slice, Tally
-from proxy.traffic.digest import Client, Digest, KeyFigures, Volume
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.effects import Effect, effect_of
+from proxy.traffic.interval_stats import Client, IntervalStats, KeyFigures, Volume
 from proxy.traffic.names import named, shown
-from proxy.traffic.rings import Rings
+from proxy.traffic.time_series import TimeSeries
 
 
 def test_of_the_last_minute() -> None:
-    rings = Rings()
+    time_series = TimeSeries()
     for second in range(60):
-        digest = Digest(6000.0 + second, 1.0)
+        interval = IntervalStats(6000.0 + second, 1.0)
         used = 1000 if second >= 30 else 10
-        digest.slices = [Slice(5000, 0, (Tally(b"k", used, 0, used, 0), Tally(b"other", 99, 0, 99, 0)))]
+        interval.counter_snapshots = [
+            CounterSnapshot(5000, 0, (KeyCount(b"k", used, 0, used, 0), KeyCount(b"other", 99, 0, 99, 0)))
+        ]
         clients: Counter[Client] = Counter({("shop", "", "", "", ""): 3, ("data", "", "", "", ""): 1})
-        digest.keys.put(b"k", KeyFigures(Volume(reads=4), "k", clients))
-        rings.add(digest)
+        interval.keys.put(b"k", KeyFigures(Volume(reads=4), "k", clients))
+        time_series.add(interval)
     now = 6060.0
-    assert effect_of(rings, b"k", "", 100.0, now) == Effect(505.0, 450.0)
-    assert effect_of(rings, b"k", "shop", 100.0, now) == Effect(505.0 * 0.75, 325.0)
-    assert effect_of(rings, b"k", "none", 100.0, now) == Effect(0.0, 0.0)
-    assert effect_of(rings, b"k", "", 5000.0, now).refused == 0.0
-    assert effect_of(rings, b"other", "shop", 9.0, now) == Effect(99.0, 90.0), "nobody has looked: at most"
-    assert effect_of(rings, b"nothing", "", 1.0, now) == Effect(0.0, 0.0)
+    assert effect_of(time_series, b"k", "", 100.0, now) == Effect(505.0, 450.0)
+    assert effect_of(time_series, b"k", "shop", 100.0, now) == Effect(505.0 * 0.75, 325.0)
+    assert effect_of(time_series, b"k", "none", 100.0, now) == Effect(0.0, 0.0)
+    assert effect_of(time_series, b"k", "", 5000.0, now).refused == 0.0
+    assert effect_of(time_series, b"other", "shop", 9.0, now) == Effect(99.0, 90.0), "nobody has looked: at most"
+    assert effect_of(time_series, b"nothing", "", 1.0, now) == Effect(0.0, 0.0)
 
 
 def test_soon_after_the_start_it_is_of_the_seconds_that_are_known() -> None:
-    rings = Rings()
+    time_series = TimeSeries()
     for second in range(5):
-        digest = Digest(6000.0 + second, 1.0)
-        digest.slices = [Slice(900, 0, (Tally(b"k", 900, 0, 900, 0),))]
-        rings.add(digest)
-    assert effect_of(rings, b"k", "", 100.0, 6005.0) == Effect(900.0, 800.0)
+        interval = IntervalStats(6000.0 + second, 1.0)
+        interval.counter_snapshots = [CounterSnapshot(900, 0, (KeyCount(b"k", 900, 0, 900, 0),))]
+        time_series.add(interval)
+    assert effect_of(time_series, b"k", "", 100.0, 6005.0) == Effect(900.0, 800.0)
 
 
 @pytest.mark.parametrize("key", [b"a", b"\xff\x00", b"a\\x41", "é".encode(), b"a b\n", b"\\"])

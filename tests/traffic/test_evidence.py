@@ -35,7 +35,7 @@ def test_workers_records_as_one() -> None:
     one.count("audit", "refused", 2, 100.0)
     one.sample, one.sampled = {"command": "KEYS"}, 100.0
     one.shapes.add("user:{int}", 2)
-    one.looked_at = 2
+    one.inspected = 2
     other = second.record("walks", "reports")
     other.count("audit", "refused", 1, 90.0)
     other.count("audit", "error", 1, 130.0)
@@ -48,7 +48,7 @@ def test_workers_records_as_one() -> None:
         "hits": {"audit error": 1, "audit refused": 3},
         "first_seen": "1970-01-01T00:01:30.000Z",
         "last_seen": "1970-01-01T00:02:10.000Z",
-        "looked_at": 2,
+        "inspected": 2,
         "shapes": [{"shape": "user:{int}", "count": 2}],
         "other_shapes": 0,
         "clients": [

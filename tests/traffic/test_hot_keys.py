@@ -9,21 +9,21 @@ from itertools import accumulate
 
 import pytest
 
-from proxy.form import FORM
+from proxy.build_form import BUILD_FORM
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.slices import Slice, Tally
-from proxy.traffic import answers
+from proxy.traffic import json_views
 from proxy.traffic.alerts import Hot
-from proxy.traffic.digest import Digest
 from proxy.traffic.evidence import moment
 from proxy.traffic.hot_keys import HotKey, HotKeys
+from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import KEYS_OF_SECOND
 from proxy.traffic.redaction import Redact, Redaction
-from proxy.traffic.rings import Rings
+from proxy.traffic.time_series import TimeSeries
 
 KEYS = 1_000_000
 PER_SECOND = 100_000
-SECONDS = 100 if FORM == "compiled" else 6
+SECONDS = 100 if BUILD_FORM == "compiled" else 6
 """Ten million events compiled; plain, where each takes fifty times as long, as many as a test should take."""
 
 
@@ -32,20 +32,20 @@ class Stream:
 
     def __init__(self) -> None:
         self.now = 6000.0
-        self.rings = Rings()
+        self.time_series = TimeSeries()
         self._counters = Counters()
 
     def second(self, keys: list[bytes]) -> None:
         for key in keys:
             self._counters.add(key, 0, len(key), False)
         self.now += 1.0
-        digest = Digest(self.now - 1.0, 1.0)
-        digest.slices = [self._counters.harvest(KEYS_OF_SECOND)]
-        self.rings.add(digest)
+        interval = IntervalStats(self.now - 1.0, 1.0)
+        interval.counter_snapshots = [self._counters.harvest(KEYS_OF_SECOND)]
+        self.time_series.add(interval)
 
     def hot(self, window: int) -> list[str]:
         """The keys that are called hot."""
-        told = answers.hot_keys(self.rings, window, 50, "all", self.now, Redaction(Redact.NONE), Hot())
+        told = json_views.hot_keys(self.time_series, window, 50, "all", self.now, Redaction(Redact.NONE), Hot())
         return [key["key"] for key in told["keys"] if key["hot"]]
 
 
@@ -59,7 +59,7 @@ def test_the_busiest_of_a_million_keys_are_found_and_counted() -> None:
         keys = chance.choices(names, cum_weights=weights, k=PER_SECOND)
         truth.update(keys)
         stream.second(keys)
-    counted = stream.rings.hot_keys(600, stream.now)
+    counted = stream.time_series.hot_keys(600, stream.now)
     found = {each.key: each for each in counted.keys}
     busiest = truth.most_common(20)
     assert counted.total == SECONDS * PER_SECOND
@@ -73,7 +73,7 @@ def test_what_the_busiest_keys_did_second_by_second_and_before_in_tens() -> None
     stream = Stream()
     for second in range(90):
         stream.second([b"steady"] * 2 + [b"late"] * (9 if second >= 80 else 0))
-    told = answers.pasts(stream.rings, 60, 10, stream.now, Redaction(Redact.NONE))
+    told = json_views.pasts(stream.time_series, 60, 10, stream.now, Redaction(Redact.NONE))
     rates = {key["key"]: key["rates"] for key in told["keys"]}
     assert list(rates) == ["steady", "late"]
     assert rates["steady"] == [2.0] * len(told["at"])
@@ -92,14 +92,14 @@ def test_a_key_that_jumps_is_hot_within_two_seconds_and_uniform_traffic_never_is
     for _ in range(2):
         stream.second([*chance.choices(names, k=16_000), *[b"jumped"] * 4_000])
     assert stream.hot(2) == ["jumped"]
-    before, since = answers.changed(answers.history(stream.rings.seconds(), stream.now), b"jumped", 4_000)
+    before, since = json_views.changed(json_views.history(stream.time_series.seconds(), stream.now), b"jumped", 4_000)
     assert since == stream.now - 2
     assert before is not None
     assert before < 100
 
 
 def test_figures_of_a_key_are_of_its_certain_uses() -> None:
-    part = Slice(90, 0, (Tally(b"a", 40, 10, 20, 10), Tally(b"b", 20, 0, 0, 20)))
+    part = CounterSnapshot(90, 0, (KeyCount(b"a", 40, 10, 20, 10), KeyCount(b"b", 20, 0, 0, 20)))
     found = HotKeys.of(part, window=10, seconds=9.0, taken=7.0, until=6.5, reported=6.5)
     assert found.keys == (
         HotKey(b"a", 40, 10, 20, 10, rate=3.333, share=0.333333),
@@ -118,13 +118,13 @@ def test_figures_of_a_key_are_of_its_certain_uses() -> None:
 def test_a_rate_must_hold_for_some_seconds_though_fewer_are_known(
     window: int, seconds: float, uses: int, hot: bool
 ) -> None:
-    part = Slice(uses, 0, (Tally(b"a", uses, 0, uses, 0),))
+    part = CounterSnapshot(uses, 0, (KeyCount(b"a", uses, 0, uses, 0),))
     found = HotKeys.of(part, window=window, seconds=seconds, taken=7.0, until=7.0, reported=7.0)
     assert found.reached(found.keys[0], Hot(0.1, 100.0)) is hot
 
 
 def test_no_traffic_is_no_key() -> None:
-    found = Rings().hot_keys(60, 7.0)
+    found = TimeSeries().hot_keys(60, 7.0)
     assert (found.keys, found.total, found.rate, found.share_of(0)) == ((), 0, 0.0, 0.0)
 
 
@@ -134,20 +134,20 @@ def test_a_window_has_what_happened_in_it_and_nothing_older(window: int, old: in
     for key in (b"old", b"new"):
         for _ in range(10):
             stream.second([key] * 5)
-    counts = {each.key: each.count for each in stream.rings.hot_keys(window, stream.now).keys}
+    counts = {each.key: each.count for each in stream.time_series.hot_keys(window, stream.now).keys}
     assert counts == {b"new": 5 * min(window, 10)} | ({b"old": old} if old else {})
 
 
 def test_all_who_ask_in_a_second_get_the_same_snapshot() -> None:
     stream = Stream()
     stream.second([b"a"] * 5)
-    first = stream.rings.hot_keys(60, stream.now + 0.2)
-    late = Digest(stream.now - 1, 1.0)
-    late.slices = [Slice(7, 0, (Tally(b"a", 7, 0, 7, 0),))]
-    stream.rings.add(late)
-    assert stream.rings.hot_keys(60, stream.now + 0.9) is first
+    first = stream.time_series.hot_keys(60, stream.now + 0.2)
+    late = IntervalStats(stream.now - 1, 1.0)
+    late.counter_snapshots = [CounterSnapshot(7, 0, (KeyCount(b"a", 7, 0, 7, 0),))]
+    stream.time_series.add(late)
+    assert stream.time_series.hot_keys(60, stream.now + 0.9) is first
     assert (first.taken, first.keys[0].count) == (stream.now + 0.2, 5)
-    after = stream.rings.hot_keys(60, stream.now + 1.0)
+    after = stream.time_series.hot_keys(60, stream.now + 1.0)
     assert (after.taken, after.keys[0].count) == (stream.now + 1.0, 12)
 
 
@@ -158,9 +158,9 @@ def test_a_second_in_which_nobody_reported_counts_as_one_without_uses() -> None:
             stream.now += 1.0
         else:
             stream.second([b"a"] * 10)
-    found = stream.rings.hot_keys(10, stream.now)
+    found = stream.time_series.hot_keys(10, stream.now)
     assert (found.seconds, found.keys[0].count, found.keys[0].rate) == (10, 90, 9.0)
-    found = stream.rings.hot_keys(6, stream.now)
+    found = stream.time_series.hot_keys(6, stream.now)
     assert (found.seconds, found.keys[0].count) == (6, 50), "it was the first of them"
 
 
@@ -169,5 +169,5 @@ def test_when_workers_are_silent_the_window_stays_for_a_moment_and_then_moves_on
     for _ in range(20):
         stream.second([b"a"] * 10)
     for silent, count in ((0, 100), (3, 100), (5, 80), (12, 10), (13, 0)):
-        found = stream.rings.hot_keys(10, stream.now + silent)
+        found = stream.time_series.hot_keys(10, stream.now + silent)
         assert (sum(each.count for each in found.keys), found.age(stream.now + silent)) == (count, silent)

@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from proxy.commands.slots import slot_of
-from proxy.hotpath.slices import Slice, Tally
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.alerts import USUAL, Alerts, Hot
-from proxy.traffic.digest import Digest
-from proxy.traffic.hotspots import Kind
+from proxy.traffic.hotspots import IncidentKind
 from proxy.traffic.incidents import Incident, IncidentFigures, Lookout
-from proxy.traffic.looks import Look
+from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.redaction import Redact, Redaction
-from proxy.traffic.rings import Rings
 from proxy.traffic.shapes import shape
+from proxy.traffic.time_series import TimeSeries
+from proxy.traffic.trace import Trace
 
 KEY = b"product:8841:stock"
-LOOK = Look(
+TRACE = Trace(
     at=0.0,
     weight=100,
     command="GET",
@@ -33,43 +33,45 @@ LOOK = Look(
     in_proxy=0.0001,
     at_redis=0.014,
 )
-OTHER = replace(LOOK, keys=(b"user:1",), patterns=("user:{int}",), app="web", who=("web", "", "", "unix"), bytes_out=9)
+OTHER = replace(TRACE, keys=(b"user:1",), patterns=("user:{int}",), app="web", who=("web", "", "", "unix"), bytes_out=9)
 
 
 class Stream:
     """One worker's seconds, one after the other."""
 
     def __init__(self, redact: Redact = Redact.NONE, alerts: Alerts = USUAL) -> None:
-        self.rings = Rings()
+        self.time_series = TimeSeries()
         self.now = 1_000_000.0
         self.redaction = Redaction(redact)
         self.alerts = alerts
         self.expires = 1_000_077.0
         self.lookout = Lookout("default", "", itertools.count(9).__next__)
 
-    def second(self, uses: dict[bytes, int], total: int, looks: Sequence[Look] = ()) -> list[Incident]:
-        digest = Digest(self.now, 1.0)
-        for look in looks:
-            digest.see(look, frozenset())
-        digest.see_expiry("product:{int}:stock", KEY, self.expires)
-        digest.slices = [Slice(total, 0, tuple(Tally(key, used, 0, used, 0) for key, used in uses.items()))]
-        self.rings.add(digest)
+    def second(self, uses: dict[bytes, int], total: int, traces: Sequence[Trace] = ()) -> list[Incident]:
+        interval = IntervalStats(self.now, 1.0)
+        for look in traces:
+            interval.see(look, frozenset())
+        interval.see_expiry("product:{int}:stock", KEY, self.expires)
+        interval.counter_snapshots = [
+            CounterSnapshot(total, 0, tuple(KeyCount(key, used, 0, used, 0) for key, used in uses.items()))
+        ]
+        self.time_series.add(interval)
         self.now += 1.0
-        return self.lookout.look(self.rings, self.now, self.alerts, self.redaction, shape)
+        return self.lookout.look(self.time_series, self.now, self.alerts, self.redaction, shape)
 
-    def seconds(self, number: int, uses: dict[bytes, int], total: int, looks: Sequence[Look] = ()) -> list[Incident]:
-        return [each for _ in range(number) for each in self.second(uses, total, looks)]
+    def seconds(self, number: int, uses: dict[bytes, int], total: int, traces: Sequence[Trace] = ()) -> list[Incident]:
+        return [each for _ in range(number) for each in self.second(uses, total, traces)]
 
 
 def test_the_whole_story_of_a_hot_key() -> None:
     stream = Stream()
     assert stream.seconds(50, {KEY: 120}, 60_000, [replace(OTHER, at_redis=0.0004)]) == []
-    (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [*[LOOK] * 9, replace(OTHER, keys=(KEY,))])
-    assert (incident.name, incident.kind, incident.subject) == ("INC-9", Kind.HOT_KEY, "product:8841:stock")
+    (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [*[TRACE] * 9, replace(OTHER, keys=(KEY,))])
+    assert (incident.name, incident.kind, incident.subject) == ("INC-9", IncidentKind.HOT_KEY, "product:8841:stock")
     assert (incident.began, incident.ended) == (1_000_050.0, None)
     first, second, third, remedy = incident.lines
     assert first.startswith("product:8841:stock HOT 41k/s = 38 % of 108k/s ±0 %, was 120/s until 13:47 UTC; Redis p99 ")
-    shown = stream.rings.hot_keys(5, stream.now)
+    shown = stream.time_series.hot_keys(5, stream.now)
     assert incident.figures == IncidentFigures(1_000_055.0, 5, 205_000, 0, 41_000.0, 0.37963)
     assert (shown.keys[0].rate, shown.keys[0].share) == (incident.figures.rate, incident.figures.share)
     assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, TTL 22 s left, slot {slot_of(KEY)}"
@@ -86,8 +88,8 @@ def test_the_whole_story_of_a_hot_key() -> None:
 def test_the_second_in_which_it_begins_is_not_the_time_before() -> None:
     stream = Stream()
     stream.seconds(50, {KEY: 120}, 60_000, [OTHER])
-    stream.second({KEY: 9_000}, 70_000, [LOOK])
-    (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [LOOK])
+    stream.second({KEY: 9_000}, 70_000, [TRACE])
+    (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [TRACE])
     assert ", was 120/s until 13:47 UTC" in incident.lines[0]
     assert "1 client, all new since" in incident.lines[2]
 
@@ -107,11 +109,11 @@ def test_a_share_or_a_rate_alone_wake_nobody(used: int, total: int) -> None:
 def test_what_only_may_have_been_used_so_often_wakes_nobody() -> None:
     stream = Stream()
     for _ in range(20):
-        digest = Digest(stream.now, 1.0)
-        digest.slices = [Slice(100_000, 0, (Tally(KEY, 90_000, 81_000, 9_000, 0),))]
-        stream.rings.add(digest)
+        interval = IntervalStats(stream.now, 1.0)
+        interval.counter_snapshots = [CounterSnapshot(100_000, 0, (KeyCount(KEY, 90_000, 81_000, 9_000, 0),))]
+        stream.time_series.add(interval)
         stream.now += 1.0
-        assert stream.lookout.look(stream.rings, stream.now, stream.alerts, stream.redaction, shape) == []
+        assert stream.lookout.look(stream.time_series, stream.now, stream.alerts, stream.redaction, shape) == []
 
 
 def test_the_burst_of_a_start_wakes_nobody() -> None:
@@ -122,8 +124,8 @@ def test_the_burst_of_a_start_wakes_nobody() -> None:
 
 def test_uniform_traffic_is_no_incident() -> None:
     keys = {b"key:%d" % number: 1_000 for number in range(100)}
-    looks = [replace(OTHER, keys=(key,)) for key in keys]
-    assert Stream().seconds(20, keys, 100_000, looks) == []
+    traces = [replace(OTHER, keys=(key,)) for key in keys]
+    assert Stream().seconds(20, keys, 100_000, traces) == []
 
 
 def test_it_neither_flaps_nor_repeats() -> None:
@@ -155,7 +157,7 @@ def test_hot_keys_of_one_pattern_are_one_incident() -> None:
 
 def test_a_stampede_is_told_apart() -> None:
     stream = Stream()
-    (incident,) = stream.seconds(11, {KEY: 5_000}, 6_000, [replace(LOOK, first_line=b"_\r\n", bytes_out=3)] * 9)
+    (incident,) = stream.seconds(11, {KEY: 5_000}, 6_000, [replace(TRACE, first_line=b"_\r\n", bytes_out=3)] * 9)
     assert " MISSING 5k/s = 83.3 % of 6k/s" in incident.lines[0]
     assert ", hit 0 %, " in incident.lines[1]
 
@@ -170,21 +172,21 @@ def test_names_are_shown_as_the_policy_says() -> None:
 
 def test_a_slot_is_hot_by_more_than_its_hot_key() -> None:
     tagged = {b"{cart}:%d" % number: 60 for number in range(100)}
-    looks = [replace(OTHER, keys=(key,), weight=60) for key in tagged]
+    traces = [replace(OTHER, keys=(key,), weight=60) for key in tagged]
     stream = Stream()
-    (incident,) = stream.seconds(12, tagged, 10_000, looks)
+    (incident,) = stream.seconds(12, tagged, 10_000, traces)
     assert incident.subject == f"slot {slot_of(b'cart')}"
     assert incident.lines[0].startswith(f"slot {slot_of(b'cart')} HOT 6k/s = 100 % of 6k/s (estimate)")
     assert incident.lines[1].startswith("busiest keys: {cart}:")
     alone = Stream().seconds(12, {b"cart": 6_000}, 10_000, [replace(OTHER, keys=(b"cart",), weight=6_000)])
-    assert [each.kind for each in alone] == [Kind.HOT_KEY]
+    assert [each.kind for each in alone] == [IncidentKind.HOT_KEY]
 
 
 def test_a_large_value_is_one_incident_of_its_pattern() -> None:
     stream = Stream()
     large = [replace(OTHER, keys=(b"report:%d" % n,), patterns=("report:{int}",), bytes_out=4 << 20) for n in (1, 2)]
     (incident,) = stream.seconds(4, {}, 10, large)
-    assert (incident.kind, incident.subject) == (Kind.BIG_VALUE, "report:{int}")
+    assert (incident.kind, incident.subject) == (IncidentKind.BIG_VALUE, "report:{int}")
     assert incident.lines[0].startswith("report:{int} BIG report:1: 4 MB in one command or reply; Redis p99 ")
     assert stream.seconds(500, {}, 10) == []
     assert stream.seconds(1, {}, 10, large) == [], "now and then is one incident"
@@ -193,7 +195,9 @@ def test_a_large_value_is_one_incident_of_its_pattern() -> None:
 
 def test_what_was_open_before_a_restart_goes_on() -> None:
     stream = Stream()
-    known = Incident(3, "default", Kind.HOT_KEY, "product:{int}:stock", "…", ("as told",), 999_000.0, found=stream.now)
+    known = Incident(
+        3, "default", IncidentKind.HOT_KEY, "product:{int}:stock", "…", ("as told",), 999_000.0, found=stream.now
+    )
     stream.lookout = Lookout("default", "", itertools.count(4).__next__, [known])
     assert stream.seconds(50, {KEY: 5_000}, 6_000) == []
     assert (known.lines, known.ended) == (("as told",), None)

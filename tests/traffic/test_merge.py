@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.slices import Slice, Tally
 from proxy.traffic import merge
 from proxy.traffic.merge import combined
 
@@ -15,17 +15,17 @@ keys = st.integers(0, 60).map(lambda n: b"k%d" % n)
 seconds = st.lists(st.lists(st.tuples(keys, st.booleans()), max_size=120), max_size=8)
 
 
-def assert_bounds_hold(counts: Slice, truth: Counter[tuple[bytes, bool]]) -> None:
+def assert_bounds_hold(counts: CounterSnapshot, truth: Counter[tuple[bytes, bool]]) -> None:
     times = Counter[bytes]()
     for (key, _), n in truth.items():
         times[key] += n
     assert counts.total == times.total()
-    for each in counts.tallies:
+    for each in counts.key_counts:
         assert each.count - each.error <= times[each.key] <= each.count
         assert each.reads + each.writes == each.certain == each.count - each.error
         assert each.reads <= truth[each.key, False] <= each.reads + each.error
         assert each.writes <= truth[each.key, True] <= each.writes + each.error
-    listed = {each.key for each in counts.tallies}
+    listed = {each.key for each in counts.key_counts}
     assert all(n <= counts.floor for key, n in times.items() if key not in listed)
 
 
@@ -50,21 +50,23 @@ def test_bounds_hold_over_seconds_and_workers(
 
 
 def test_a_key_that_a_worker_does_not_list_may_have_been_used_there_as_often_as_its_floor() -> None:
-    one = Slice(100, 0, (Tally(b"a", 90, 0, 90, 0), Tally(b"b", 10, 2, 8, 0)))
-    two = Slice(50, 5, (Tally(b"a", 40, 1, 30, 9),))
-    assert combined([one, two]) == Slice(150, 5, (Tally(b"a", 130, 1, 120, 9), Tally(b"b", 15, 7, 8, 0)))
+    one = CounterSnapshot(100, 0, (KeyCount(b"a", 90, 0, 90, 0), KeyCount(b"b", 10, 2, 8, 0)))
+    two = CounterSnapshot(50, 5, (KeyCount(b"a", 40, 1, 30, 9),))
+    assert combined([one, two]) == CounterSnapshot(
+        150, 5, (KeyCount(b"a", 130, 1, 120, 9), KeyCount(b"b", 15, 7, 8, 0))
+    )
 
 
 def test_keys_that_a_sum_leaves_out_raise_its_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "LISTED", 1)
-    part = Slice(9, 0, (Tally(b"a", 4, 0, 4, 0), Tally(b"b", 3, 0, 3, 0), Tally(b"c", 2, 0, 2, 0)))
-    assert combined([part]) == Slice(9, 3, (Tally(b"a", 4, 0, 4, 0),))
+    part = CounterSnapshot(9, 0, (KeyCount(b"a", 4, 0, 4, 0), KeyCount(b"b", 3, 0, 3, 0), KeyCount(b"c", 2, 0, 2, 0)))
+    assert combined([part]) == CounterSnapshot(9, 3, (KeyCount(b"a", 4, 0, 4, 0),))
 
 
 def test_a_certain_key_ranks_before_one_that_only_might_be_busy() -> None:
-    part = Slice(99, 0, (Tally(b"might", 40, 35, 5, 0), Tally(b"sure", 20, 0, 20, 0)))
-    assert [each.key for each in combined([part]).tallies] == [b"sure", b"might"]
+    part = CounterSnapshot(99, 0, (KeyCount(b"might", 40, 35, 5, 0), KeyCount(b"sure", 20, 0, 20, 0)))
+    assert [each.key for each in combined([part]).key_counts] == [b"sure", b"might"]
 
 
 def test_no_part_is_nothing() -> None:
-    assert combined([]) == Slice(0, 0, ())
+    assert combined([]) == CounterSnapshot(0, 0, ())

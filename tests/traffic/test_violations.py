@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.traffic.violations import MOST_BYTES, Allowance, violation_line
+from proxy.traffic.violations import MOST_BYTES, LineBudget, violation_line
 
 _TEXT = st.text(max_size=400) | st.text(st.characters(min_codepoint=0x10000), min_size=64, max_size=400)
 
@@ -23,10 +23,10 @@ def test_one_line_of_ascii(fields: dict[str, str]) -> None:
 
 
 def test_a_burst_then_so_many_each_second_and_the_rest_is_counted() -> None:
-    allowance = Allowance(each_second=2, burst=5)
-    assert [allowance.take() for _ in range(8)] == [True] * 5 + [False] * 3
-    assert allowance.another_second() == 3
-    assert [allowance.take() for _ in range(3)] == [True, True, False]
+    line_budget = LineBudget(each_second=2, burst=5)
+    assert [line_budget.take() for _ in range(8)] == [True] * 5 + [False] * 3
+    assert line_budget.another_second() == 3
+    assert [line_budget.take() for _ in range(3)] == [True, True, False]
     for _ in range(10):
-        allowance.another_second()
-    assert [allowance.take() for _ in range(6)] == [True] * 5 + [False]
+        line_budget.another_second()
+    assert [line_budget.take() for _ in range(6)] == [True] * 5 + [False]

@@ -16,22 +16,22 @@ from tests.resp import Wire, words
 
 Step = dict[str, Any]
 
-POISON = "GET"
+ABORTING_COMMAND = "GET"
 """Refused by every engine for its arity, inside MULTI too: what a refused command becomes there."""
 
 
-def step(line: str, fate: str = "forward", frames: int = 1, **more: Any) -> Step:
+def step(line: str, action: str = "forward", frames: int = 1, **more: Any) -> Step:
     """A command, its reply's fate, and how many frames come for it."""
-    return {"send": line, "fate": fate, "due": frames, **more}
+    return {"send": line, "action": action, "due": frames, **more}
 
 
 def local(payload: str) -> Step:
-    return {"fate": "local", "payload": payload}
+    return {"action": "local", "payload": payload}
 
 
 def push(line: str, frames: int = 1) -> Step:
     """A command on the second connection, that makes the first one hear something."""
-    return {"other": line, "fate": "push", "due": frames}
+    return {"other": line, "action": "push", "due": frames}
 
 
 def confirm(line: str, frames: int) -> Step:
@@ -53,7 +53,7 @@ VALUES = [
 
 SCRIPT = "EVAL \"return {1,{2,{},{3,'x'}},false,redis.status_reply('fine'),redis.error_reply('MY no')}\" 0"
 
-LOOKS = [
+TRACES = [
     "PING",
     "GET none",
     'SET key "a\\r\\n$1\\r\\nb"',
@@ -77,11 +77,11 @@ LOOKS = [
 DEBUGS = ["string", "integer", "double", "null", "array", "set", "map", "bignum", "true", "false", "verbatim"]
 
 
-def looks(protocol: int) -> dict[str, Any]:
-    return transcript(f"every type of RESP{protocol}", protocol, *map(step, LOOKS))
+def traces(protocol: int) -> dict[str, Any]:
+    return transcript(f"every type of RESP{protocol}", protocol, *map(step, TRACES))
 
 
-def fates(protocol: int) -> dict[str, Any]:
+def actions(protocol: int) -> dict[str, Any]:
     return transcript(
         f"every fate, RESP{protocol}",
         protocol,
@@ -101,7 +101,7 @@ def fates(protocol: int) -> dict[str, Any]:
         step("PING"),
         step("GET key"),
         step("LLEN list"),
-        step(POISON, "replace", payload="-DENIED keyrail/rule: no\r\n"),
+        step(ABORTING_COMMAND, "replace", payload="-DENIED keyrail/rule: no\r\n"),
         step("NOSUCHCOMMAND", "peek"),
         step("LRANGE list 0 -1", "peek"),
         local("+last of all\r\n"),
@@ -132,7 +132,7 @@ def members(protocol: int) -> dict[str, Any]:
         step("GET key"),
         step("EXEC", "members", members={"0": "edit"}),
         step("MULTI"),
-        step(POISON, "replace", payload="-DENIED keyrail/rule: no\r\n"),
+        step(ABORTING_COMMAND, "replace", payload="-DENIED keyrail/rule: no\r\n"),
         step("SET key 2"),
         step("EXEC", "members", members={"1": "edit"}),
         local("+done\r\n"),
@@ -171,7 +171,7 @@ def subscriptions(protocol: int) -> dict[str, Any]:
 
 def everything() -> list[dict[str, Any]]:
     return [
-        *(make(protocol) for make in (looks, fates, members, subscriptions) for protocol in (2, 3)),
+        *(make(protocol) for make in (traces, actions, members, subscriptions) for protocol in (2, 3)),
         transcript(
             "types that only RESP3 has",
             3,

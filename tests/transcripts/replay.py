@@ -35,7 +35,9 @@ def received(transcript: Transcript) -> list[bytes]:
 
 def shareable(transcript: Transcript) -> bool:
     """Whether it can run on a shared upstream: it sets nothing that belongs to one client."""
-    return not transcript.get("listens") and all(step["fate"] not in ("relay", "push") for step in transcript["steps"])
+    return not transcript.get("listens") and all(
+        step["action"] not in ("relay", "push") for step in transcript["steps"]
+    )
 
 
 def edited(frame: bytes) -> bytes:
@@ -53,8 +55,8 @@ class Expectation:
             self.out[number % clients] += self._of(step)
 
     def _of(self, step: dict[str, Any]) -> bytes:
-        fate = step["fate"]
-        if fate == "local":
+        action = step["action"]
+        if action == "local":
             return str(step["payload"]).encode()
         return b"".join(self._frame(step, frame.encode("latin-1")) for frame in step.get("frames", []))
 
@@ -63,17 +65,19 @@ class Expectation:
         if step.get("pushed") and frame.startswith(b">"):
             return frame
         return (
-            self._members(frame, step["members"]) if step["fate"] == "members" else self._one(step["fate"], step, frame)
+            self._members(frame, step["members"])
+            if step["action"] == "members"
+            else self._one(step["action"], step, frame)
         )
 
-    def _one(self, fate: str, step: dict[str, Any], reply: bytes) -> bytes:
-        if fate == "hide":
+    def _one(self, action: str, step: dict[str, Any], reply: bytes) -> bytes:
+        if action == "hide":
             return b""
-        if fate == "edit":
+        if action == "edit":
             return edited(reply)
-        return str(step["payload"]).encode() if fate == "replace" else reply
+        return str(step["payload"]).encode() if action == "replace" else reply
 
-    def _members(self, reply: bytes, fates: dict[str, str]) -> bytes:
+    def _members(self, reply: bytes, actions: dict[str, str]) -> bytes:
         if not reply.startswith(b"*") or reply in (b"*-1\r\n", b"*0\r\n"):
             return reply
         position = reply.index(b"\n") + 1
@@ -81,11 +85,11 @@ class Expectation:
         index = 0
         while position < len(reply):
             end = frame_end(reply, position)
-            fate = fates.get(str(index), "forward")
-            if fate != "hide":
-                members.append(self._one(fate, {}, reply[position:end]))
+            action = actions.get(str(index), "forward")
+            if action != "hide":
+                members.append(self._one(action, {}, reply[position:end]))
             else:
-                self._one(fate, {}, reply[position:end])
+                self._one(action, {}, reply[position:end])
             position = end
             index += 1
         return b"*%d\r\n" % len(members) + b"".join(members)
@@ -98,23 +102,23 @@ class Play:
         self.module = module
         self.complaints: list[str] = []
         self.peeked: list[bytes] = []
-        self.settled = 0
+        self.on_idle = 0
         self.retired = 0
-        self.ledger = self._ledger()
+        self.upstream = self._upstream()
         self.clients = [self._client() for _ in range(clients)]
         self.out: list[list[bytes]] = [client.sent for client in self.clients]
         if clients == 1:
-            self.ledger.owner = self.clients[0]
+            self.upstream.owner = self.clients[0]
         if transcript.get("listens"):
-            self.ledger.listener = Subscriptions(transcript["protocol"])
-            self.ledger.arrays = transcript["protocol"] == 2
+            self.upstream.listener = Subscriptions(transcript["protocol"])
+            self.upstream.arrays = transcript["protocol"] == 2
         for number, step in enumerate(transcript["steps"]):
             self._queue(step, self.clients[number % clients])
 
-    def _ledger(self) -> Any:
+    def _upstream(self) -> Any:
         play = self
 
-        class Watched(self.module.Ledger):  # type: ignore[misc, name-defined]  # whichever module is under test
+        class Watched(self.module.UpstreamPipeline):  # type: ignore[misc, name-defined]  # whichever module is under test
             def out_of_step(self) -> None:
                 play.complaints.append("out of step")
 
@@ -125,82 +129,82 @@ class Play:
                 self.usable = False
                 play.retired += 1
 
-        ledger = Watched()
-        ledger.usable = True
-        ledger.write = lambda _: None
-        ledger.schedule = lambda: None
-        return ledger
+        upstream = Watched()
+        upstream.usable = True
+        upstream.write = lambda _: None
+        upstream.schedule = lambda: None
+        return upstream
 
     def _client(self) -> Any:
         play = self
 
-        class Client(self.module.Creditor):  # type: ignore[misc, name-defined]  # whichever module is under test
-            def settled(self) -> None:
-                play.settled += 1
+        class Client(self.module.ReplySink):  # type: ignore[misc, name-defined]  # whichever module is under test
+            def on_idle(self) -> None:
+                play.on_idle += 1
 
         client = Client()
-        client.attentive = True
+        client.notify_when_idle = True
         client.sent = []
         client.write = client.sent.append
         return client
 
     def _queue(self, step: dict[str, Any], client: Any) -> None:
-        fate = step["fate"]
-        ledger, module = self.ledger, self.module
-        if fate == "forward":
-            ledger.submit(client, b"x", step["due"])
-        elif fate == "relay":
-            ledger.relay = True
-        elif fate == "local":
-            ledger.owe(client, 1, module.LOCAL, str(step["payload"]).encode())
-        elif fate == "replace":
-            ledger.owe(client, 1, module.REPLACE, str(step["payload"]).encode())
-        elif fate == "edit":
-            ledger.owe(client, 1, module.EDIT, edited)
-        elif fate == "hide":
-            ledger.owe(client, 1, module.HIDE, None)
-        elif fate == "peek":
-            ledger.owe(client, 1, module.PEEK, self.peeked.append)
-        elif fate == "members":
-            ledger.owe(client, 1, module.MEMBERS, self._members(step["members"]))
-        elif fate == "confirm":
+        action = step["action"]
+        upstream, module = self.upstream, self.module
+        if action == "forward":
+            upstream.submit(client, b"x", step["due"])
+        elif action == "relay":
+            upstream.relay = True
+        elif action == "local":
+            upstream.enqueue(client, 1, module.LOCAL, str(step["payload"]).encode())
+        elif action == "replace":
+            upstream.enqueue(client, 1, module.REPLACE, str(step["payload"]).encode())
+        elif action == "edit":
+            upstream.enqueue(client, 1, module.EDIT, edited)
+        elif action == "hide":
+            upstream.enqueue(client, 1, module.HIDE, None)
+        elif action == "peek":
+            upstream.enqueue(client, 1, module.PEEK, self.peeked.append)
+        elif action == "members":
+            upstream.enqueue(client, 1, module.MEMBERS, self._members(step["members"]))
+        elif action == "confirm":
             self._confirm(step, client)
         else:
-            assert fate == "push"
+            assert action == "push"
 
-    def _members(self, fates: dict[str, str]) -> dict[int, tuple[int, Any]]:
+    def _members(self, actions: dict[str, str]) -> dict[int, tuple[int, Any]]:
         module = self.module
         codes = {"edit": (module.EDIT, edited), "hide": (module.HIDE, None)}
-        return {int(index): codes[fate] for index, fate in fates.items()}
+        return {int(index): codes[action] for index, action in actions.items()}
 
     def _confirm(self, step: dict[str, Any], client: Any) -> None:
         verb = step["send"].split()[0].lower().encode()
         # A bare SUBSCRIBE is one error; only a bare UNSUBSCRIBE has as many confirmations as there are channels.
         due = step["due"] if not step["bare"] or not verb.endswith(b"unsubscribe") else -1
-        listener = self.ledger.listener
-        self.ledger.owe(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
+        listener = self.upstream.listener
+        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
 
     def receive(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
-            self.ledger.receive(piece)
-            head = self.ledger.head
-            assert head is None or head.fate != self.module.LOCAL, "a local answer waits at the head"
+            self.upstream.receive(piece)
+            head = self.upstream.head
+            assert head is None or head.action != self.module.LOCAL, "a local answer waits at the head"
 
     def check(self, transcript: Transcript, expected: Expectation) -> None:
         """Everything is paid, everybody has what is theirs."""
         assert not self.complaints
         assert [b"".join(sent) for sent in self.out] == expected.out
-        assert self.ledger.head is None
-        assert self.ledger.tail is None
-        assert self.ledger.rest == b""
-        assert [client.owed for client in self.clients] == [0] * len(self.clients)
-        assert self.ledger.strays == 0 or self.ledger.owner is None
+        assert self.upstream.head is None
+        assert self.upstream.tail is None
+        assert self.upstream.rest == b""
+        assert [client.pending_replies for client in self.clients] == [0] * len(self.clients)
+        assert self.upstream.strays == 0 or self.upstream.owner is None
         assert self.retired == (1 if expected.retires else 0)
         steps = transcript["steps"]
-        looked = [step["frames"][0].encode("latin-1") for step in steps if step["fate"] == "peek"]
+        looked = [step["frames"][0].encode("latin-1") for step in steps if step["action"] == "peek"]
         assert self.peeked == [frame[: frame.index(b"\n") + 1] for frame in looked]
-        if any(step["fate"] not in ("relay", "push", "local") for step in steps):
-            assert self.settled >= 1
+        if any(step["action"] not in ("relay", "push", "local") for step in steps):
+            assert self.on_idle >= 1
 
 
 def halves(data: bytes) -> Iterator[list[bytes]]:

@@ -22,14 +22,20 @@ from proxy.policy_yaml.fields import integer, read_duration, read_percent, read_
 from proxy.policy_yaml.yaml_source import Problems, Scalar
 from proxy.rules.limits.yaml import parse_rate
 from proxy.server import options
-from proxy.session.topic import read_options
+from proxy.session.info_query import read_options
 from proxy.wire.numbers import read_digits, read_whole
 
 SOURCE = Path(proxy.__file__).parent
 
 _OF_OTHERS = ("isdigit", "isdecimal", "isnumeric")
 OF_BYTES = {
-    *("commands/expiry.py", "commands/values.py", "hotpath/ledger.py", "rules/replies/rule.py", "session/handshake.py"),
+    *(
+        "commands/expiry.py",
+        "commands/values.py",
+        "hotpath/upstream_pipeline.py",
+        "rules/replies/rule.py",
+        "session/handshake.py",
+    ),
     *("traffic/shapes.py", "wire/numbers.py"),
 }
 """Modules that call `isdigit` on bytes, where it knows ASCII alone; and the one that reads text."""

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.wire import request as wire
-from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, MALFORMED, NEED_MORE, Limits, Request
+from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, MALFORMED, NEED_MORE, Request, RequestLimits
 
-WIDE = Limits((1 << 31) - 1, 512 << 20, 1 << 20)
-STRANGER = Limits((1 << 31) - 1, 512 << 20, 1 << 20, authenticated=False)
-OLD = Limits(1 << 20, 512 << 20, 1 << 20)
+WIDE = RequestLimits((1 << 31) - 1, 512 << 20, 1 << 20)
+STRANGER = RequestLimits((1 << 31) - 1, 512 << 20, 1 << 20, authenticated=False)
+OLD = RequestLimits(1 << 20, 512 << 20, 1 << 20)
 
 WHOLE: dict[str, tuple[bytes, list[bytes]]] = {
     "one argument": (b"*1\r\n$4\r\nPING\r\n", [b"PING"]),
@@ -66,7 +66,7 @@ BROKEN: dict[str, tuple[bytes, int, int]] = {
 }
 
 
-def scan(*pieces: bytes, limits: Limits = WIDE, before: bytes = b"") -> tuple[int, Request]:
+def scan(*pieces: bytes, limits: RequestLimits = WIDE, before: bytes = b"") -> tuple[int, Request]:
     """Scan a request that arrives in pieces, behind bytes that were read before; it must ask for every piece."""
     request = Request()
     data = bytearray(before)
@@ -148,13 +148,13 @@ def test_a_protocol_error_is_the_same_however_it_is_cut(name: str) -> None:
         (OLD, b"*1048577\r\n", wire.INVALID_MULTIBULK_LENGTH),
     ],
 )
-def test_limits_hold_before_anything_is_collected(limits: Limits, data: bytes, error: int) -> None:
+def test_limits_hold_before_anything_is_collected(limits: RequestLimits, data: bytes, error: int) -> None:
     code, request = scan(data, limits=limits)
     assert (code, request.error) == (MALFORMED, error)
     assert scan(data, limits=WIDE)[0] == NEED_MORE
 
 
-def test_what_a_stranger_may_send_passes() -> None:
+def test_what_an_unauthenticated_client_may_send_passes() -> None:
     argv = [b"x" * 16384] * 10
     code, request = scan(pack_command(tuple(argv)), limits=STRANGER)
     assert code == COMPLETE
@@ -180,7 +180,7 @@ def test_a_broken_header_is_told_when_its_end_has_come_or_64_kilobytes_without_i
 
 
 def test_a_large_string_is_told_as_soon_as_its_length_is_known() -> None:
-    limits = Limits(1 << 20, 512 << 20, 10)
+    limits = RequestLimits(1 << 20, 512 << 20, 10)
     head = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$11\r\n"
     for arrived in (b"", b"hello", b"hello world", b"hello world\r"):
         code, request = scan(head + arrived, limits=limits)

@@ -27,7 +27,7 @@ async def examine(address: UpstreamAddress, source: PolicySource) -> list[Findin
     except (OSError, ValueError, TlsError, UpstreamRefusedError) as error:
         advice = "see that it runs, and that address, TLS and password are right"
         return [fail(f"{address}: {reason_of(error)}", advice)]
-    if opened.stranger:
+    if opened.unauthenticated:
         opened.upstream.abort()
         return [fail(f"{address} asks for a password", "give one: --upstream redis://USER@HOST?password_file=FILE")]
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -32,7 +32,7 @@ class _Alone:
     def lost(self, upstream: UpstreamConnection) -> None:
         """Its questions end with an error."""
 
-    def relieved(self, upstream: UpstreamConnection) -> None:
+    def on_resume(self, upstream: UpstreamConnection) -> None:
         """Nobody waits."""
 
     def doubted(self, upstream: UpstreamConnection) -> None:
@@ -63,7 +63,7 @@ async def admits_anybody(address: UpstreamAddress, seconds: float) -> bool:
     except (OSError, UpstreamRefusedError):
         return False
     opened.upstream.abort()
-    return not opened.stranger
+    return not opened.unauthenticated
 
 
 @dataclass(frozen=True, slots=True)

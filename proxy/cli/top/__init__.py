@@ -21,7 +21,7 @@ from proxy.cli.admin_port import AdminPort, AdminPortError, add_options
 from proxy.cli.line import LineParser, number
 from proxy.cli.top.asking import Answers, ask, ask_for_all
 from proxy.cli.top.screen import Paper, page
-from proxy.cli.top.state import State
+from proxy.cli.top.state import ViewState
 from proxy.cli.top.views import KEYS, VIEWS, WINDOWS
 
 _USAGE = 2
@@ -63,7 +63,7 @@ def run(parsed: argparse.Namespace) -> int:
         print("keyrail: --json needs --once", file=sys.stderr)
         return _USAGE
     once = parsed.once or not (sys.stdin.isatty() and sys.stdout.isatty())
-    state = State(
+    state = ViewState(
         view=next(view for view in VIEWS if view.name.lower() == parsed.view),
         window=parsed.window,
         route=parsed.route,

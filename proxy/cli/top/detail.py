@@ -3,7 +3,7 @@
 from typing import Any
 
 from proxy.cli.top.asking import Answers
-from proxy.cli.top.state import State
+from proxy.cli.top.state import ViewState
 from proxy.cli.top.text import UNKNOWN, clock, rate, share, size
 from proxy.cli.top.views import INCIDENTS, KEYS, Line, Row, Tint, reads_share
 
@@ -11,7 +11,7 @@ _NAMES = {"client_name": "name"}
 _DEEPEST = 3
 
 
-def describe(answers: Answers, state: State, row: Row) -> list[Line]:
+def describe(answers: Answers, state: ViewState, row: Row) -> list[Line]:
     """Return the details in lines."""
     title: Line = [(state.view.called(row), Tint.STRONG)]
     if state.view is KEYS:

@@ -16,7 +16,7 @@ from typing import NoReturn
 from proxy.cli.admin_port import AdminPort, AdminPortError
 from proxy.cli.top.asking import Answers, Query, ask
 from proxy.cli.top.screen import Paper, rows_of, screen
-from proxy.cli.top.state import State
+from proxy.cli.top.state import ViewState
 from proxy.cli.top.views import Line, Tint
 
 _REFRESH_SECONDS = 1.0
@@ -76,7 +76,7 @@ class _Feed(threading.Thread):
                 self.problem = str(error)
 
 
-def show(port: AdminPort, first: Answers, state: State) -> None:
+def show(port: AdminPort, first: Answers, state: ViewState) -> None:
     """Show the screen until the viewer quits."""
     locale.setlocale(locale.LC_ALL, "")
     os.environ.setdefault("ESCDELAY", _ESCAPE_MILLISECONDS)
@@ -94,7 +94,7 @@ def _leave(_number: int, _frame: object) -> NoReturn:
 
 
 class _Display:
-    def __init__(self, port: AdminPort, first: Answers, state: State) -> None:
+    def __init__(self, port: AdminPort, first: Answers, state: ViewState) -> None:
         self._feed = _Feed(port, first)
         self._shown = first
         self._state = state

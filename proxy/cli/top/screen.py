@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from proxy.cli.top.asking import Answers
 from proxy.cli.top.detail import describe
-from proxy.cli.top.state import HELP, State
+from proxy.cli.top.state import HELP, ViewState
 from proxy.cli.top.text import UNKNOWN, bar, cells, clean, clock, cut, fit, levels, milliseconds, rate, size
 from proxy.cli.top.views import RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column, Line, Row, Tint
 
@@ -59,12 +59,12 @@ def plain(lines: Iterable[Line]) -> list[str]:
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
 
-def rows_of(answers: Answers, state: State) -> list[Row]:
+def rows_of(answers: Answers, state: ViewState) -> list[Row]:
     """The rows of the view, if its paths have been requested."""
     return state.view.rows(answers.told, state.order) if state.view.paths[0] in answers.told else []
 
 
-def screen(answers: Answers, state: State, paper: Paper, now: float, problem: str = "") -> list[Line]:
+def screen(answers: Answers, state: ViewState, paper: Paper, now: float, problem: str = "") -> list[Line]:
     """Exactly as many lines as the terminal has; ``problem`` says why there is nothing newer."""
     lines = [*head(answers, paper, now), tabs(state, paper)]
     room = paper.height - len(lines) - 1
@@ -140,7 +140,7 @@ def _pace(answers: Answers, paper: Paper) -> Line:
     return line
 
 
-def tabs(state: State, paper: Paper) -> Line:
+def tabs(state: ViewState, paper: Paper) -> Line:
     """The names of the views, and on the right the window and order of the chosen one."""
     line: Line = []
     for number, view in enumerate(VIEWS, 1):
@@ -152,7 +152,7 @@ def tabs(state: State, paper: Paper) -> Line:
     return [*line, (fit(shown, room, right=True) if room > len(shown) else shown, Tint.STRONG)]
 
 
-def _foot(state: State, problem: str) -> Line:
+def _foot(state: ViewState, problem: str) -> Line:
     if problem:
         return [(f"{problem}; trying again", Tint.BAD)]
     if state.paused:
@@ -164,7 +164,7 @@ def _foot(state: State, problem: str) -> Line:
 # The middle
 
 
-def _body(answers: Answers, state: State, paper: Paper, room: int) -> list[Line]:
+def _body(answers: Answers, state: ViewState, paper: Paper, room: int) -> list[Line]:
     if state.help:
         return [[("", Tint.PLAIN)], *([(f"  {keys:<12}", Tint.STRONG), (does, Tint.PLAIN)] for keys, does in HELP)]
     if state.view.paths[0] not in answers.told:
@@ -210,7 +210,7 @@ def _whole(lines: list[Line], room: int) -> list[Line]:
     return [*lines[:kept], [(f"and {len(lines) - kept} lines for a taller terminal", Tint.FAINT)]]
 
 
-def _rules(answers: Answers, state: State, rows: Sequence[Row], paper: Paper, room: int) -> list[Line]:
+def _rules(answers: Answers, state: ViewState, rows: Sequence[Row], paper: Paper, room: int) -> list[Line]:
     """The rules, and in the lower half the newest violations."""
     violations = answers.told["violations"]["violations"]
     below = min(len(violations) + 2, room // 2) if violations else 0
@@ -286,7 +286,7 @@ def _widths(columns: Sequence[Column], width: int) -> list[int]:
     return widths
 
 
-def page(answers: Answers, state: State, paper: Paper, now: float) -> list[str]:
+def page(answers: Answers, state: ViewState, paper: Paper, now: float) -> list[str]:
     """One screen without a terminal, as long as needed."""
     body = _body(answers, state, paper, paper.height)
     whole = [*head(answers, paper, now), tabs(state, paper), *body]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proxy.cli.top.asking import Query
-from proxy.cli.top.views import KEYS, VIEWS, WINDOWS, Order, View
+from proxy.cli.top.views import KEYS, VIEWS, WINDOWS, SortOrder, View
 from proxy.wire.numbers import read_digits
 
 HELP = (
@@ -24,7 +24,7 @@ _PAGE = 10
 
 
 @dataclass(slots=True)
-class State:
+class ViewState:
     """``chosen`` is the name of the row that the viewer has chosen; if empty, no row is marked."""
 
     view: View = VIEWS[0]
@@ -39,7 +39,7 @@ class State:
     chosen: str | None = None
 
     @property
-    def order(self) -> Order:
+    def order(self) -> SortOrder:
         """How the view is sorted."""
         return self._order_of(self.view)
 
@@ -47,7 +47,7 @@ class State:
         """The request for this view."""
         return Query(self.view, self._order_of(KEYS).name, self.window, self.route, self.count)
 
-    def _order_of(self, view: View) -> Order:
+    def _order_of(self, view: View) -> SortOrder:
         return view.orders[self.orders.get(view.name, 0)]
 
     def press(self, key: str, rows: Sequence[str], routes: Sequence[str]) -> None:

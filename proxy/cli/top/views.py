@@ -50,7 +50,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortOrder:
     """A way to sort, the largest weight first; without one, the rows come as the admin port has them."""
 
     name: str
@@ -63,10 +63,10 @@ class View:
 
     name: str
     paths: tuple[str, ...]
-    rows: Callable[[Told, Order], list[Row]]
+    rows: Callable[[Told, SortOrder], list[Row]]
     called: Callable[[Row], str]
     columns: tuple[Column, ...]
-    orders: tuple[Order, ...]
+    orders: tuple[SortOrder, ...]
     parameters: frozenset[str] = field(default=frozenset({"window", "count", "route"}))
 
 
@@ -80,8 +80,8 @@ def _of(name: str) -> Callable[[Row], object]:
     return lambda row: UNKNOWN if row.get(name) in (None, "") else row[name]
 
 
-def _sorted(path: str, name: str) -> Callable[[Told, Order], list[Row]]:
-    def rows(told: Told, order: Order) -> list[Row]:
+def _sorted(path: str, name: str) -> Callable[[Told, SortOrder], list[Row]]:
+    def rows(told: Told, order: SortOrder) -> list[Row]:
         found: list[Row] = told[path][name]
         return found if order.weight is None else sorted(found, key=order.weight, reverse=True)
 
@@ -149,7 +149,7 @@ KEYS = View(
         Column("PATTERN", _of("pattern"), weight=2, least=150),
         Column("CLIENTS", behind, weight=2, least=100),
     ),
-    (Order("all"), Order("reads"), Order("writes"), Order("bytes")),
+    (SortOrder("all"), SortOrder("reads"), SortOrder("writes"), SortOrder("bytes")),
     frozenset({"window", "count", "route", "by"}),
 )
 
@@ -179,19 +179,19 @@ PATTERNS = View(
         Column("APP", _of("app"), 12, least=100),
     ),
     (
-        Order("rate", lambda row: row["rate"]),
-        Order("bytes", lambda row: row["bytes_in"] + row["bytes_out"]),
-        Order("p99", lambda row: number(row, "p99_ms")),
-        Order("misses", _misses),
-        Order("N+1", lambda row: row["runs"]),
-        Order("largest", lambda row: row["largest"]),
+        SortOrder("rate", lambda row: row["rate"]),
+        SortOrder("bytes", lambda row: row["bytes_in"] + row["bytes_out"]),
+        SortOrder("p99", lambda row: number(row, "p99_ms")),
+        SortOrder("misses", _misses),
+        SortOrder("N+1", lambda row: row["runs"]),
+        SortOrder("largest", lambda row: row["largest"]),
     ),
 )
 
 _TAGS = "tags"
 
 
-def _slots(told: Told, order: Order) -> list[Row]:
+def _slots(told: Told, order: SortOrder) -> list[Row]:
     answer = told["slots"]
     if order.name == _TAGS:
         return [{**row, "what": "{" + row["tag"] + "}"} for row in answer["tags"]]
@@ -210,7 +210,7 @@ SLOTS = View(
         Column("SLOT OR TAG", lambda row: row["what"], 24, tint=lambda _: Tint.STRONG),
         Column("KEYS", lambda row: " ".join(row.get("keys", ()))),
     ),
-    (Order("slots"), Order(_TAGS)),
+    (SortOrder("slots"), SortOrder(_TAGS)),
 )
 
 _WHO = ("app", "user", "client_name", "library", "address")
@@ -246,9 +246,9 @@ CLIENTS = View(
         Column("ADDRESS", _of("address"), 15, least=110),
     ),
     (
-        Order("rate", lambda row: row["rate"]),
-        Order("bytes", lambda row: row["bytes_in"] + row["bytes_out"]),
-        Order("refused", lambda row: row["refused"]),
+        SortOrder("rate", lambda row: row["rate"]),
+        SortOrder("bytes", lambda row: row["bytes_in"] + row["bytes_out"]),
+        SortOrder("refused", lambda row: row["refused"]),
     ),
 )
 
@@ -268,10 +268,10 @@ SLOW = View(
         Column("CLIENT", who),
     ),
     (
-        Order("time taken", lambda row: number(row, "at_redis_ms") + number(row, "in_proxy_ms")),
-        Order("at Redis", lambda row: number(row, "at_redis_ms")),
-        Order("in Keyrail", lambda row: number(row, "in_proxy_ms")),
-        Order("newest", lambda row: row["time"]),
+        SortOrder("time taken", lambda row: number(row, "at_redis_ms") + number(row, "in_proxy_ms")),
+        SortOrder("at Redis", lambda row: number(row, "at_redis_ms")),
+        SortOrder("in Keyrail", lambda row: number(row, "in_proxy_ms")),
+        SortOrder("newest", lambda row: row["time"]),
     ),
     frozenset({"count", "route"}),
 )
@@ -280,7 +280,7 @@ SLOW = View(
 # Rules
 
 
-def _rules(told: Told, order: Order) -> list[Row]:
+def _rules(told: Told, order: SortOrder) -> list[Row]:
     rules = [{**rule, "count": sum(rule["hits"].values())} for rule in told["rules"]["rules"]]
     return sorted(rules, key=order.weight, reverse=True) if order.weight is not None else rules
 
@@ -303,9 +303,9 @@ RULES = View(
         Column("WHERE", lambda row: row["where"], least=100),
     ),
     (
-        Order("hits", lambda row: row["count"]),
-        Order("last seen", lambda row: row["last_seen"] or ""),
-        Order("the policy's"),
+        SortOrder("hits", lambda row: row["count"]),
+        SortOrder("last seen", lambda row: row["last_seen"] or ""),
+        SortOrder("the policy's"),
     ),
     frozenset({"route"}),
 )
@@ -341,7 +341,7 @@ INCIDENTS = View(
         Column("KIND", lambda row: row["kind"], 10),
         Column("WHAT", lambda row: row["lines"][0] if row["lines"] else row["subject"], tint=_tint_of_incident),
     ),
-    (Order("newest"), Order("open", lambda row: row["ended"] is None)),
+    (SortOrder("newest"), SortOrder("open", lambda row: row["ended"] is None)),
     frozenset({"count", "route"}),
 )
 

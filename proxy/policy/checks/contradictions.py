@@ -31,7 +31,7 @@ from proxy.rules.listing import covered, entry_of
 from proxy.rules.names.rule import DEFAULT_PREFIXES, NamesSettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings
-from proxy.rules.rule import Settings
+from proxy.rules.rule import RuleSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.transactions.rule import BEGINNINGS, TransactionsSettings
@@ -66,7 +66,7 @@ _PARTS: dict[str, Callable[[KeyEntry], object]] = {
 }
 
 
-def _asks_about_schema(settings: Settings) -> tuple[str, str]:
+def _asks_about_schema(settings: RuleSettings) -> tuple[str, str]:
     """The key under which a rule does so, if it does, and what entries must have for it to say anything."""
     match settings:
         case SchemaTypeSettings():
@@ -111,7 +111,7 @@ def _check_lifetimes(rules: list[PolicyRule], audiences: Audiences, problems: Pr
 
 def _check_repeated(rules: list[PolicyRule], problems: Problems) -> None:
     """The same said twice is two counts of one thing, and the second is never the one that acts."""
-    said: dict[tuple[str, Settings], PolicyRule] = {}
+    said: dict[tuple[str, RuleSettings], PolicyRule] = {}
     faulty = problems.faulty_rules()
     for rule in rules:
         first = said.setdefault((rule.app, rule.settings), rule)

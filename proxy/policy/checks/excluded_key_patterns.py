@@ -13,7 +13,7 @@ from proxy.commands.table import STANDARD
 from proxy.hotpath.automaton import Automaton
 from proxy.policy.checks.unreachable_rules import globs_of
 from proxy.policy.model import Mode, Policy, PolicyRule
-from proxy.policy.precedence import is_active, voice
+from proxy.policy.precedence import effective_mode, is_active
 from proxy.policy.sections.schema import PlacedEntry
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.yaml_source import Problems
@@ -24,7 +24,7 @@ from proxy.rules.names.rule import DEFAULT_PREFIXES, NamesSettings
 from proxy.rules.rule import Binding, Wording
 
 
-def find_unnamed(policy: Policy, placed: Sequence[PlacedEntry], problems: Problems) -> None:
+def find_excluded_key_patterns(policy: Policy, placed: Sequence[PlacedEntry], problems: Problems) -> None:
     """Note each entry to whose keys nobody may write, and each rule's pattern of keys that nobody may use at all."""
     faulty = problems.faulty_rules()
     sound = [rule for rule in policy.rules if rule.name not in faulty]
@@ -73,8 +73,8 @@ def _holds(policy: Policy, rule: PolicyRule) -> bool:
     """Whether the rule is enforced for everybody's writes, whatever the key."""
     if not isinstance(rule.settings, NamesSettings) or not rule.settings.writes or rule.app:
         return False
-    voices = (voice(policy, rule, app, paused=False) for app in (None, *policy.apps))
-    return all(not each.varies and each.stage.mode is Mode.ENFORCE for each in voices)
+    effective_modes = (effective_mode(policy, rule, app, paused=False) for app in (None, *policy.apps))
+    return all(not each.varies and each.stage.mode is Mode.ENFORCE for each in effective_modes)
 
 
 def _check(settings: object) -> NameCheck:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from proxy.commands.creation import TYPES
 from proxy.policy.lifetimes import beside
 from proxy.policy.model import Mode, Policy, PolicyRule
-from proxy.policy.precedence import Voice, audience, is_active, voice
+from proxy.policy.precedence import EffectiveMode, audience, effective_mode, is_active
 from proxy.policy.sections.schema import PlacedEntry
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import write_duration
@@ -151,18 +151,18 @@ def _views(policy: Policy, rule: PolicyRule) -> Iterator[OtherLifetimes]:
     """The rules that may take its keys, for each caller that it is on for."""
     for app in (None, *policy.apps):
         name = "" if app is None else app.name
-        voiced = [
-            (one, voice(policy, one, app, paused=False))
+        effective = [
+            (one, effective_mode(policy, one, app, paused=False))
             for one in policy.rules
             if one.app in {"", name} and isinstance(one.settings, LifetimeSettings | SchemaTtlSettings)
         ]
-        active = [(one, said) for one, said in voiced if _is_on(said)]
+        active = [(one, said) for one, said in effective if _is_on(said)]
         for one, said in active:
             if one is rule:
                 yield other_lifetimes(beside((one, said), active))
 
 
-def _is_on(said: Voice) -> bool:
+def _is_on(said: EffectiveMode) -> bool:
     return said.varies or said.stage.mode is not Mode.OFF
 
 

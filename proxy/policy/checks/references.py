@@ -8,7 +8,7 @@ would be let off, which nobody who merely says a name ever is.
 from proxy.policy.apps import App
 from proxy.policy.document import Document
 from proxy.policy.model import Policy, PolicyRule, RolloutLine, Stage
-from proxy.policy.precedence import is_active, voice
+from proxy.policy.precedence import effective_mode, is_active
 from proxy.policy_yaml.errors import Where, shown
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.names.rule import NamesSettings
@@ -128,7 +128,7 @@ class _Check:
         without = Policy(
             self._policy.source, default=self._policy.default, rollout=self._policy.rollout, tightened=others
         )
-        usual = voice(without, rule, app, paused=False).stage
+        usual = effective_mode(without, rule, app, paused=False).stage
         if not stage.tightens(usual):
             self._note(stage.where, path, str(stage), f"{usual} or stricter: an app's file never loosens a rule")
 

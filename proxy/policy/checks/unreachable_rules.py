@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from proxy.commands.rows import ROWS
 from proxy.commands.table import STANDARD, Spec
 from proxy.policy.apps import App, matches_glob
-from proxy.policy.following import holds_scripts
 from proxy.policy.model import Mode, Policy, PolicyException, PolicyRule, Stage
-from proxy.policy.precedence import Voice, audience, voice
+from proxy.policy.precedence import EffectiveMode, audience, effective_mode
+from proxy.policy.script_call_rules import holds_scripts
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.allow_only.rule import AllowOnlySettings
 from proxy.rules.lifetime.settings import LifetimeSettings
@@ -24,7 +24,7 @@ from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.lowering import Lowering
 from proxy.rules.order import place_of
 from proxy.rules.refuse.rule import RefuseSettings
-from proxy.rules.rule import Binding, Rule, Settings
+from proxy.rules.rule import Binding, Rule, RuleSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 
 _WALKS = frozenset(row.name for row in ROWS.values() if row.walks_keys)
@@ -75,9 +75,9 @@ def _check_rules(
     }
     if not refusing:
         return
-    voices = {
+    effective_modes = {
         rule.name: [
-            voice(policy, rule, app, paused=False)
+            effective_mode(policy, rule, app, paused=False)
             for app in (None, *policy.apps)
             if rule.app in {"", "" if app is None else app.name}
         ]
@@ -88,12 +88,12 @@ def _check_rules(
         earlier = [each for each in ordered[: ordered.index(rule)] if each.name in refusing]
         takers: dict[str, PolicyRule] = {}
         commands = touched[rule.name]
-        if not commands or rule.app or not any(map(_speaks, voices[rule.name])):
+        if not commands or rule.app or not any(map(_speaks, effective_modes[rule.name])):
             continue
-        for i, mine in enumerate(voices[rule.name]):
+        for i, mine in enumerate(effective_modes[rule.name]):
             if not _speaks(mine):
                 continue
-            before = [each for each in earlier if not each.app and _silences(voices[each.name][i], mine)]
+            before = [each for each in earlier if not each.app and _silences(effective_modes[each.name][i], mine)]
             if not commands <= frozenset[int]().union(*(refusing[each.name] for each in before)):
                 break
             takers |= {each.name: each for each in before if refusing[each.name] & commands}
@@ -112,11 +112,11 @@ def _refuses_all(rule: Rule, spec: Spec) -> bool:
     return lowering.does == "refused"
 
 
-def _speaks(voiced: Voice) -> bool:
-    return voiced.varies or voiced.stage.mode is not Mode.OFF
+def _speaks(effective: EffectiveMode) -> bool:
+    return effective.varies or effective.stage.mode is not Mode.OFF
 
 
-def _silences(one: Voice, other: Voice) -> bool:
+def _silences(one: EffectiveMode, other: EffectiveMode) -> bool:
     return not one.varies and one.stage.mode is not Mode.OFF and one.stage.tightens(other.stage)
 
 
@@ -175,7 +175,7 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
                 break
 
 
-def globs_of(settings: Settings) -> tuple[str, ...]:
+def globs_of(settings: RuleSettings) -> tuple[str, ...]:
     """The patterns of keys that a rule is about; none where it is about all keys."""
     match settings:
         case LifetimeSettings(keys=keys):

@@ -7,7 +7,7 @@ from proxy.policy.sections.modes import read_mode
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import Fields, read_fields, read_line
 from proxy.policy_yaml.globs import read_key_pattern
-from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 
 

@@ -3,7 +3,7 @@
 import re
 
 from proxy.policy.model import Mode, Stage
-from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 
 _STAGE = re.compile(r"(off|audit|warn|enforce)(?: +([0-9]{1,2}(?:\.[0-9]{1,2})?)%)?")

@@ -8,7 +8,7 @@ from proxy.policy_yaml.errors import Where, shown
 from proxy.policy_yaml.fields import Fields, choice, read_fields, read_line, read_mapping
 from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.guardrails import GUARDRAILS
-from proxy.rules.rule import Settings, Wording
+from proxy.rules.rule import RuleSettings, Wording
 from proxy.wire.numbers import read_digits
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
@@ -57,7 +57,7 @@ def _read_rule(name: str, where: Where, value: Value, app: str, problems: Proble
     return PolicyRule(name, settings, stage, wording, where, locked, app, audits_scripts)
 
 
-def _read_guardrail(fields: Fields, where: Where) -> Settings | None:
+def _read_guardrail(fields: Fields, where: Where) -> RuleSettings | None:
     found = [(key, value) for key in GUARDRAILS if (value := fields.take(key)) is not None]
     if found[1:] or all(fields.lacks(key) for key in GUARDRAILS):
         named = " and ".join(key for key, _ in found) or "no guardrail"

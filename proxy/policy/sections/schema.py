@@ -19,7 +19,7 @@ from proxy.policy_yaml.fields import (
     read_mapping,
     read_size,
 )
-from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.schema.automaton import Flaw, SchemaError, Tie, TooLarge, Unreachable
 from proxy.schema.bounds import Bounds

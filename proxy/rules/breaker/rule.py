@@ -26,7 +26,7 @@ from statistics import median
 
 from proxy.commands.command import Command
 from proxy.commands.table import Spec
-from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
+from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
 from proxy.rules.context import Context
 from proxy.rules.free_commands import is_free
 from proxy.rules.limit_membership import Presence
@@ -55,7 +55,7 @@ class BreakerSettings:
         return Breaker(name, self, wording, binding)
 
 
-class State(Enum):
+class CircuitState(Enum):
     """What becomes of commands."""
 
     CLOSED = "closed"
@@ -70,12 +70,12 @@ class Circuit(ObservingState):
     """What has been observed of a route's Redis in one worker, and what follows from it. Times are in seconds."""
 
     def __init__(self, settings: BreakerSettings) -> None:
-        self.state = State.CLOSED
+        self.state = CircuitState.CLOSED
         self.why = ""
         self.until = 0.0
         self._settings = settings
-        self._commands = Allowance(UNLIMITED)
-        self.purse = Purse(self._commands, Allowance(UNLIMITED), Allowance(UNLIMITED))
+        self._commands = LeasedTokens(UNLIMITED)
+        self.token_set = TokenSet(self._commands, LeasedTokens(UNLIMITED), LeasedTokens(UNLIMITED))
         self._failing_since: float | None = None
         self._since = 0.0
         self._observed: deque[tuple[float, float]] = deque()
@@ -83,11 +83,11 @@ class Circuit(ObservingState):
 
     @property
     def restricts(self) -> bool:
-        return self.state is not State.CLOSED
+        return self.state is not CircuitState.CLOSED
 
     @property
     def description(self) -> str:
-        return f"{self.state.value}: {self.why}" if self.state is State.OPEN else self.state.value
+        return f"{self.state.value}: {self.why}" if self.state is CircuitState.OPEN else self.state.value
 
     def observe(self, now: float, took: float | None) -> None:
         if took is None:
@@ -96,17 +96,17 @@ class Circuit(ObservingState):
             self._failing_since = None
             self._note(now, took)
         match self.state:
-            case State.CLOSED:
+            case CircuitState.CLOSED:
                 if self._failing(now) or (self._seen_a_window(now) and self._slow()):
                     self._open(now)
-            case State.OPEN:
+            case CircuitState.OPEN:
                 if now >= self.until:
                     self._look_again(now, took)
-            case State.HALF_OPEN:
+            case CircuitState.HALF_OPEN:
                 if took is None or (self._seen_a_window(now) and self._slow()):
                     self._open(now)
                 elif self._seen_a_window(now):
-                    self._begin(State.CLOSED, now)
+                    self._begin(CircuitState.CLOSED, now)
                     self._commands.left = UNLIMITED
 
     def _note(self, now: float, took: float) -> None:
@@ -128,14 +128,14 @@ class Circuit(ObservingState):
     def _slow(self) -> bool:
         return self._too_long(median(took for _, took in self._observed))
 
-    def _begin(self, state: State, now: float) -> None:
+    def _begin(self, state: CircuitState, now: float) -> None:
         self.state = state
         self._since = now
         self._observed.clear()
 
     def _look_again(self, now: float, took: float | None) -> None:
         if took is not None and not self._too_long(took):
-            self._begin(State.HALF_OPEN, now)
+            self._begin(CircuitState.HALF_OPEN, now)
             self.until = now + self._settings.window
         else:
             self.until = now + min(self._settings.cool_down, _NEXT_LOOK)
@@ -146,16 +146,16 @@ class Circuit(ObservingState):
             self.why = "Redis is failing"
         else:
             self.why = f"Redis is slower than {slower_than * 1000:.0f} ms"
-        self._begin(State.OPEN, now)
+        self._begin(CircuitState.OPEN, now)
         self.until = now + self._settings.cool_down
         self._commands.left = 0
 
     def lets_through(self) -> bool:
         """Whether a command may go to Redis; asking counts as a command."""
-        if self.state is State.HALF_OPEN:
+        if self.state is CircuitState.HALF_OPEN:
             self._asked += 1
             return self._asked % _TRIALS == 0
-        return self.state is State.CLOSED
+        return self.state is CircuitState.CLOSED
 
 
 class Breaker(Rule):
@@ -181,7 +181,7 @@ class Breaker(Rule):
 
     def enter(self, _context: Context) -> Presence:
         """All clients have one purse, which is empty while the circuit is not closed."""
-        return Presence(self._circuit.purse)
+        return Presence(self._circuit.token_set)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """The plan passes what the purse affords."""

@@ -27,7 +27,7 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.derived import DERIVED, most_derived, sources_of
 from proxy.commands.growth import GROWING, MEASURED, PUSHES, TOLD, Growth, adds_entries, growth_of, kept_by_trimming
-from proxy.commands.payload import Kind
+from proxy.commands.payload import PayloadKind
 from proxy.commands.spec import Spec
 from proxy.commands.values import RESTORES, payload_of
 from proxy.rules.context import Context
@@ -35,7 +35,7 @@ from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
 from proxy.rules.rule import Binding, Needs, Rule, Wording
 from proxy.rules.sizes_known import KnownSizes
-from proxy.rules.verdict import PASS, Follow, Look, Pass, Procedure, Refuse, Steps, Verdict
+from proxy.rules.verdict import PASS, InspectReply, Pass, Procedure, Refuse, Steps, Surround, Verdict
 from proxy.wire.decode import read_reply
 
 _PATIENCE = 1.0
@@ -64,7 +64,7 @@ class CollectionsSettings:
         return Collections(name, self, wording, binding)
 
 
-class _Seen:
+class _SizesSeen:
     """What is known of the sizes of collections, and which of them were too large when they were last looked at."""
 
     def __init__(self, remember: int) -> None:
@@ -95,7 +95,7 @@ class Collections(Rule):
         self._refusals = Refusals(name, wording, binding)
         self.needs = Needs(frozenset({"LTRIM"})) if settings.trim else Needs()
         self._trims = settings.trim and binding.can_send("LTRIM")
-        self._seen = binding.memory.of(name, settings, lambda: _Seen(settings.remember))
+        self._seen = binding.memory.of(name, settings, lambda: _SizesSeen(settings.remember))
 
     def touches(self, spec: Spec) -> bool:
         """Commands that make a collection grow, or write one whole."""
@@ -121,7 +121,7 @@ class Collections(Rule):
             return PASS
         if self._trims and command.spec.name in PUSHES:
             trim = partial(_trim, growth.key, PUSHES[command.spec.name] == "tail", cap)
-            return Follow(trim, f"LTRIM to {cap} elements")
+            return Surround(trim, f"LTRIM to {cap} elements")
         database, now = context.database, context.now
         size = self._seen.sizes.find(database, growth.measure, growth.key, now)
         if size is not None and _too_large(growth, size, cap):
@@ -134,7 +134,7 @@ class Collections(Rule):
             return Procedure(steps, _PATIENCE, partial(self._goes_on_unknown, growth, context))
         self._grow(growth, context)
         if command.spec.name in TOLD:
-            return Look(partial(self._listen, growth, context, cap, before + growth.members))
+            return InspectReply(partial(self._listen, growth, context, cap, before + growth.members))
         if size is None and self._seen.next_turn() < self._settings.sample:
             steps = partial(self._steps, command, growth, context, cap, before, waits=False)
             return Procedure(steps, _PATIENCE, self._unknown, waits=False)
@@ -209,14 +209,18 @@ class Collections(Rule):
 
     def _judge_restored(self, command: Command, context: Context) -> Verdict:
         kind, _, members = payload_of(command)
-        caps = {Kind.COLLECTION: [self._settings.members], Kind.STREAM: [self._settings.streams], Kind.STRING: []}
+        caps = {
+            PayloadKind.COLLECTION: [self._settings.members],
+            PayloadKind.STREAM: [self._settings.streams],
+            PayloadKind.STRING: [],
+        }
         either = [self._settings.members, self._settings.streams]
         cap = min((cap for cap in caps.get(kind, either) if cap is not None), default=None)
         if cap is None or members <= cap:
-            if kind is not Kind.STRING:
+            if kind is not PayloadKind.STRING:
                 self._grow_whole(command, tuple(MEASURED), members, context)
             return PASS
-        noun = "entries" if kind is Kind.STREAM else "members"
+        noun = "entries" if kind is PayloadKind.STREAM else "members"
         return self._refuse_derived(command, f"the payload has as many as {members} {noun}, {over(members, cap)}")
 
     def _grow_whole(self, command: Command, measures: Sequence[str], members: int, context: Context) -> None:

@@ -21,11 +21,11 @@ from proxy.commands.creation import TYPES, created_keys, creation_of
 from proxy.commands.row import UNKNOWN_TYPE, Creation
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
-from proxy.rules.lifetime.scope import Scope
-from proxy.rules.lifetime.ttl_commands import Stamps
-from proxy.rules.lifetime.ttl_options import Conduct, Existing, Unproven
+from proxy.rules.lifetime.scope import LifetimeScope
+from proxy.rules.lifetime.ttl_commands import TtlCommands
+from proxy.rules.lifetime.ttl_options import Existing, TtlOptions, Unproven
 from proxy.rules.lifetime.wording import LifetimeWording
-from proxy.rules.verdict import PASS, Follow, Pass, Verdict
+from proxy.rules.verdict import PASS, Pass, Surround, Verdict
 
 _MOST_KEYS = 128
 """Keys of one command that are looked after; what creates more at once is counted as skipped, or refused."""
@@ -39,13 +39,15 @@ _FOR_EVER = b":-1\r\n"
 class Creations:
     """Judges the commands that create keys without being able to state a lifetime."""
 
-    def __init__(self, scope: Scope, conduct: Conduct, stamps: Stamps, words: LifetimeWording) -> None:
+    def __init__(
+        self, scope: LifetimeScope, ttl_options: TtlOptions, ttl_commands: TtlCommands, words: LifetimeWording
+    ) -> None:
         self._bounds_of = scope.bounds_of
         self._types = scope.types
-        self._stamps = stamps
+        self._ttl_commands = ttl_commands
         self._words = words
-        self._stamps_existing = conduct.existing_keys is Existing.STAMP
-        self._refuses = conduct.without_proof is Unproven.REFUSE
+        self._stamps_existing = ttl_options.existing_keys is Existing.STAMP
+        self._refuses = ttl_options.without_proof is Unproven.REFUSE
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Follow a command that may create keys; PASS where none of them is to have a lifetime."""
@@ -80,14 +82,16 @@ class Creations:
     def _follow(self, command: Command, creation: Creation, keys: "Sequence[_Stamped]") -> Verdict:
         asks_type = creation.type == UNKNOWN_TYPE and not self._types.issuperset(TYPES)
         looks = not (creation.fresh or creation.counts_from or self._stamps_existing)
-        obstacle = self._stamps.proof_obstacle if looks or asks_type else self._stamps.obstacle
+        obstacle = self._ttl_commands.proof_obstacle if looks or asks_type else self._ttl_commands.obstacle
         if obstacle:
             return self._unproven(command, obstacle)
         counted = len(command.argv) - creation.counts_from
         new_list = b":%d\r\n" % counted if creation.counts_from and not self._stamps_existing else b""
-        conclude = _Conclusion(creation, keys, looks, self._types if asks_type else frozenset(), new_list, self._stamps)
+        conclude = _Conclusion(
+            creation, keys, looks, self._types if asks_type else frozenset(), new_list, self._ttl_commands
+        )
         look = b"TTL" if creation.by_script else b"EXISTS"
-        return Follow(
+        return Surround(
             conclude,
             _ABOUT_SCRIPT if creation.by_script else _ABOUT[looks],
             before=[(look, key.name) for key in keys] if looks else (),
@@ -128,7 +132,7 @@ class _Conclusion:
     looked: bool
     types: frozenset[str]
     new_list: bytes
-    stamps: Stamps
+    ttl_commands: TtlCommands
 
     def __call__(self, reply: bytes, lines: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
         if reply.startswith(_NOT_RUN):
@@ -138,9 +142,9 @@ class _Conclusion:
         for i, key in enumerate(self.keys):
             created = written and self._created(reply, lines[i] if self.looked else b"")
             if created and self._meant(lines, i - len(self.keys)):
-                found.append(self.stamps.give(key.name, key.seconds))
+                found.append(self.ttl_commands.give(key.name, key.seconds))
             elif key.sliding:
-                found.append(self.stamps.renew(key.name, key.seconds))
+                found.append(self.ttl_commands.renew(key.name, key.seconds))
         return found
 
     def _created(self, reply: bytes, existed: bytes) -> bool:

@@ -34,7 +34,7 @@ from proxy.commands.expiry import (
     RESTORES,
     WITH_TTL,
     PlainForm,
-    Stated,
+    StatedExpiry,
     Unstated,
     dumped_type,
     may_omit_expiry,
@@ -48,13 +48,13 @@ from proxy.commands.table import Spec
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lifetime.creations import Creations
-from proxy.rules.lifetime.scope import Scope
-from proxy.rules.lifetime.ttl_commands import NEEDS, Stamps
-from proxy.rules.lifetime.ttl_options import Conduct, Outside, Persist, Unproven
+from proxy.rules.lifetime.scope import LifetimeScope
+from proxy.rules.lifetime.ttl_commands import NEEDS, TtlCommands
+from proxy.rules.lifetime.ttl_options import Outside, Persist, TtlOptions, Unproven
 from proxy.rules.lifetime.uses import Uses
 from proxy.rules.lifetime.wording import LifetimeWording
 from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering
-from proxy.rules.lowering import Stated as PlannedNumber
+from proxy.rules.lowering import StatedArgument as PlannedNumber
 from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
 from proxy.schema.bounds import Bounds, spread
@@ -72,20 +72,22 @@ _Judge: TypeAlias = Callable[[Command, Context], Verdict]
 class Lifetime(Rule):
     """The lifetimes of keys."""
 
-    def __init__(self, name: str, scope: Scope, conduct: Conduct, wording: Wording, binding: Binding) -> None:
+    def __init__(
+        self, name: str, scope: LifetimeScope, ttl_options: TtlOptions, wording: Wording, binding: Binding
+    ) -> None:
         self.name = name
         self._scope = scope
-        self._conduct = conduct
+        self._ttl_options = ttl_options
         self._words = LifetimeWording(name, wording, binding)
         self._seed = binding.seed
         self._can_send = binding.can_send
         self._container_of = binding.table.container_of
         self._set = binding.table.find("SET")
         self._msetex = binding.table.find("MSETEX")
-        self._stamps = Stamps(binding)
-        self._uses = Uses(scope, self._stamps)
-        self._on_persist = {conduct.on_persist(bounds) for bounds in scope.places if bounds is not None}
-        self._creations = Creations(scope, conduct, self._stamps, self._words)
+        self._ttl_commands = TtlCommands(binding)
+        self._uses = Uses(scope, self._ttl_commands)
+        self._on_persist = {ttl_options.on_persist(bounds) for bounds in scope.places if bounds is not None}
+        self._creations = Creations(scope, ttl_options, self._ttl_commands, self._words)
         places, owners = scope.places, scope.schema.automaton
         all_pass = (UNLIMITED,) * len(places)
         self._all_pass = EntryCheck(owners, all_pass, all_pass, all_pass)
@@ -141,14 +143,14 @@ class Lifetime(Rule):
         if not isinstance(verdict, Rewrite):
             return verdict
         expiry = read_expiry(command) if states_expiry(command.spec) else None
-        if self._conduct.without_proof is Unproven.REFUSE:
+        if self._ttl_options.without_proof is Unproven.REFUSE:
             if expiry is Unstated.PERSISTS:
                 return self._words.refuse_persist(command)
-            if isinstance(expiry, Stated):
+            if isinstance(expiry, StatedExpiry):
                 return self._judge_stated_by_script(command, expiry, context)
         return PASS
 
-    def _judge_stated_by_script(self, command: Command, stated: Stated, context: Context) -> Verdict:
+    def _judge_stated_by_script(self, command: Command, stated: StatedExpiry, context: Context) -> Verdict:
         found = self._bounds_of(command)
         stated_for = stated.milliseconds(command.argv, context.now)
         if stated_for is None or all(bounds.nearest(stated_for) == stated_for for bounds in found):
@@ -171,7 +173,7 @@ class Lifetime(Rule):
         if not found:
             return PASS
         expiry = read_expiry(command)
-        if isinstance(expiry, Stated):
+        if isinstance(expiry, StatedExpiry):
             return self._judge_stated(command, expiry, found, context)
         if expiry is Unstated.UNREADABLE:
             return Pass(skipped=f"{command.name} has an option that this rule does not know")
@@ -187,14 +189,14 @@ class Lifetime(Rule):
             return self._judge_restored(command, found[0], context)
         return self._judge_unstated(command, found, context)
 
-    def _judge_stated(self, command: Command, stated: Stated, found: list[Bounds], context: Context) -> Verdict:
+    def _judge_stated(self, command: Command, stated: StatedExpiry, found: list[Bounds], context: Context) -> Verdict:
         stated_for = stated.milliseconds(command.argv, context.now)
         if stated_for is None:
             return PASS
         allowed = stated_for
         for bounds in found:
             allowed = bounds.nearest(allowed)
-        if allowed != stated_for and self._conduct.outside is Outside.REFUSE:
+        if allowed != stated_for and self._ttl_options.outside is Outside.REFUSE:
             return self._words.refuse_outside(command, stated, found, stated_for)
         allowed = _varied(command, stated, found, allowed, context)
         if allowed == stated_for:
@@ -204,7 +206,7 @@ class Lifetime(Rule):
         return Rewrite(argv, None, command.spec)
 
     def _judge_persist(self, command: Command, bounds: Bounds) -> Verdict:
-        persist = self._conduct.on_persist(bounds)
+        persist = self._ttl_options.on_persist(bounds)
         if persist is Persist.ALLOW:
             return PASS
         longest = bounds.longest
@@ -213,9 +215,9 @@ class Lifetime(Rule):
         if may_persist(command.spec):
             plain = all(word_of(option) == b"PERSIST" for option in command.argv[2:])
             return Rewrite(command.argv[:2], None, command.spec) if plain else PASS
-        if self._stamps.obstacle:
+        if self._ttl_commands.obstacle:
             return self._words.refuse_persist(command)
-        return Rewrite(self._stamps.change(command.argv[1], longest))
+        return Rewrite(self._ttl_commands.change(command.argv[1], longest))
 
     def _judge_unstated(self, command: Command, found: list[Bounds], context: Context) -> Verdict:
         if any(bounds.required for bounds in found):
@@ -234,7 +236,7 @@ class Lifetime(Rule):
             return self._words.refuse_unstated(command)
         absolute = any(word_of(argument) == b"ABSTTL" for argument in command.argv[4:])
         argv = list(command.argv)
-        argv[2] = Stated(2, 1, absolute).number(bounds.seconds(context.random()) * 1000, context.now, up=False)
+        argv[2] = StatedExpiry(2, 1, absolute).number(bounds.seconds(context.random()) * 1000, context.now, up=False)
         return Rewrite(argv, None, command.spec)
 
     # Commands in whose place another one states it
@@ -304,7 +306,7 @@ def _stated(form: PlainForm, bounds: Bounds) -> PlannedNumber:
     return PlannedNumber(form.argc, form.number_at, least, most, form.word, form.word_at)
 
 
-def _varied(command: Command, stated: Stated, found: list[Bounds], milliseconds: int, context: Context) -> int:
+def _varied(command: Command, stated: StatedExpiry, found: list[Bounds], milliseconds: int, context: Context) -> int:
     """A stated lifetime, spread as its keys' bounds ask for; a time of day is meant as it is, and what is streamed has
     left without its number being held back."""
     jitter = min(bounds.jitter_stated for bounds in found)

@@ -14,7 +14,7 @@ Matches: TypeAlias = Callable[[bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class LifetimeScope:
     """The bounds by the schema's entry that owns a key: place 0 is for keys that no entry owns, n + 1 for entry n.
 
     None is for keys that the rule does not speak of; so are those that do not match, where there is a `matches`. The

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from proxy.commands.creation import TYPES
 from proxy.rules.lifetime.precedence import EVERY_KEY, OtherLifetimes, leaves_entry, left_keys
 from proxy.rules.lifetime.rule import Lifetime
-from proxy.rules.lifetime.scope import Scope
-from proxy.rules.lifetime.ttl_options import Conduct
-from proxy.rules.rule import Binding, Settings, Wording
+from proxy.rules.lifetime.scope import LifetimeScope
+from proxy.rules.lifetime.ttl_options import TtlOptions
+from proxy.rules.rule import Binding, RuleSettings, Wording
 from proxy.schema.bounds import Bounds
 
-USUAL_CONDUCT = Conduct()
+USUAL_TTL_OPTIONS = TtlOptions()
 USUAL_TYPES = frozenset(TYPES) - {"list", "stream"}
 """Queues and streams live as long as somebody works on them: they are only meant where a policy names them."""
 
@@ -26,7 +26,7 @@ class LifetimeSettings:
     """
 
     bounds: Bounds
-    conduct: Conduct = USUAL_CONDUCT
+    ttl_options: TtlOptions = USUAL_TTL_OPTIONS
     keys: tuple[str, ...] = ()
     types: frozenset[str] = USUAL_TYPES
 
@@ -39,8 +39,8 @@ class LifetimeSettings:
         others = other_lifetimes(binding.beside)
         left = (leaves_entry(entry.lifetime, others) for entry in binding.schema.entries)
         places = (self.bounds, *(self.bounds if is_left else None for is_left in left))
-        scope = Scope(binding.schema, places, self.types, left_keys(self.globs, others.globs))
-        return Lifetime(name, scope, self.conduct, wording, binding)
+        scope = LifetimeScope(binding.schema, places, self.types, left_keys(self.globs, others.globs))
+        return Lifetime(name, scope, self.ttl_options, wording, binding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +51,20 @@ class SchemaTtlSettings:
     that no entry owns. Since an entry names its keys, lists and streams are no exception.
     """
 
-    conduct: Conduct = USUAL_CONDUCT
+    ttl_options: TtlOptions = USUAL_TTL_OPTIONS
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
         places = (None, *(_bounds(entry.lifetime) for entry in binding.schema.entries))
-        return Lifetime(name, Scope(binding.schema, places, frozenset(TYPES)), self.conduct, wording, binding)
+        return Lifetime(
+            name, LifetimeScope(binding.schema, places, frozenset(TYPES)), self.ttl_options, wording, binding
+        )
 
 
 def _bounds(lifetime: Bounds | None) -> Bounds | None:
     return None if lifetime is None or lifetime.permanent else lifetime
 
 
-def other_lifetimes(settings: Iterable[Settings]) -> OtherLifetimes:
+def other_lifetimes(settings: Iterable[RuleSettings]) -> OtherLifetimes:
     """Which of the rules with these settings may take keys from a lifetime."""
     found = tuple(settings)
     return OtherLifetimes(

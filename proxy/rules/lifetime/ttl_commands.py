@@ -21,7 +21,7 @@ _RENEW = (
 _CHANGE = b"if redis.call('PTTL',KEYS[1])>=0 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
 
 
-class Stamps:
+class TtlCommands:
     """The hidden commands that this engine runs for this user.
 
     `obstacle` says why nothing can be given or renewed, and `proof_obstacle` why nothing can be proved beforehand;

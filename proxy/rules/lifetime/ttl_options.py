@@ -38,7 +38,7 @@ class Unproven(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
+class TtlOptions:
     """What is done about lifetimes, whatever the key. Without a `persist`, the most that a key may live decides."""
 
     outside: Outside = Outside.CLAMP

@@ -9,11 +9,11 @@ from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.row import NULLS
-from proxy.commands.table import Spec, State
+from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.context import Context
-from proxy.rules.lifetime.scope import Scope
-from proxy.rules.lifetime.ttl_commands import Stamps
-from proxy.rules.verdict import PASS, Follow, Pass, Verdict
+from proxy.rules.lifetime.scope import LifetimeScope
+from proxy.rules.lifetime.ttl_commands import TtlCommands
+from proxy.rules.verdict import PASS, Pass, Surround, Verdict
 
 _MOST_KEYS = 128
 """Keys of one command that are renewed; an MGET of more is no session being used."""
@@ -22,13 +22,13 @@ _MOST_KEYS = 128
 class Uses:
     """Renews the keys that commands use."""
 
-    def __init__(self, scope: Scope, stamps: Stamps) -> None:
+    def __init__(self, scope: LifetimeScope, ttl_commands: TtlCommands) -> None:
         self._bounds_of = scope.bounds_of
-        self._stamps = stamps
+        self._ttl_commands = ttl_commands
 
     def concerns(self, spec: Spec) -> bool:
         """Whether the command uses what is stored in keys: what asks about keys (TTL, TYPE), or ends them, does not."""
-        return spec.state is State.POOL and "keyspace" not in spec.categories and spec.may_have_keys
+        return spec.state is ConnectionState.POOL and "keyspace" not in spec.categories and spec.may_have_keys
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Follow the use of keys whose lifetimes slide; PASS where there are none."""
@@ -39,10 +39,10 @@ class Uses:
                 renewed.append((name, bounds.seconds(context.random())))
         if not renewed:
             return PASS
-        if self._stamps.obstacle:
-            return Pass(skipped=self._stamps.obstacle)
-        conclude = partial(_renew, self._stamps.renew, renewed[:_MOST_KEYS])
-        return Follow(conclude, "EXPIRE to lengthen what the key has left")
+        if self._ttl_commands.obstacle:
+            return Pass(skipped=self._ttl_commands.obstacle)
+        conclude = partial(_renew, self._ttl_commands.renew, renewed[:_MOST_KEYS])
+        return Surround(conclude, "EXPIRE to lengthen what the key has left")
 
 
 def _renew(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from proxy.commands.command import Command
-from proxy.commands.expiry import Stated
+from proxy.commands.expiry import StatedExpiry
 from proxy.commands.words import word_of
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Wording
@@ -25,7 +25,9 @@ class LifetimeWording:
         why = f"{command.name} states no TTL for {self._key(command)}"
         return self._refuse(command, why, "write it with SET and EX, or MSETEX and EX")
 
-    def refuse_outside(self, command: Command, stated: Stated, found: Sequence[Bounds], milliseconds: int) -> Refuse:
+    def refuse_outside(
+        self, command: Command, stated: StatedExpiry, found: Sequence[Bounds], milliseconds: int
+    ) -> Refuse:
         """A TTL that is too short or too long."""
         least = max((bounds.least for bounds in found if bounds.least is not None), default=0)
         key = self._refusals.shown(command.keys[0].name) if command.keys else "the key"
@@ -65,7 +67,7 @@ _SHORTER = "state a shorter one"
 _OPTIONS = (b"EX", b"PX", b"EXAT", b"PXAT")
 
 
-def _place(command: Command, stated: Stated) -> str:
+def _place(command: Command, stated: StatedExpiry) -> str:
     """Where a TTL stands: ``EX, argument 4 of SET``."""
     option = word_of(command.argv[stated.index - 1])
     named = f"{option.decode()}, " if option in _OPTIONS else ""

@@ -4,10 +4,10 @@ from proxy.commands.creation import TYPES
 from proxy.policy_yaml.bounds import GIVEN_BESIDE_REQUIRED, REQUIRED_ALONE, read_bounds
 from proxy.policy_yaml.fields import Fields, choice, read_fields, read_list
 from proxy.policy_yaml.globs import read_key_pattern
-from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Value
 from proxy.rules.lifetime.settings import USUAL_TYPES, LifetimeSettings
-from proxy.rules.lifetime.ttl_options import Conduct, Existing, Outside, Persist, Unproven
+from proxy.rules.lifetime.ttl_options import Existing, Outside, Persist, TtlOptions, Unproven
 
 
 def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
@@ -15,25 +15,25 @@ def read_lifetime(value: Value, rule: Fields) -> LifetimeSettings | None:
     if fields is None:
         return None
     bounds = read_bounds(fields)
-    conduct = read_conduct(fields)
+    ttl_options = read_ttl_options(fields)
     everywhere: tuple[str, ...] = ()
     keys = fields.read("keys", _read_keys, everywhere)
     types = fields.read("types", _read_types, USUAL_TYPES)
     fields.finish()
-    if bounds.permanent and conduct.persist in {None, Persist.ALLOW} and fields.lacks("default"):
+    if bounds.permanent and ttl_options.persist in {None, Persist.ALLOW} and fields.lacks("default"):
         rule.problems.add(fields.where, fields.path_of("default"), "nothing", "a time such as 5m")
-    if bounds.required and bounds.given is None and conduct.without_proof is not Unproven.REFUSE:
+    if bounds.required and bounds.given is None and ttl_options.without_proof is not Unproven.REFUSE:
         where, path = fields.line_of("required"), fields.path_of("required")
         rule.problems.add(where, path, REQUIRED_ALONE, GIVEN_BESIDE_REQUIRED)
-    if conduct.persist is Persist.CLAMP and bounds.longest is None:
+    if ttl_options.persist is Persist.CLAMP and bounds.longest is None:
         expected = "refuse, or a max (or a default) to give to the key"
         rule.problems.add(fields.line_of("persist"), fields.path_of("persist"), "'clamp'", expected)
-    return LifetimeSettings(bounds, conduct, keys, types)
+    return LifetimeSettings(bounds, ttl_options, keys, types)
 
 
-def read_conduct(fields: Fields) -> Conduct:
+def read_ttl_options(fields: Fields) -> TtlOptions:
     """``outside``, ``persist``, ``existing_keys`` and ``without_proof`` of these fields."""
-    return Conduct(
+    return TtlOptions(
         outside=fields.read("outside", choice({each.value: each for each in Outside}), Outside.CLAMP),
         persist=fields.read("persist", choice({each.value: each for each in Persist}), None),
         existing_keys=fields.read("existing_keys", choice({each.value: each for each in Existing}), Existing.LEAVE),

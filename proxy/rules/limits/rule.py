@@ -25,7 +25,7 @@ from proxy.rules.context import Context
 from proxy.rules.free_commands import is_free
 from proxy.rules.key_globs import KeyGlob
 from proxy.rules.limit_membership import Presence
-from proxy.rules.limits.token_buckets import Advance, Meter, Quota, Rate, Shortage
+from proxy.rules.limits.token_buckets import Advance, Quota, Rate, Shortage, TokenBuckets
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Prepayment, Rule, Wording
@@ -75,11 +75,11 @@ class LimitsSettings:
         """What each subject may have."""
         return Quota(self.rate, self.bytes, self.concurrency)
 
-    def bind(self, name: str, wording: Wording, binding: Binding) -> "Limits":
-        return Limits(name, self, wording, binding)
+    def bind(self, name: str, wording: Wording, binding: Binding) -> "LimitRule":
+        return LimitRule(name, self, wording, binding)
 
 
-class Limits(Rule):
+class LimitRule(Rule):
     """One limit of a policy."""
 
     needs = Needs(place=True, history=True, in_scripts=InScripts.NOTHING)
@@ -89,13 +89,15 @@ class Limits(Rule):
         self._settings = settings
         self._refusals = Refusals(name, wording, binding)
         self._connections = settings.connections
-        self._meter = binding.memory.of(
+        self._buckets = binding.memory.of(
             name,
             settings,
-            lambda: Meter(settings.quota, binding.memory.workers, counts_clients=settings.connections is not None),
+            lambda: TokenBuckets(
+                settings.quota, binding.memory.workers, counts_clients=settings.connections is not None
+            ),
         )
         self._rehearsal = binding.memory.rehearsal
-        self._metered = settings.quota != Quota()
+        self._limited = settings.quota != Quota()
         found = (binding.table.find(command) for command in settings.commands)
         self._listed = frozenset(spec.id for spec in found if spec is not None)
         self._keys = _counted_keys(settings)
@@ -105,7 +107,7 @@ class Limits(Rule):
         return self._costs(spec) or self._closes(spec)
 
     def _costs(self, spec: Spec) -> bool:
-        if not self._metered or (self._listed and spec.id not in self._listed):
+        if not self._limited or (self._listed and spec.id not in self._listed):
             return False
         if self._keys is not None and not spec.may_have_keys:
             return False
@@ -123,7 +125,7 @@ class Limits(Rule):
             return PASS
         paid = context.prepaid.get(self.name, 0) if context.prepaid else 0
         size = encoded_size(command.argv) + command.unseen
-        account = self._meter.account(self._subject(context), context.now)
+        account = self._buckets.account(self._subject(context), context.now)
         shortage = account.take(size, context.now, paid)
         return PASS if shortage is None else self.too_much(shortage)
 
@@ -133,7 +135,7 @@ class Limits(Rule):
         counts = keys is None or any(keys.fits(key.name) for key in command.known_keys)
         if self._rehearsal or not counts or not self._costs(command.spec):
             return None
-        advance = self._meter.account(self._subject(context), context.now).advance()
+        advance = self._buckets.account(self._subject(context), context.now).advance()
         return None if advance is None else _Prepayment(self, advance)
 
     def _names_counted_key(self, command: Command) -> bool:
@@ -187,10 +189,10 @@ class Limits(Rule):
 
     def enter(self, context: Context) -> Presence:
         """A client is now one of its subject's, unless it is one too many."""
-        account = self._meter.account(self._subject(context), context.now)
+        account = self._buckets.account(self._subject(context), context.now)
         if self._connections is not None and account.clients + account.elsewhere >= self._connections:
-            return Presence(account.purse, surplus=True)
-        return Presence(account.purse, account.members)
+            return Presence(account.token_set, surplus=True)
+        return Presence(account.token_set, account.members)
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan spends what is there; a command with a key that counts, or that costs nothing, is judged."""
@@ -206,7 +208,7 @@ class Limits(Rule):
 class _Prepayment:
     """What one command pays one limit while it is arriving."""
 
-    def __init__(self, limit: Limits, advance: Advance) -> None:
+    def __init__(self, limit: LimitRule, advance: Advance) -> None:
         self._limit = limit
         self._advance = advance
 

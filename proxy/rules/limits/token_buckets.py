@@ -1,10 +1,10 @@
 """Token buckets: what each subject of a limit has left.
 
 A bucket holds at most ``burst`` tokens, fills at a steady rate, and a command takes tokens out of it. The hot path
-takes them by itself while there are enough (``hotpath.allowance``) and never looks at a clock; a bucket is filled, by
-the time that has passed, only when somebody asks it for what it does not have. A full bucket is as good as a new one,
-so a subject that has been silent for long enough is forgotten without being forgiven anything. Only so many subjects
-are kept; the others share one account.
+takes them by itself while there are enough (``hotpath.leased_tokens``) and never looks at a clock; a bucket is filled,
+by the time that has passed, only when somebody asks it for what it does not have. A full bucket is as good as a new
+one, so a subject that has been silent for long enough is forgotten without being forgiven anything. Only so many
+subjects are kept; the others share one account.
 
 How many commands are on their way to Redis is not counted one by one either: a client knows how many replies it is
 owed. Places are given out until none is left, and only then the debts of the subject's clients are added up to see how
@@ -21,8 +21,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from proxy.hotpath.allowance import UNLIMITED, Allowance, Purse
-from proxy.hotpath.debts import Creditor
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
 from proxy.rules.shared_state import Demand, DividedState, Lease
 
 _MOST_SUBJECTS = 10_000
@@ -33,7 +33,7 @@ _RECOUNT = 0.001
 """Seconds for which it is believed that no place is free."""
 _PLACE_WAIT = 0.01
 """Seconds after which somebody who found no place may try again: some commands take that long."""
-_UNLIMITED = Allowance(UNLIMITED)
+_UNLIMITED = LeasedTokens(UNLIMITED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Shortage:
 _NOTHING = Demand(0.0, 0)
 
 
-class Bucket(Allowance):
+class TokenBucket(LeasedTokens):
     """Tokens that come back with time; ``share`` is this worker's part of the rate. Time is in seconds."""
 
     def __init__(self, rate: Rate, share: float, now: float) -> None:
@@ -138,7 +138,7 @@ class Advance:
 
     __slots__ = ("_bucket", "_on_credit", "bytes")
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: TokenBucket) -> None:
         self._bucket = bucket
         self._on_credit = False
         self.bytes = 0
@@ -162,7 +162,7 @@ class Advance:
         return None
 
 
-class Places(Allowance):
+class Places(LeasedTokens):
     """Commands that may be under way at once, from all members together."""
 
     def __init__(self, most: int, share: float) -> None:
@@ -177,18 +177,18 @@ class Places(Allowance):
         self._most = max(1, round(self._whole * share))
         self.left = 0
 
-    def free(self, members: Collection[Creditor], now: float) -> bool:
+    def free(self, members: Collection[ReplySink], now: float) -> bool:
         """Whether there is a place. Just after there was none nobody counts again: that takes longer than to refuse."""
         if self.left <= 0 and not 0.0 <= now - self._full < _RECOUNT:
-            self.left = self._most - sum(member.owed for member in members)
+            self.left = self._most - sum(member.pending_replies for member in members)
             if self.left <= 0:
                 self._full = now
         self._missed += self.left <= 0
         return self.left > 0
 
-    def want(self, members: Collection[Creditor]) -> float:
+    def want(self, members: Collection[ReplySink]) -> float:
         """The part of all places that is in use, or could have been since it was asked last."""
-        wanted = self._missed + sum(member.owed for member in members)
+        wanted = self._missed + sum(member.pending_replies for member in members)
         self._missed = 0
         return wanted / self._whole
 
@@ -197,12 +197,12 @@ class Account:
     """What one subject has left, and its `members`: the clients that count."""
 
     def __init__(self, quota: Quota, share: float, now: float) -> None:
-        self.members: set[Creditor] = set()
+        self.members: set[ReplySink] = set()
         self.elsewhere = 0
-        self._commands = None if quota.commands is None else Bucket(quota.commands, share, now)
-        self._volume = None if quota.volume is None else Bucket(quota.volume, share, now)
+        self._commands = None if quota.commands is None else TokenBucket(quota.commands, share, now)
+        self._volume = None if quota.volume is None else TokenBucket(quota.volume, share, now)
         self._places = None if quota.concurrency is None else Places(quota.concurrency, share)
-        self.purse = Purse(self._commands or _UNLIMITED, self._volume or _UNLIMITED, self._places or _UNLIMITED)
+        self.token_set = TokenSet(self._commands or _UNLIMITED, self._volume or _UNLIMITED, self._places or _UNLIMITED)
         self._buckets = [bucket for bucket in (self._commands, self._volume) if bucket is not None]
 
     @property
@@ -227,13 +227,13 @@ class Account:
         if shortage is None and self._places is not None and not self._places.free(self.members, now):
             return Shortage("places", _PLACE_WAIT)
         if shortage is None:
-            self.purse.spend(1, size)
+            self.token_set.spend(1, size)
         else:
             for bucket, _, cost in self._costs(size):
                 bucket.miss(cost)
         return shortage
 
-    def _costs(self, size: int) -> Iterator[tuple[Bucket, Literal["commands", "bytes"], int]]:
+    def _costs(self, size: int) -> Iterator[tuple[TokenBucket, Literal["commands", "bytes"], int]]:
         if self._commands is not None:
             yield self._commands, "commands", 1
         if self._volume is not None:
@@ -260,7 +260,7 @@ class Account:
         return Demand(wanted, clients) if wanted > _NEGLIGIBLE or clients else _NOTHING
 
 
-class Meter(DividedState):
+class TokenBuckets(DividedState):
     """The accounts of one limit, by subject, in one of `workers` workers.
 
     Where it `counts_clients`, each worker wants to know of the clients in the others, its own being none or many.

@@ -15,7 +15,7 @@ from proxy.policy_yaml.fields import (
     read_separator,
     read_span,
 )
-from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Problems, Scalar, Sequence, Value
 from proxy.rules.names.faults import kind_automaton
 from proxy.rules.names.rule import CHARACTERS, DEFAULT_PREFIXES, NamesSettings

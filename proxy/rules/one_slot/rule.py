@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from proxy.commands.command import Command
 from proxy.commands.slots import slot_of
 from proxy.commands.sort_patterns import SORTS, beginnings_of
-from proxy.commands.table import Spec, State
+from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
@@ -47,7 +47,7 @@ class OneSlot(Rule):
 
     def judge(self, command: Command, context: Context) -> Verdict:
         """Refuse for the first key that lies in another slot than those before it."""
-        transaction = context.in_transaction or command.spec.state is State.WATCH
+        transaction = context.in_transaction or command.spec.state is ConnectionState.WATCH
         if not (transaction or self._commands):
             return PASS
         expected = context.slot if transaction else NO_SLOT
@@ -70,10 +70,10 @@ class OneSlot(Rule):
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """One key lies in one slot, unless it leads to others; inside a transaction a session judges every command."""
-        if not self._commands and spec.state is not State.WATCH:
+        if not self._commands and spec.state is not ConnectionState.WATCH:
             return
         if any(key_spec.find != "range" or key_spec.last != 0 for key_spec in spec.key_specs) or (
-            len(spec.key_specs) > 1 or spec.state is State.WATCH or spec.name in SORTS
+            len(spec.key_specs) > 1 or spec.state is ConnectionState.WATCH or spec.name in SORTS
         ):
             lowering.judge()
 

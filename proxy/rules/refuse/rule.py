@@ -10,7 +10,7 @@ from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
-from proxy.rules.listing import Entry, Listing
+from proxy.rules.listing import ListedCommand, Listing
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
@@ -55,11 +55,11 @@ class Refusal(Rule):
         why, instead = self._words(entry.text, entry)
         return self._refusals.of_unknown(command, why, instead, reason=False)
 
-    def _refuse(self, spec: Spec, entry: Entry) -> Refuse:
+    def _refuse(self, spec: Spec, entry: ListedCommand) -> Refuse:
         why, instead = self._words(entry.text if entry.words else spec.display, entry)
         return self._refusals.of_any(spec, why, instead, reason=False)
 
-    def _words(self, shown: str, entry: Entry) -> tuple[str, str]:
+    def _words(self, shown: str, entry: ListedCommand) -> tuple[str, str]:
         because = self._refusals.wording.because
         why = f"{shown} is refused because {because}" if because else f"{shown} is refused by this policy"
         return why, _INSTEAD.get(entry.text, _INSTEAD_OF_OTHERS)

@@ -1,6 +1,6 @@
 """``replace: {DEL: UNLINK, FLUSHALL: FLUSHALL ASYNC}``."""
 
-from proxy.commands.twins import interchangeable
+from proxy.commands.equivalents import interchangeable
 from proxy.policy_yaml.fields import Fields, read_mapping
 from proxy.policy_yaml.yaml_source import Scalar, Value
 from proxy.rules.listing_yaml import read_command, read_listed

@@ -13,11 +13,11 @@ from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.spans import BYTE_SPANS, SPANS
 from proxy.commands.spec import Spec
-from proxy.commands.wholes import READS
+from proxy.commands.whole_collection_commands import READS
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.rule import Binding, Rule, Wording
-from proxy.rules.verdict import Look, Verdict
+from proxy.rules.verdict import InspectReply, Verdict
 
 LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, *(row.name for row in ROWS.values() if row.large_reply)}))
 """Commands that can be answered by much."""
@@ -41,13 +41,13 @@ class Replies(Rule):
     def __init__(self, name: str, settings: RepliesSettings) -> None:
         self.name = name
         self._settings = settings
-        self._look = Look(self._notice)
+        self._inspect_reply = InspectReply(self._notice)
 
     def touches(self, spec: Spec) -> bool:
         return spec.name in self._settings.commands
 
     def judge(self, _command: Command, _context: Context) -> Verdict:
-        return self._look
+        return self._inspect_reply
 
     def _notice(self, line: bytes) -> str:
         kind, digits = line[:1], line[1:-2]

@@ -4,17 +4,17 @@
 from collections.abc import Callable, Mapping
 
 from proxy.policy_yaml.fields import Fields, choice
-from proxy.policy_yaml.json_schema_sketch import note
+from proxy.policy_yaml.json_schema_recorder import note
 from proxy.policy_yaml.yaml_source import Value
 from proxy.rules.lifetime.settings import SchemaTtlSettings
-from proxy.rules.lifetime.yaml import read_conduct
+from proxy.rules.lifetime.yaml import read_ttl_options
 from proxy.rules.names.yaml import ACCESS
-from proxy.rules.rule import Settings
+from proxy.rules.rule import RuleSettings
 from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 
 
-def read_schema_rule(value: Value, rule: Fields) -> Settings | None:
+def read_schema_rule(value: Value, rule: Fields) -> RuleSettings | None:
     """The word under ``schema``, and what belongs to it."""
     if note(value, enum=list(_ABOUT)):
         for each in _ABOUT.values():  # an editor is told of all that may stand beside one of the words
@@ -33,8 +33,8 @@ def _read_size(_rule: Fields) -> SchemaSizeSettings:
 
 
 def _read_ttl(rule: Fields) -> SchemaTtlSettings:
-    return SchemaTtlSettings(read_conduct(rule))
+    return SchemaTtlSettings(read_ttl_options(rule))
 
 
-_ABOUT: Mapping[str, Callable[[Fields], Settings]] = {"type": _read_type, "size": _read_size, "ttl": _read_ttl}
+_ABOUT: Mapping[str, Callable[[Fields], RuleSettings]] = {"type": _read_type, "size": _read_size, "ttl": _read_ttl}
 """By the word: reads from the rule what belongs to it."""

@@ -14,7 +14,7 @@ from proxy.commands.sort_patterns import beginnings_of
 from proxy.commands.spec import KeySpec, Spec
 from proxy.commands.table import Table
 from proxy.commands.values import whole_number
-from proxy.rules.scripts.text import EVERY, Call, Word
+from proxy.rules.scripts.text import EVERY, ScriptCall, Word
 
 _FIRST_KEY = 3
 _NUMBER_OF_KEYS = 2
@@ -67,7 +67,7 @@ def inputs_of(command: Command) -> Inputs:
     return Inputs(known[:count], known[count:])
 
 
-def known_beginning(call: Call) -> list[bytes]:
+def known_beginning(call: ScriptCall) -> list[bytes]:
     """The words of a call up to the first that its text does not tell."""
     known = []
     for word in call.words:
@@ -122,7 +122,7 @@ class PreparedCall:
 
     __slots__ = ("_call", "_depends", "_fixed", "_shape", "_table", "beginning", "complete")
 
-    def __init__(self, table: Table, call: Call) -> None:
+    def __init__(self, table: Table, call: ScriptCall) -> None:
         self.beginning = Command(table, known_beginning(call))
         self.complete = call.complete and len(self.beginning.argv) == len(call.words)
         self._table = table
@@ -185,7 +185,7 @@ def with_named_keys(table: Table, command: Command) -> Command:
     return whole
 
 
-def _spread(call: Call, inputs: Inputs) -> tuple[list[Word], bool]:
+def _spread(call: ScriptCall, inputs: Inputs) -> tuple[list[Word], bool]:
     """The words of a call, each one argument, and whether there are no others."""
     *words, last = call.words
     if isinstance(last, bytes) or last.index != EVERY:

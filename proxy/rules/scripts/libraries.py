@@ -7,7 +7,7 @@ from proxy.wire.decode import read_reply
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class ScriptLibrary:
     """A library that Redis has; functions in small letters, for Redis does not tell them apart."""
 
     name: bytes
@@ -19,18 +19,18 @@ class Library:
         return function.lower() in self.functions
 
 
-def read_libraries(frame: bytes) -> tuple[Library, ...] | None:
+def read_libraries(frame: bytes) -> tuple[ScriptLibrary, ...] | None:
     """The libraries of a reply in either protocol; None for an error, or what is no such reply."""
     found = read_reply(frame)
     return tuple(map(_library, found)) if isinstance(found, list) else None
 
 
-def _library(value: object) -> Library:
+def _library(value: object) -> ScriptLibrary:
     fields = _fields(value)
     listed = fields.get(b"functions")
     names = (_fields(each).get(b"name") for each in (listed if isinstance(listed, list) else ()))
     functions = frozenset(name.lower() for name in names if isinstance(name, bytes))
-    return Library(_bytes(fields.get(b"library_name")), functions, _bytes(fields.get(b"library_code")))
+    return ScriptLibrary(_bytes(fields.get(b"library_name")), functions, _bytes(fields.get(b"library_code")))
 
 
 def _fields(value: object) -> dict[object, object]:

@@ -30,7 +30,7 @@ _CLOSES = {b"(": b")", b"{": b"}", b"[": b"]"}
 _CLOSING = frozenset(_CLOSES.values())
 
 
-class UnreadableError(Exception):
+class UnreadableLuaError(Exception):
     """The text cannot be read as Lua; the message says where or why."""
 
 
@@ -59,7 +59,7 @@ class Tokens:
     """All tokens of a script, with an end behind the last one, and for each bracket its partner."""
 
     def __init__(self, text: bytes, position: int) -> None:
-        """Raises UnreadableError."""
+        """Raises UnreadableLuaError."""
         self._text = text
         self.all = self._read(position)
         self._partners = array("i", bytes(4 * len(self.all)))
@@ -84,8 +84,8 @@ class Tokens:
         """The line of a place in the script, counted from 1."""
         return self._text.count(b"\n", 0, position) + 1
 
-    def _unreadable(self, position: int) -> UnreadableError:
-        return UnreadableError(f"cannot be read in line {self.line(position)}")
+    def _unreadable(self, position: int) -> UnreadableLuaError:
+        return UnreadableLuaError(f"cannot be read in line {self.line(position)}")
 
     def _read(self, position: int) -> list[Token]:
         text, found = self._text, []
@@ -109,7 +109,7 @@ class Tokens:
             elif kind != "space":
                 found.append(Token(kind, match[0], start))
             if len(found) > MOST_TOKENS:
-                raise UnreadableError("is too long to be read")
+                raise UnreadableLuaError("is too long to be read")
         found.append(Token("end", b"", len(text)))
         return found
 

@@ -19,10 +19,10 @@ import re
 from dataclasses import dataclass
 
 from proxy.rules.scripts.lua_names import EVERY, UNKNOWN, Names, Parameter, Word
-from proxy.rules.scripts.lua_tokens import Tokens, UnreadableError
+from proxy.rules.scripts.lua_tokens import Tokens, UnreadableLuaError
 from proxy.rules.shared_state import Fact
 
-__all__ = ["EVERY", "UNKNOWN", "Call", "Parameter", "ScriptCalls", "Word", "read_script"]
+__all__ = ["EVERY", "UNKNOWN", "Parameter", "ScriptCall", "ScriptCalls", "Word", "read_script"]
 
 LONGEST = 256 * 1024
 """Bytes of a text that is read at all."""
@@ -40,7 +40,7 @@ _SHEBANG = re.compile(rb"#![lL][uU][aA](?=[ \t\r\n]|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ScriptCall:
     """A command that a script calls, its name first. Unless `complete`, more arguments may follow."""
 
     words: tuple[Word, ...]
@@ -54,7 +54,7 @@ class ScriptCalls(Fact):
     `functions` are the functions that a library may register, in small letters: Redis does not tell them apart.
     """
 
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptCall, ...] = ()
     dynamic: str = ""
     functions: tuple[bytes, ...] = ()
 
@@ -71,17 +71,17 @@ def read_script(text: bytes) -> ScriptCalls:
         if start < 0:
             return ScriptCalls()
     try:
-        reading = _Reading(Tokens(text, start))
-    except UnreadableError as error:
+        reading = _ScriptReader(Tokens(text, start))
+    except UnreadableLuaError as error:
         return ScriptCalls(dynamic=str(error))
     return ScriptCalls(tuple(reading.calls), reading.dynamic, tuple(reading.functions))
 
 
-class _Reading:
-    """A text, walked once from name to name. Raises UnreadableError."""
+class _ScriptReader:
+    """A text, walked once from name to name. Raises UnreadableLuaError."""
 
     def __init__(self, tokens: Tokens) -> None:
-        self.calls: dict[Call, None] = {}
+        self.calls: dict[ScriptCall, None] = {}
         self.functions: dict[bytes, None] = {}
         self.dynamic = ""
         self._tokens = tokens
@@ -98,7 +98,7 @@ class _Reading:
                 self._read_member(i, token.text.decode())
                 places += 1
             if places > MOST_PLACES:
-                raise UnreadableError(f"uses redis in more than {MOST_PLACES} places")
+                raise UnreadableLuaError(f"uses redis in more than {MOST_PLACES} places")
 
     def _note(self, what: str) -> None:
         if not self.dynamic:
@@ -118,13 +118,13 @@ class _Reading:
     def _read_call(self, i: int, name: str) -> None:
         tokens = self._tokens
         if tokens[i].kind == "string":
-            self._add(Call((self._names.value(i, i + 1),), complete=True), name)
+            self._add(ScriptCall((self._names.value(i, i + 1),), complete=True), name)
         elif not tokens[i].is_sign(b"("):
             self._note(f"uses {name} without calling it there")
         elif tokens.partner(i) > i + 1:
             self._add(self._arguments(i + 1, tokens.partner(i)), name)
 
-    def _arguments(self, start: int, end: int) -> Call:
+    def _arguments(self, start: int, end: int) -> ScriptCall:
         """What stands between the brackets of a call."""
         tokens = self._tokens
         words: list[Word] = []
@@ -132,15 +132,15 @@ class _Reading:
         while i < end:
             token = tokens[i]
             if token.is_name(b"function"):
-                return Call(tuple(words), complete=False)  # no command takes a function
+                return ScriptCall(tuple(words), complete=False)  # no command takes a function
             if token.is_sign(b","):
                 words.append(self._names.value(start, i))
                 start = i + 1
             i = tokens.partner(i) + 1 if token.is_sign(b"(", b"[", b"{") else i + 1
         every = self._names.every(start, end)
         if every is None and self._may_be_several(start, end):
-            return Call(tuple(words), complete=False)
-        return Call((*words, self._names.value(start, end) if every is None else every), complete=True)
+            return ScriptCall(tuple(words), complete=False)
+        return ScriptCall((*words, self._names.value(start, end) if every is None else every), complete=True)
 
     def _may_be_several(self, start: int, end: int) -> bool:
         """Whether an expression may stand for any number of values, as a call does."""
@@ -149,7 +149,7 @@ class _Reading:
             return last.is_sign(b"...", b")", b"}")
         return before.kind != "sign" or before.is_sign(b")", b"]", b"}")  # f'x' is a call, and so is t[1]'x'
 
-    def _add(self, call: Call, name: str) -> None:
+    def _add(self, call: ScriptCall, name: str) -> None:
         first = call.words[0] if call.words else UNKNOWN
         if isinstance(first, bytes) and len(first) <= _LONGEST_NAME:
             self.calls[call] = None

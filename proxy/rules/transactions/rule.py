@@ -6,14 +6,14 @@ EXEC, DISCARD and UNWATCH pass: without them a client could not leave a transact
 from dataclasses import dataclass
 
 from proxy.commands.command import Command
-from proxy.commands.table import Spec, State
+from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, Wording
 from proxy.rules.verdict import Verdict
 
-BEGINNINGS = (State.MULTI, State.WATCH)
+BEGINNINGS = (ConnectionState.MULTI, ConnectionState.WATCH)
 """What begins a transaction."""
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from proxy.commands.command import Command
 from proxy.commands.row import Whole
 from proxy.commands.spec import Spec
-from proxy.commands.wholes import READS, WHOLES, asked_of_whole, measured_keys
+from proxy.commands.whole_collection_commands import READS, WHOLE_COLLECTION_COMMANDS, asked_of_whole, measured_keys
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
@@ -32,7 +32,7 @@ _PATIENCE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class WholeCollectionsSettings:
-    """The commands, in capitals, among those of ``proxy.commands.wholes``.
+    """The commands, in capitals, among those of ``proxy.commands.whole_collection_commands``.
 
     With `max` the sizes are looked up, and more members than that are refused; without, every one is. A size is
     remembered for `remember` seconds. `unknown` says whether a command passes when the size can't be learnt.
@@ -67,7 +67,7 @@ class WholeCollections(Rule):
             return PASS
         if most is None:
             return self._refuse(command, "works on all members", ", however many there are")
-        measure = WHOLES[command.spec.name].measures[0]
+        measure = WHOLE_COLLECTION_COMMANDS[command.spec.name].measures[0]
         sizes = [self._known.find(context.database, measure, key, context.now) for key in keys]
         known = [size for size in sizes if size is not None]
         if len(known) == len(sizes):
@@ -76,7 +76,7 @@ class WholeCollections(Rule):
         return Procedure(steps, _PATIENCE, partial(self._unknown, command))
 
     def _steps(self, command: Command, keys: Sequence[bytes], context: Context, most: int) -> Steps:
-        measures = WHOLES[command.spec.name].measures
+        measures = WHOLE_COLLECTION_COMMANDS[command.spec.name].measures
         replies = yield [(measure.encode(), key) for key in keys for measure in measures]
         sizes = []
         for i, key in enumerate(keys):
@@ -88,7 +88,7 @@ class WholeCollections(Rule):
         return self._decide(command, sizes, most)
 
     def _decide(self, command: Command, sizes: Sequence[int], most: int) -> Pass | Refuse:
-        size = min(_cost(WHOLES[command.spec.name], sizes), asked_of_whole(command))
+        size = min(_cost(WHOLE_COLLECTION_COMMANDS[command.spec.name], sizes), asked_of_whole(command))
         if size <= most:
             return PASS
         return self._refuse(command, f"would work on {size} members", f", {over(size, most)}")
@@ -100,7 +100,9 @@ class WholeCollections(Rule):
 
     def _refuse(self, command: Command, what: str, excess: str = "") -> Refuse:
         key = f" of {self._refusals.key(command, command.keys[0].index)}" if len(command.keys) == 1 else ""
-        return self._refusals.of(f"{command.name} {what}{key}{excess}", WHOLES[command.spec.name].instead, command)
+        return self._refusals.of(
+            f"{command.name} {what}{key}{excess}", WHOLE_COLLECTION_COMMANDS[command.spec.name].instead, command
+        )
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """What a span asks for is read from its arguments: judged."""

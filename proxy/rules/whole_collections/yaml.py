@@ -1,6 +1,6 @@
 """``whole_collections: {max: 100, remember: 5s, commands: [HGETALL, SMEMBERS]}``."""
 
-from proxy.commands.wholes import READS, WHOLES
+from proxy.commands.whole_collection_commands import READS, WHOLE_COLLECTION_COMMANDS
 from proxy.policy_yaml.fields import Fields, choice, integer, read_duration, read_fields
 from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.listing_yaml import read_commands
@@ -29,5 +29,5 @@ def read_whole_collections(value: Value, rule: Fields) -> WholeCollectionsSettin
 
 
 def _read_commands(value: Value, problems: Problems) -> tuple[str, ...] | None:
-    expected = f"a command that works on whole collections: one of {', '.join(WHOLES)}"
-    return read_commands(value, problems, lambda spec: spec.name in WHOLES, expected)
+    expected = f"a command that works on whole collections: one of {', '.join(WHOLE_COLLECTION_COMMANDS)}"
+    return read_commands(value, problems, lambda spec: spec.name in WHOLE_COLLECTION_COMMANDS, expected)

@@ -22,9 +22,9 @@ from proxy.server.admin.remedies import add_remedy, remedies, undo_remedy
 from proxy.server.admin.rules import rules, violations
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.admin.traffic import TRAFFIC
-from proxy.server.impersonal import Impersonal
+from proxy.server.anonymous_metrics import AnonymousRegistry
+from proxy.server.hot_restart import Groups, Inheritance
 from proxy.server.listeners import listen_problem, listen_tcp
-from proxy.server.succession import Groups, Inheritance
 
 
 class AdminError(Exception):
@@ -37,7 +37,7 @@ CLOSED = web.AppKey("closed", bool)
 async def metrics(request: web.Request) -> web.Response:
     """Answer in Prometheus's text format; to strangers without what names keys and clients."""
     registry = request.app[STATE].registry
-    body = generate_latest(Impersonal(registry) if request.app[CLOSED] else registry)
+    body = generate_latest(AnonymousRegistry(registry) if request.app[CLOSED] else registry)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

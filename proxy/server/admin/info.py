@@ -7,12 +7,12 @@
 from aiohttp import web
 
 from proxy.server.admin.state import STATE
-from proxy.server.briefing import route_info
+from proxy.server.group_info import route_info
 
 
 async def info(request: web.Request) -> web.Response:
     """Answer with all routes."""
     state = request.app[STATE]
-    routes = [route_info(state.crew, state.switch, route) for route in range(len(state.settings.routes))]
-    age = round(state.crew.age(), 3)
+    routes = [route_info(state.workers, state.switch, route) for route in range(len(state.settings.routes))]
+    age = round(state.workers.age(), 3)
     return web.json_response({"age": age, "kill_switch": state.switch.status(), "routes": routes})

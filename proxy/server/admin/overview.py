@@ -13,11 +13,11 @@ import time
 from typing import Any
 
 from proxy import __version__
-from proxy.policy.precedence import voice
+from proxy.policy.precedence import effective_mode
 from proxy.server.admin.remedies import present as present_remedy
 from proxy.server.admin.state import AdminState
 from proxy.server.incidents import present as present_incident
-from proxy.traffic import answers
+from proxy.traffic import json_views
 from proxy.traffic.evidence import moment
 
 _KEYS, _PATTERNS, _SLOTS, _CLIENTS, _SLOW = 25, 25, 10, 12, 12
@@ -29,10 +29,10 @@ _NEW_SECONDS = 5
 def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
     """Return it."""
     now = time.time()
-    rings, redaction = state.crew.rings[route], state.crew.redaction(route)
+    time_series, redaction = state.workers.time_series[route], state.workers.redaction(route)
     name = state.settings.routes[route].name
     incidents = [each for each in state.incidents.all() if each.route == name]
-    hot = state.crew.policies[route].alerts.hot_key
+    hot = state.workers.policies[route].alerts.hot_key
     return {
         "at": moment(now),
         "route": name,
@@ -41,32 +41,34 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
         "version": __version__,
         "keyrail": _keyrail(state, route),
         "policy": _policy(state, route),
-        "hotkeys": answers.hot_keys(rings, window, _KEYS, "all", now, redaction, hot),
-        "patterns": answers.patterns(rings, window, _PATTERNS, now, redaction),
-        "slots": answers.slots(rings, window, _SLOTS, now, redaction),
-        "clients": answers.clients(rings, window, _CLIENTS, now),
-        "slow": answers.slow(rings, _SLOW, redaction),
-        "seconds": answers.seconds(rings)[-_NEW_SECONDS:],
+        "hotkeys": json_views.hot_keys(time_series, window, _KEYS, "all", now, redaction, hot),
+        "patterns": json_views.patterns(time_series, window, _PATTERNS, now, redaction),
+        "slots": json_views.slots(time_series, window, _SLOTS, now, redaction),
+        "clients": json_views.clients(time_series, window, _CLIENTS, now),
+        "slow": json_views.slow(time_series, _SLOW, redaction),
+        "seconds": json_views.seconds(time_series)[-_NEW_SECONDS:],
         "incidents": [present_incident(each) for each in incidents[:_INCIDENTS]],
         "remedies": [present_remedy(state, each) for each in state.remedies.standing if each.route == name],
-        "apps": [each.name for each in state.crew.policies[route].apps],
+        "apps": [each.name for each in state.workers.policies[route].apps],
         "takes_orders": state.settings.admin_token_file is not None,
     }
 
 
 def history(state: AdminState, route: int, window: int) -> dict[str, Any]:
     """What was before: of the route as ``/traffic`` says it, and of the busiest keys."""
-    rings, redaction = state.crew.rings[route], state.crew.redaction(route)
-    return answers.traffic(rings) | {"keys": answers.pasts(rings, window, _KEYS, time.time(), redaction)}
+    time_series, redaction = state.workers.time_series[route], state.workers.redaction(route)
+    return json_views.traffic(time_series) | {
+        "keys": json_views.pasts(time_series, window, _KEYS, time.time(), redaction)
+    }
 
 
 def _keyrail(state: AdminState, route: int) -> dict[str, Any]:
-    its = state.crew.figures()[route]
+    its = state.workers.figures()[route]
     engine = its.engine
     return {
         "ready": its.ready,
         "reasons": state.readiness().reasons(),
-        "workers": state.crew.living,
+        "workers": state.workers.living,
         "upstream": f"{engine['name']} {engine['version']}" if engine else None,
         "clients": its.gauges.get("clients", 0),
     }
@@ -74,18 +76,18 @@ def _keyrail(state: AdminState, route: int) -> dict[str, Any]:
 
 def _policy(state: AdminState, route: int) -> dict[str, Any]:
     """The rules that said most come first; what they said is counted since the start."""
-    policy, crew = state.crew.policies[route], state.crew
-    hits = {rule: _summed(apps) for rule, apps in crew.figures()[route].counters.get("verdicts", {}).items()}
+    policy, workers = state.workers.policies[route], state.workers
+    hits = {rule: _summed(apps) for rule, apps in workers.figures()[route].counters.get("verdicts", {}).items()}
     ranked = sorted(policy.rules, key=lambda rule: -sum(hits.get(rule.name, {}).values()))
     return {
         "source": policy.source,
-        "generation": crew.generation,
+        "generation": workers.generation,
         "reload_failures": state.reloader.failures,
         "kill_switch": state.switch.status(),
         "rules": [
             {
                 "rule": rule.name,
-                "mode": str(voice(policy, rule, None, crew.paused).stage),
+                "mode": str(effective_mode(policy, rule, None, workers.paused).stage),
                 "where": str(rule.where),
                 "hits": hits.get(rule.name, {}),
             }

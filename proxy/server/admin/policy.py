@@ -17,7 +17,7 @@ from aiohttp import web
 
 from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
-from proxy.server.briefing import route_policy
+from proxy.server.group_info import route_policy
 
 _KEYS = frozenset({"switch", "for", "because"})
 
@@ -27,10 +27,10 @@ async def policy(request: web.Request) -> web.Response:
     state = request.app[STATE]
     return web.json_response(
         {
-            "generation": state.crew.generation,
+            "generation": state.workers.generation,
             "reload_failures": state.reloader.failures,
             "kill_switch": state.switch.status(),
-            "routes": [route_policy(state.crew, route) for route in range(len(state.settings.routes))],
+            "routes": [route_policy(state.workers, route) for route in range(len(state.settings.routes))],
         }
     )
 
@@ -39,7 +39,7 @@ async def reload(request: web.Request) -> web.Response:
     """Reload all policies."""
     state = request.app[STATE]
     problems = await state.reloader.reload()
-    answer: dict[str, Any] = {"generation": state.crew.generation}
+    answer: dict[str, Any] = {"generation": state.workers.generation}
     if not problems:
         return web.json_response(answer)
     answer = {"error": "the policies were not reloaded: the old ones stay", "problems": problems} | answer

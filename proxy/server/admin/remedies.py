@@ -35,7 +35,7 @@ _UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
+class _RemedyRequest:
     """What is asked for; an empty `app` stands for all."""
 
     route: str
@@ -62,8 +62,8 @@ async def add_remedy(request: web.Request) -> web.Response:
     except ValueError as error:
         return web.json_response({"error": str(error)}, status=400)
     now = time.time()
-    rings = state.crew.rings[_index(state, order.route)]
-    effect = effect_of(rings, order.key, order.app, order.rate.tokens / order.rate.seconds, now)
+    time_series = state.workers.time_series[_index(state, order.route)]
+    effect = effect_of(time_series, order.key, order.app, order.rate.tokens / order.rate.seconds, now)
     if order.dry_run:
         return web.json_response({"effect": _effect(effect)})
     try:
@@ -96,7 +96,7 @@ def _not_kept(state: AdminState, error: OSError) -> web.Response:
     return web.json_response({"error": text}, status=500)
 
 
-def _read(state: AdminState, text: str) -> _Order:
+def _read(state: AdminState, text: str) -> _RemedyRequest:
     """Read an order. Raises ValueError."""
     asked = read_order(text, _KEYS)
     route, key = _which(state, asked)
@@ -104,7 +104,7 @@ def _read(state: AdminState, text: str) -> _Order:
     if rate is None:
         raise ValueError("rate: expected how many commands in what time, such as 1000/s, 600/m or 50/h")
     app = asked.get("app", "")
-    apps = [each.name for each in state.crew.policies[_index(state, route)].apps]
+    apps = [each.name for each in state.workers.policies[_index(state, route)].apps]
     if app != ALL and app not in apps:
         raise ValueError(f"app: expected one of {', '.join((ALL, *apps))}, got {app!r}")
     because = read_reason(asked)
@@ -113,7 +113,7 @@ def _read(state: AdminState, text: str) -> _Order:
     dry_run = asked.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise ValueError("dry_run: expected true or false")
-    return _Order(route, key, "" if app == ALL else app, rate, read_time(asked), because, dry_run)
+    return _RemedyRequest(route, key, "" if app == ALL else app, rate, read_time(asked), because, dry_run)
 
 
 def _which(state: AdminState, asked: dict[str, Any]) -> tuple[str, bytes]:
@@ -142,11 +142,11 @@ def _index(state: AdminState, route: str) -> int:
 def present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
     """One remedy as it is told."""
     index = _index(state, remedy.route)
-    verdicts = state.crew.figures()[index].counters.get("verdicts", {}).get(remedy.name, {})
+    verdicts = state.workers.figures()[index].counters.get("verdicts", {}).get(remedy.name, {})
     return {
         "id": remedy.number,
         "route": remedy.route,
-        "key": state.crew.redaction(index).of(remedy.key),
+        "key": state.workers.redaction(index).of(remedy.key),
         "app": remedy.app or ALL,
         "rate": f"{remedy.rate.tokens}/{_UNIT[remedy.rate.seconds]}",
         "since": moment(remedy.since),

@@ -1,4 +1,4 @@
-"""What the rules have found: ``/rules``, in the form that ``proxy.server.findings`` describes, and ``/violations``.
+"""What the rules have found: ``/rules``, in the form that ``proxy.server.rule_stats`` describes, and ``/violations``.
 
 {"violations": [{"time", "route", "rule", "mode", "what", …}, …]}: the newest first, of one ``route=NAME`` or of all.
 Each is as ``proxy.traffic.violations`` has it; they are kept whether they are logged or not.
@@ -10,13 +10,13 @@ from typing import Any
 from aiohttp import web
 
 from proxy.server.admin.state import STATE
-from proxy.server.findings import findings
+from proxy.server.rule_stats import rule_stats
 from proxy.server.violations import MOST_KEPT
 
 
 async def rules(request: web.Request) -> web.Response:
     """Answer with the rules of every route and the evidence for each."""
-    return web.json_response(findings(request.app[STATE].crew))
+    return web.json_response(rule_stats(request.app[STATE].workers))
 
 
 async def violations(request: web.Request) -> web.Response:

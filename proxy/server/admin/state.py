@@ -7,13 +7,13 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from proxy.net.settings import Settings
-from proxy.server.crew import Crew
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
 from proxy.server.readiness import Readiness
 from proxy.server.reload import Reloader
 from proxy.server.remedies import Remedies
 from proxy.server.violations import Violations
+from proxy.server.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class AdminState:
     """The crew behind the answers; ``readiness`` returns why Keyrail is not ready."""
 
     settings: Settings
-    crew: Crew
+    workers: Workers
     registry: CollectorRegistry
     readiness: Callable[[], Readiness]
     reloader: Reloader

@@ -17,8 +17,8 @@ from aiohttp import web
 
 from proxy.net.settings import Settings
 from proxy.server.admin.state import STATE, AdminState
-from proxy.traffic import answers
-from proxy.traffic.rings import WINDOWS
+from proxy.traffic import json_views
+from proxy.traffic.time_series import WINDOWS
 from proxy.wire.numbers import read_digits, read_whole
 
 MOST_ROWS = 1000
@@ -71,31 +71,33 @@ class Asked:
 
 
 def _hot_keys(state: AdminState, asked: Asked) -> dict[str, Any]:
-    crew, route = state.crew, asked.route
-    redaction, hot = crew.redaction(route), crew.policies[route].alerts.hot_key
-    return answers.hot_keys(crew.rings[route], asked.window, asked.count, asked.by, time.time(), redaction, hot)
+    workers, route = state.workers, asked.route
+    redaction, hot = workers.redaction(route), workers.policies[route].alerts.hot_key
+    return json_views.hot_keys(
+        workers.time_series[route], asked.window, asked.count, asked.by, time.time(), redaction, hot
+    )
 
 
 def _patterns(state: AdminState, asked: Asked) -> dict[str, Any]:
-    rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
-    return answers.patterns(rings, asked.window, asked.count, time.time(), redaction)
+    time_series, redaction = state.workers.time_series[asked.route], state.workers.redaction(asked.route)
+    return json_views.patterns(time_series, asked.window, asked.count, time.time(), redaction)
 
 
 def _slots(state: AdminState, asked: Asked) -> dict[str, Any]:
-    rings, redaction = state.crew.rings[asked.route], state.crew.redaction(asked.route)
-    return answers.slots(rings, asked.window, asked.count, time.time(), redaction)
+    time_series, redaction = state.workers.time_series[asked.route], state.workers.redaction(asked.route)
+    return json_views.slots(time_series, asked.window, asked.count, time.time(), redaction)
 
 
 def _clients(state: AdminState, asked: Asked) -> dict[str, Any]:
-    return answers.clients(state.crew.rings[asked.route], asked.window, asked.count, time.time())
+    return json_views.clients(state.workers.time_series[asked.route], asked.window, asked.count, time.time())
 
 
 def _slow(state: AdminState, asked: Asked) -> dict[str, Any]:
-    return answers.slow(state.crew.rings[asked.route], asked.count, state.crew.redaction(asked.route))
+    return json_views.slow(state.workers.time_series[asked.route], asked.count, state.workers.redaction(asked.route))
 
 
 def _traffic(state: AdminState, asked: Asked) -> dict[str, Any]:
-    return answers.traffic(state.crew.rings[asked.route])
+    return json_views.traffic(state.workers.time_series[asked.route])
 
 
 _Tell: TypeAlias = Callable[[AdminState, Asked], dict[str, Any]]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from proxy.cli.top.asking import Answers
-from proxy.cli.top.state import State
+from proxy.cli.top.state import ViewState
 from proxy.cli.top.views import VIEWS, View
 
 CLIENT = {
@@ -179,7 +179,7 @@ def answers(**changed: Any) -> Answers:
     """What came, with some paths or fields of Answers changed."""
     told = json.loads(json.dumps({**TOLD, **{name: changed.pop(name) for name in list(changed) if name in TOLD}}))
     fields: dict[str, Any] = {
-        "query": State().query(),
+        "query": ViewState().query(),
         "at": NOW - 0.5,
         "route": "default",
         "routes": ("default",),

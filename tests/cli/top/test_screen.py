@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from proxy.cli.top.screen import Paper, page, plain, screen
-from proxy.cli.top.state import State
+from proxy.cli.top.state import ViewState
 from proxy.cli.top.text import cells
 from proxy.cli.top.views import VIEWS, Line, Tint, View
 from tests.cli.top.given import COLD, HOT, INFO, NOW, SECOND, TOLD, answers, view
@@ -15,7 +15,7 @@ from tests.cli.top.given import COLD, HOT, INFO, NOW, SECOND, TOLD, answers, vie
 USUAL = Paper(80, 24)
 
 
-def drawn(state: State, paper: Paper = USUAL, problem: str = "", **changed: object) -> list[str]:
+def drawn(state: ViewState, paper: Paper = USUAL, problem: str = "", **changed: object) -> list[str]:
     return plain(screen(answers(**changed), state, paper, NOW, problem))
 
 
@@ -24,7 +24,7 @@ def tints(line: Line, text: str) -> list[Tint]:
 
 
 def test_hot_keys_on_80_by_24() -> None:
-    lines = drawn(State())
+    lines = drawn(ViewState())
     assert lines[:7] == [
         "keyrail 1.0  route default -> valkey 9.1.0, ready  1 INCIDENT",
         "policy platform.yaml, generation 3; kill switch off; 1,204 clients, 2 workers",
@@ -38,7 +38,7 @@ def test_hot_keys_on_80_by_24() -> None:
 
 
 def test_a_wide_terminal_has_more() -> None:
-    lines = drawn(State(), Paper(160, 24))
+    lines = drawn(ViewState(), Paper(160, 24))
     assert lines[2].endswith("11.4M/s in 373M/s out  ▄█"), "the second that is not over yet is left out"
     assert lines[4].split() == ["KEY", "RATE/s", "SHARE", "READS", "HIT", "BYTES/s", "SLOT", "PATTERN", "CLIENTS"]
     assert lines[5].startswith("product:8841:stock  ")
@@ -49,7 +49,7 @@ def test_a_wide_terminal_has_more() -> None:
 def test_keys_that_differ_in_their_last_part_can_be_told_apart(width: int) -> None:
     names = [f"cache:catalog:product:europe:stock-by-warehouse:{number}" for number in (8841, 8842)]
     keys = [{**COLD, "key": name} for name in names]
-    lines = drawn(State(), Paper(width, 24), hotkeys={**TOLD["hotkeys"], "keys": keys})
+    lines = drawn(ViewState(), Paper(width, 24), hotkeys={**TOLD["hotkeys"], "keys": keys})
     shown = [line.split()[0] for line in lines[5:7]]
     assert all(name.startswith("cache:catalog") and "~" in name for name in shown)
     assert [name[-5:] for name in shown] == [":8841", ":8842"]
@@ -59,8 +59,8 @@ def test_keys_that_differ_in_their_last_part_can_be_told_apart(width: int) -> No
 @pytest.mark.parametrize("size", [(80, 24), (200, 60), (40, 10), (13, 3), (1, 1), (0, 0)])
 def test_every_view_fits_every_terminal(shown: View, size: tuple[int, int]) -> None:
     first = next(iter(shown.rows(TOLD, shown.orders[0])))
-    detail = State(view=shown, chosen=shown.called(first), detail=True)
-    for state in (State(view=shown), State(view=shown, help=True), detail):
+    detail = ViewState(view=shown, chosen=shown.called(first), detail=True)
+    for state in (ViewState(view=shown), ViewState(view=shown, help=True), detail):
         lines = screen(answers(), state, Paper(*size), NOW)
         assert len(lines) == size[1]
         assert all(cells("".join(text for text, _ in line)) <= size[0] for line in lines)
@@ -78,21 +78,21 @@ def test_every_view_fits_every_terminal(shown: View, size: tuple[int, int]) -> N
     ],
 )
 def test_other_views(name: str, words: list[str]) -> None:
-    text = "\n".join(drawn(State(view=view(name))))
+    text = "\n".join(drawn(ViewState(view=view(name))))
     for word in words:
         assert word in text
 
 
 def test_a_row_that_is_chosen_is_marked_and_seen() -> None:
     keys = [{**COLD, "key": f"user:{number}"} for number in range(100)]
-    lines = screen(answers(hotkeys={**TOLD["hotkeys"], "keys": keys}), State(chosen="user:70"), USUAL, NOW)
+    lines = screen(answers(hotkeys={**TOLD["hotkeys"], "keys": keys}), ViewState(chosen="user:70"), USUAL, NOW)
     marked = [line for line in lines[5:] if line and line[0][1] is Tint.TURNED]
     assert len(marked) == 1
     assert plain(marked)[0].startswith("user:70 ")
 
 
 def test_all_that_is_known_of_a_key() -> None:
-    lines = drawn(State(chosen=str(HOT["key"]), detail=True))
+    lines = drawn(ViewState(chosen=str(HOT["key"]), detail=True))
     assert lines[4:18] == [
         "product:8841:stock  HOT",
         "41,000/s = 38.0% of 108,000/s in 60 s (at most 0.2% more)",
@@ -110,55 +110,55 @@ def test_all_that_is_known_of_a_key() -> None:
         "   2.0%  others",
     ]
     keys = [{**HOT, "before": 0.0}]
-    lines = drawn(State(chosen=str(HOT["key"]), detail=True), hotkeys={**TOLD["hotkeys"], "keys": keys})
+    lines = drawn(ViewState(chosen=str(HOT["key"]), detail=True), hotkeys={**TOLD["hotkeys"], "keys": keys})
     assert lines[6] == "not among the busiest keys until 02:47:10Z"
-    assert drawn(State(chosen="gone", detail=True))[4] == "gone is no longer in this list"
+    assert drawn(ViewState(chosen="gone", detail=True))[4] == "gone is no longer in this list"
 
 
 def test_a_remedy_is_there_as_a_whole() -> None:
     remedy = "remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9"
     told = {"incidents": [{**TOLD["incidents"]["incidents"][0], "lines": [remedy, "x" * 200]}]}
-    lines = drawn(State(view=view("Incidents"), chosen="INC-9", detail=True), incidents=told)
+    lines = drawn(ViewState(view=view("Incidents"), chosen="INC-9", detail=True), incidents=told)
     assert lines[5:7] == [remedy[: remedy.index(" --because")], "    --because INC-9"]
     assert "".join(line.strip() for line in lines[7:10]) == "x" * 200
-    low = drawn(State(view=view("Incidents"), chosen="INC-9", detail=True), Paper(80, 8), incidents=told)
+    low = drawn(ViewState(view=view("Incidents"), chosen="INC-9", detail=True), Paper(80, 8), incidents=told)
     assert low[-2] == "and 4 lines for a taller terminal"
 
 
 def test_all_that_is_known_of_a_rule() -> None:
-    lines = drawn(State(view=view("Rules"), chosen="no-keyspace-walks", detail=True))
+    lines = drawn(ViewState(view=view("Rules"), chosen="no-keyspace-walks", detail=True))
     assert "  reports:" in lines
     assert "      shape: user:{int}" in lines
 
 
 def test_the_newest_violations_have_the_lower_half() -> None:
-    lines = drawn(State(view=view("Rules")))
+    lines = drawn(ViewState(view=view("Rules")))
     at = lines.index("TIME      MODE     RULE                 COMMAND      KEY")
     assert lines[at + 1].split() == ["02:47:12Z", "-", "no-keyspace-walks", "and", "17", "more", "-"]
     assert lines[at + 2].split() == ["02:47:12Z", "enforce", "no-keyspace-walks", "KEYS", "user:{int}#9f86d081"]
     assert [line.split()[3] for line in lines[at + 3 : -1] if line] == ["KEYS"] * 12
-    assert "reports default spark-7" in drawn(State(view=view("Rules")), Paper(140, 24))[at + 2]
-    assert "TIME" not in "".join(drawn(State(view=view("Rules")), violations={"violations": []}))
+    assert "reports default spark-7" in drawn(ViewState(view=view("Rules")), Paper(140, 24))[at + 2]
+    assert "TIME" not in "".join(drawn(ViewState(view=view("Rules")), violations={"violations": []}))
 
 
 def test_what_is_wrong_stands_out() -> None:
     info = {**INFO, "ready": False, "reason": "Connection refused"}
     switch = {"on": True, "until": "2026-11-21T03:17:00.000Z"}
     found = answers(info=info, switch=switch, at=NOW - 12, routes=("other", "default"))
-    lines = screen(found, State(), Paper(120, 24), NOW, "http://h:1: Connection refused")
+    lines = screen(found, ViewState(), Paper(120, 24), NOW, "http://h:1: Connection refused")
     assert tints(lines[0], "NOT READY: Connection refused") == [Tint.BAD]
     assert tints(lines[0], "12 s ago") == [Tint.BAD]
     assert "route default (2 of 2)" in plain(lines)[0]
     assert tints(lines[1], "KILL SWITCH ON until 03:17:00Z") == [Tint.BAD]
     assert lines[-1] == [("http://h:1: Connection refused; trying again", Tint.BAD)]
     assert tints(lines[5], "product:8841:stock") == [Tint.BAD], "it is hot"
-    assert drawn(State(paused=True))[-1] == "paused: p goes on"
+    assert drawn(ViewState(paused=True))[-1] == "paused: p goes on"
 
 
 def test_before_the_first_answer_of_a_view_and_without_traffic() -> None:
     found = dataclasses.replace(answers(seconds=[]), told={"incidents": TOLD["incidents"]})
-    assert plain(screen(found, State(), USUAL, NOW))[4] == "asking …"
-    nothing = drawn(State(), hotkeys={**TOLD["hotkeys"], "keys": []}, seconds=[])
+    assert plain(screen(found, ViewState(), USUAL, NOW))[4] == "asking …"
+    nothing = drawn(ViewState(), hotkeys={**TOLD["hotkeys"], "keys": []}, seconds=[])
     assert nothing[5] == "nothing yet"
     assert nothing[2].startswith("0.0 commands/s  Redis p50 - p99 - ms")
 
@@ -177,14 +177,14 @@ def test_no_name_reaches_the_terminal_as_it_is(unicode: bool) -> None:
         "info": {**INFO, "upstream": EVIL},
         "seconds": [SECOND],
     }
-    for state in (State(), State(chosen=EVIL, detail=True), State(view=view("Clients"))):
+    for state in (ViewState(), ViewState(chosen=EVIL, detail=True), ViewState(view=view("Clients"))):
         lines = drawn(state, Paper(200, 24, unicode), EVIL, **changed)
         assert all(line.isprintable() and (unicode or line.isascii()) for line in lines)
         assert "a\\x1b[31m\\x9b2J" in "\n".join(lines[1:-1])
 
 
 def test_wide_characters_keep_the_columns() -> None:
-    lines = drawn(State(), Paper(100, 24), hotkeys={**TOLD["hotkeys"], "keys": [{**HOT, "key": "鍵" * 40}, HOT]})
+    lines = drawn(ViewState(), Paper(100, 24), hotkeys={**TOLD["hotkeys"], "keys": [{**HOT, "key": "鍵" * 40}, HOT]})
     at = [cells(line[: line.index("91% ch")]) for line in lines[5:7]]
     assert at[0] == at[1]
     assert "鍵~鍵" in lines[5]
@@ -192,6 +192,6 @@ def test_wide_characters_keep_the_columns() -> None:
 
 def test_a_page_for_no_terminal_is_as_long_as_it_has_to_be() -> None:
     keys = [{**COLD, "key": f"user:{number}"} for number in range(20)]
-    lines = page(answers(hotkeys={**TOLD["hotkeys"], "keys": keys}), State(), Paper(80, 80), NOW)
+    lines = page(answers(hotkeys={**TOLD["hotkeys"], "keys": keys}), ViewState(), Paper(80, 80), NOW)
     assert len(lines) == 5 + 20
     assert lines[-1].startswith("user:19 ")

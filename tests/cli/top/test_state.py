@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from proxy.cli.top.state import HELP, State
+from proxy.cli.top.state import HELP, ViewState
 from proxy.cli.top.views import VIEWS
 
 ROWS = [f"row {number}" for number in range(30)]
 
 
-def pressed(*keys: str, routes: tuple[str, ...] = ("default",)) -> State:
-    state = State()
+def pressed(*keys: str, routes: tuple[str, ...] = ("default",)) -> ViewState:
+    state = ViewState()
     for key in keys:
         state.press(key, ROWS, routes)
     return state
@@ -55,7 +55,7 @@ def test_choosing_a_row() -> None:
 
 
 def test_no_rows() -> None:
-    state = State()
+    state = ViewState()
     for key in ("down", "end", "enter"):
         state.press(key, [], ())
     assert (state.chosen, state.detail) == (None, False)

@@ -11,7 +11,7 @@ from proxy.commands.table import STANDARD
 from proxy.rules.collections.rule import Collections, CollectionsSettings
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding
-from proxy.rules.verdict import PASS, Look, Pass, Procedure, Refuse
+from proxy.rules.verdict import PASS, InspectReply, Pass, Procedure, Refuse
 from tests.rules.given import NO_WORDS, command, context
 
 CAP = 200
@@ -66,7 +66,7 @@ class Worker:
             case Procedure():
                 self.look(verdict, 0)
                 self.under_way.append(partial(self.run, added))
-            case Look():
+            case InspectReply():
                 self.under_way.append(partial(self.push, added, verdict))
             case _:
                 assert verdict == PASS
@@ -92,7 +92,7 @@ class Worker:
     def run(self, added: int) -> None:
         self.size += added
 
-    def push(self, added: int, look: Look) -> None:
+    def push(self, added: int, look: InspectReply) -> None:
         self.size += added
         length = b":%d\r\n" % self.size
         self.under_way.append(partial(look.at, length))

@@ -14,7 +14,7 @@ from proxy.commands.table import STANDARD
 from proxy.rules.collections.rule import Collections, CollectionsSettings
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding
-from proxy.rules.verdict import Look, Pass, Procedure, Refuse, Verdict
+from proxy.rules.verdict import InspectReply, Pass, Procedure, Refuse, Verdict
 from tests.conftest import Fleet
 from tests.resp import Wire
 from tests.rules.given import NO_WORDS, context
@@ -87,7 +87,7 @@ class Guarded:
         if isinstance(verdict, Refuse):
             return False
         reply = self.wire.ask(*argv)
-        if isinstance(verdict, Look):
+        if isinstance(verdict, InspectReply):
             verdict.at(reply)
         elif isinstance(verdict, Procedure):
             self.ends_in(verdict)

@@ -8,7 +8,7 @@ from proxy.commands.table import STANDARD
 from proxy.rules.collections.rule import Collections, CollectionsSettings
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding
-from proxy.rules.verdict import PASS, End, Follow, Look, Pass, Procedure, Refuse, Verdict
+from proxy.rules.verdict import PASS, End, InspectReply, Pass, Procedure, Refuse, Surround, Verdict
 from tests.rules.given import NO_WORDS, command, context, spec
 
 
@@ -54,24 +54,24 @@ def test_what_grows(text: str, key: bytes, measure: str, members: int) -> None:
 def test_the_reply_to_a_push_tells_the_length() -> None:
     rule = collections()
     verdict = rule.judge(command("RPUSH k a"), at(0))
-    assert isinstance(verdict, Look)
+    assert isinstance(verdict, InspectReply)
     verdict.at(b":8\r\n")
-    assert isinstance(rule.judge(command("RPUSH k a b"), at(1)), Look)
+    assert isinstance(rule.judge(command("RPUSH k a b"), at(1)), InspectReply)
     assert rule.judge(command("RPUSH k a b c"), at(1)) == Refuse(
         b"-DENIED keyrail/caps: the list 'k' (argument 1 of RPUSH) has 8 elements and would get 3 more, "
         b"1 more than the limit of 10; "
         b"remove elements, or split it over several keys\r\n"
     )
-    assert isinstance(rule.judge(command("LPUSH other a"), at(1)), Look)
+    assert isinstance(rule.judge(command("LPUSH other a"), at(1)), InspectReply)
 
 
 @pytest.mark.parametrize("reply", [b"-WRONGTYPE x\r\n", b":-1\r\n", b":0\r\n", b"+QUEUED\r\n"])
 def test_a_reply_that_tells_no_length_is_left(reply: bytes) -> None:
     rule = collections()
     verdict = rule.judge(command("LINSERT k BEFORE a b"), at(0))
-    assert isinstance(verdict, Look)
+    assert isinstance(verdict, InspectReply)
     verdict.at(reply)
-    assert isinstance(rule.judge(command("RPUSH k a"), at(1)), Look)
+    assert isinstance(rule.judge(command("RPUSH k a"), at(1)), InspectReply)
 
 
 def test_other_writes_are_looked_up_while_they_go_on() -> None:
@@ -104,7 +104,7 @@ def test_a_list_that_is_full_or_was_refused_is_looked_at_before_the_next_push() 
     rule = collections()
     for key, size, push in (("full", b":10\r\n", "RPUSH full a"), ("most", b":9\r\n", "RPUSH most a b")):
         verdict = rule.judge(command(f"RPUSH {key} a"), at(0))
-        assert isinstance(verdict, Look)
+        assert isinstance(verdict, InspectReply)
         verdict.at(size)
         assert isinstance(rule.judge(command(push), at(1)), Refuse)
         verdict = rule.judge(command(push), at(100))
@@ -140,14 +140,14 @@ def test_streams_have_a_cap_of_their_own_and_may_trim_themselves() -> None:
 def test_a_push_may_trim_its_list(text: str, reply: bytes, follows: list[list[bytes]]) -> None:
     rule = Collections("caps", CollectionsSettings(10, trim=True), NO_WORDS, Binding(STANDARD))
     verdict = rule.judge(command(text), at(0))
-    assert isinstance(verdict, Follow)
+    assert isinstance(verdict, Surround)
     assert [list(argv) for argv in verdict.conclude(reply, ())] == follows
     assert rule.needs.commands == {"LTRIM"}
 
 
 def test_a_user_without_ltrim_is_refused_instead() -> None:
     rule = Collections("caps", CollectionsSettings(10, trim=True), NO_WORDS, Binding(STANDARD, frozenset()))
-    assert isinstance(rule.judge(command("RPUSH k a"), at(0)), Look)
+    assert isinstance(rule.judge(command("RPUSH k a"), at(0)), InspectReply)
 
 
 def test_what_redis_does_not_tell_is_skipped() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.table import STANDARD
 from proxy.rules.lifetime.rule import Lifetime
-from proxy.rules.lifetime.settings import USUAL_CONDUCT, USUAL_TYPES, LifetimeSettings, SchemaTtlSettings
-from proxy.rules.lifetime.ttl_options import Conduct, Existing, Outside, Persist, Unproven
+from proxy.rules.lifetime.settings import USUAL_TTL_OPTIONS, USUAL_TYPES, LifetimeSettings, SchemaTtlSettings
+from proxy.rules.lifetime.ttl_options import Existing, Outside, Persist, TtlOptions, Unproven
 from proxy.rules.rule import Binding, Wording
-from proxy.rules.verdict import PASS, Follow, Pass, Refuse, Rewrite, Verdict
+from proxy.rules.verdict import PASS, Pass, Refuse, Rewrite, Surround, Verdict
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern
@@ -22,7 +22,7 @@ ALL = frozenset(TYPES)
 
 def lifetime(
     bounds: Bounds = FIVE_MINUTES,
-    conduct: Conduct = USUAL_CONDUCT,
+    ttl_options: TtlOptions = USUAL_TTL_OPTIONS,
     *,
     keys: tuple[str, ...] = (),
     types: frozenset[str] = USUAL_TYPES,
@@ -30,7 +30,7 @@ def lifetime(
     wording: Wording = NO_WORDS,
 ) -> Lifetime:
     binding = Binding(BINDING.table, available)
-    return LifetimeSettings(bounds, conduct, keys, types).bind("lifetimes", wording, binding)
+    return LifetimeSettings(bounds, ttl_options, keys, types).bind("lifetimes", wording, binding)
 
 
 def judged(text: str, rule: Lifetime | None = None) -> Verdict:
@@ -42,7 +42,7 @@ def judged(text: str, rule: Lifetime | None = None) -> Verdict:
 def followed_by(text: str, reply: bytes, *lines: bytes, rule: Lifetime | None = None) -> list[str]:
     """What follows a command after this reply, and these of the hidden commands with it."""
     verdict = judged(text, rule)
-    assert isinstance(verdict, Follow), verdict
+    assert isinstance(verdict, Surround), verdict
     assert len(lines) == len(verdict.before) + len(verdict.after)
     return said(verdict.conclude(reply, lines))
 
@@ -138,7 +138,7 @@ def test_a_streamed_value_keeps_its_place() -> None:
     verdict = lifetime().judge(streamed([b"SETNX", b"k", b""], 2, 2**28), context())
     assert isinstance(verdict, Rewrite)
     assert verdict.argv[2] == b""
-    assert isinstance(lifetime().judge(streamed([b"MSET", b"a", b"1", b"k", b""], 4, 2**28), context()), Follow)
+    assert isinstance(lifetime().judge(streamed([b"MSET", b"a", b"1", b"k", b""], 4, 2**28), context()), Surround)
 
 
 def test_behind_a_streamed_value_nothing_can_be_added() -> None:
@@ -174,7 +174,7 @@ def test_a_key_is_proved_new_before_it_gets_a_ttl() -> None:
         ("JSON.MSET k $ 1 l $ 2", ""),
     ):
         verdict = judged(text)
-        assert isinstance(verdict, Follow)
+        assert isinstance(verdict, Surround)
         if keys:
             assert said(verdict.before) == [f"EXISTS {key}" for key in keys.split()]
             assert said(verdict.conclude(b":1\r\n", [b":0\r\n"])) == [f"EXPIRE {key} 300 NX" for key in keys.split()]
@@ -245,7 +245,7 @@ def test_what_is_sent_along_must_be_allowed() -> None:
     assert lifetime().needs.commands == {"SET", "MSETEX", "SETNX", "GETSET", "MSET", "MSETNX"} | hidden
     for text in ("SETNX k v", "GETSET k v", "MSET k v", "MSETNX k v"):
         own = lifetime(available=frozenset({"SET", "MSETEX"} | hidden))
-        assert isinstance(judged(text, own), Follow), "Redis is to refuse what this user may not send"
+        assert isinstance(judged(text, own), Surround), "Redis is to refuse what this user may not send"
     rule = lifetime(available=frozenset())
     for text in ("SETNX k v", "GETSET k v", "INCR k", "MSET k v", "SUNIONSTORE k a"):
         assert "EXPIRE" in skipped(judged(text, rule)) or "EXEC" in skipped(judged(text, rule))
@@ -259,17 +259,17 @@ def test_what_is_sent_along_must_be_allowed() -> None:
 
 
 def test_existing_keys_may_be_stamped() -> None:
-    rule = lifetime(conduct=Conduct(existing_keys=Existing.STAMP), types=ALL)
+    rule = lifetime(ttl_options=TtlOptions(existing_keys=Existing.STAMP), types=ALL)
     assert followed_by("INCR k", b":7\r\n", rule=rule) == ["EXPIRE k 300 NX"]
     assert followed_by("LPUSH k v", b":7\r\n", rule=rule) == ["EXPIRE k 300 NX"]
 
 
 def test_without_proof_it_may_be_refused() -> None:
-    rule = lifetime(conduct=Conduct(without_proof=Unproven.REFUSE), available=frozenset())
+    rule = lifetime(ttl_options=TtlOptions(without_proof=Unproven.REFUSE), available=frozenset())
     assert "INCR may create the key 'k' (argument 1 of INCR) without a TTL" in refused(judged("INCR k", rule))
-    rule = lifetime(conduct=Conduct(without_proof=Unproven.REFUSE))
+    rule = lifetime(ttl_options=TtlOptions(without_proof=Unproven.REFUSE))
     verdict = judged("INCR k", rule)
-    assert isinstance(verdict, Follow)
+    assert isinstance(verdict, Surround)
     assert verdict.otherwise is not None
     assert refused(judged("COPY a k DB 1", rule))
 
@@ -279,7 +279,7 @@ def test_a_required_ttl_has_to_be_stated_where_it_can_be() -> None:
     for text in ("SET k v", "SETNX k v", "GETSET k v", "MSET k v", "MSETEX 1 k v"):
         assert "states no TTL" in refused(judged(text, rule))
     assert judged("SET k v EX 1", rule) == PASS
-    assert isinstance(judged("INCR k", rule), Follow)
+    assert isinstance(judged("INCR k", rule), Surround)
     assert skipped(judged("INCR k", lifetime(Bounds(required=True))))
 
 
@@ -300,7 +300,7 @@ def test_a_ttl_is_held_within_the_bounds() -> None:
     ):
         assert judged(text, lifetime(BOUNDED)) == Rewrite(becomes.encode().split(), None)
         assert judged(text) == PASS
-        strict = lifetime(BOUNDED, Conduct(Outside.REFUSE), wording=Wording("so says our standard"))
+        strict = lifetime(BOUNDED, TtlOptions(Outside.REFUSE), wording=Wording("so says our standard"))
         assert "the TTL of " in refused(judged(text, strict))
         assert ", and so says our standard; " in refused(judged(text, strict))
 
@@ -323,7 +323,7 @@ def test_what_is_within_or_is_no_lifetime_goes_on() -> None:
 
 
 def test_refusals_name_the_bound() -> None:
-    strict = lifetime(BOUNDED, Conduct(Outside.REFUSE))
+    strict = lifetime(BOUNDED, TtlOptions(Outside.REFUSE))
     assert "the TTL of 'k' (argument 2 of EXPIRE) is 1s, 9s less than the least of 10s; " in (
         refused(judged("EXPIRE k 1", strict))
     )
@@ -335,11 +335,11 @@ def test_refusals_name_the_bound() -> None:
 
 def test_a_ttl_may_not_be_taken_away() -> None:
     assert judged("PERSIST k") == PASS
-    refuse = lifetime(conduct=Conduct(persist=Persist.REFUSE))
+    refuse = lifetime(ttl_options=TtlOptions(persist=Persist.REFUSE))
     assert "PERSIST takes the TTL of the key 'k' (argument 1 of PERSIST) away" in refused(judged("PERSIST k", refuse))
     assert refused(judged("GETEX k persist", refuse))
     assert judged("GETEX k", refuse) == PASS
-    clamp = lifetime(BOUNDED, Conduct(persist=Persist.CLAMP))
+    clamp = lifetime(BOUNDED, TtlOptions(persist=Persist.CLAMP))
     assert judged("PERSIST k", clamp) == Rewrite([b"EXPIRE", b"k", b"3600", b"XX"])
     assert judged("GETEX k PERSIST", clamp) == Rewrite([b"GETEX", b"k"])
 
@@ -390,7 +390,7 @@ def test_jitter_of_what_applications_state() -> None:
     assert anything.judge(command("EXPIRE k 9223372036854775"), context(0.9)) == PASS
     assert anything.judge(command("EXPIREAT k 100"), context(0.0)) == PASS  # a time of day is meant as it is
     assert anything.judge(streamed([b"SET", b"k", b"v", b"EX", b"100"], 2, 10**7), context(0.0)) == PASS
-    strict = lifetime(Bounds(most=100, jitter_stated=0.1), Conduct(Outside.REFUSE))
+    strict = lifetime(Bounds(most=100, jitter_stated=0.1), TtlOptions(Outside.REFUSE))
     assert "1s more than the limit of 1m40s" in refused(strict.judge(command("SETEX k 101 v"), context(0.0)))
     assert strict.judge(command("SETEX k 100 v"), context(0.9)) == PASS
 
@@ -477,10 +477,10 @@ def test_what_cannot_state_a_required_ttl_gets_the_most() -> None:
 
 
 def test_a_most_holds_for_persist_unless_the_policy_says_otherwise() -> None:
-    for conduct, becomes in (
-        (Conduct(), Rewrite([b"EXPIRE", b"k", b"60", b"XX"])),
-        (Conduct(persist=Persist.ALLOW), PASS),
+    for ttl_options, becomes in (
+        (TtlOptions(), Rewrite([b"EXPIRE", b"k", b"60", b"XX"])),
+        (TtlOptions(persist=Persist.ALLOW), PASS),
     ):
-        rule = lifetime(Bounds(default=30, most=60), conduct)
+        rule = lifetime(Bounds(default=30, most=60), ttl_options)
         assert judged("PERSIST k", rule) == becomes
     assert judged("PERSIST k", lifetime(Bounds(default=30))) == PASS

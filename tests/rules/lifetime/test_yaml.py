@@ -7,7 +7,7 @@ import pytest
 from proxy.commands.creation import TYPES
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.lifetime.settings import USUAL_TYPES, LifetimeSettings, SchemaTtlSettings
-from proxy.rules.lifetime.ttl_options import Conduct, Existing, Outside, Persist, Unproven
+from proxy.rules.lifetime.ttl_options import Existing, Outside, Persist, TtlOptions, Unproven
 from proxy.schema.bounds import Bounds
 from tests.policy.given import policy
 
@@ -25,18 +25,18 @@ def test_everything_that_can_be_said() -> None:
           short: {lifetime: {default: 30s}}
         """
     )
-    conduct = Conduct(Outside.REFUSE, Persist.CLAMP, Existing.STAMP, Unproven.REFUSE)
+    ttl_options = TtlOptions(Outside.REFUSE, Persist.CLAMP, Existing.STAMP, Unproven.REFUSE)
     bounds = Bounds(300, 10, 86_400, 0.1, required=True, sliding=True, jitter_stated=0.05)
     assert [rule.settings for rule in loaded.rules] == [
-        LifetimeSettings(bounds, conduct, ("a:*", "b"), USUAL_TYPES),
-        LifetimeSettings(Bounds(1800, most=3600), Conduct(), ("c",), frozenset(TYPES)),
-        LifetimeSettings(Bounds(30), Conduct(), (), USUAL_TYPES),
+        LifetimeSettings(bounds, ttl_options, ("a:*", "b"), USUAL_TYPES),
+        LifetimeSettings(Bounds(1800, most=3600), TtlOptions(), ("c",), frozenset(TYPES)),
+        LifetimeSettings(Bounds(30), TtlOptions(), (), USUAL_TYPES),
     ]
 
 
 def test_the_schema_says_how_long_and_the_rule_what_is_done() -> None:
     loaded = policy("schema: {a: {key: a, ttl: 5m}}\nrules: {ttl: {schema: ttl, persist: refuse}}")
-    assert loaded.rules[0].settings == SchemaTtlSettings(Conduct(persist=Persist.REFUSE))
+    assert loaded.rules[0].settings == SchemaTtlSettings(TtlOptions(persist=Persist.REFUSE))
 
 
 def test_what_no_key_can_meet() -> None:

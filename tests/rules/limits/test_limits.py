@@ -10,12 +10,12 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.automaton import NOBODY
-from proxy.hotpath.debts import Creditor
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.plan import Plan
 from proxy.rules.context import Context
 from proxy.rules.key_globs import KeyGlob
-from proxy.rules.limits.rule import Limits, LimitsSettings, Per
-from proxy.rules.limits.token_buckets import Meter, Rate
+from proxy.rules.limits.rule import LimitRule, LimitsSettings, Per
+from proxy.rules.limits.token_buckets import Rate, TokenBuckets
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
 from proxy.rules.rule import Binding, Wording
@@ -26,8 +26,8 @@ from tests.rules.given import NO_WORDS, command, context, spec, spend
 TWO_A_SECOND = LimitsSettings(rate=Rate(2, 1, 2))
 
 
-def limits(settings: LimitsSettings, wording: Wording = NO_WORDS, memory: Memory | None = None) -> Limits:
-    return Limits("fair", settings, wording, Binding(STANDARD, memory=memory or Memory()))
+def limits(settings: LimitsSettings, wording: Wording = NO_WORDS, memory: Memory | None = None) -> LimitRule:
+    return LimitRule("fair", settings, wording, Binding(STANDARD, memory=memory or Memory()))
 
 
 def caller(now: float = 0.0, known: dict[str, Any] | None = None) -> Context:
@@ -81,8 +81,8 @@ def test_commands_under_way() -> None:
     rule = limits(LimitsSettings(per=Per.USER, concurrency=1))
     presence = rule.enter(caller())
     assert rule.judge(command("GET a"), caller()) == PASS
-    client = Creditor()
-    client.owed = 1
+    client = ReplySink()
+    client.pending_replies = 1
     assert presence.members is not None
     presence.members.add(client)
     refused = rule.judge(command("GET a"), caller())
@@ -134,7 +134,7 @@ def test_one_client_too_many(per: Per, may_still_log_in: bool) -> None:
     for _ in range(3):
         presences.append(rule.enter(caller()))
         if presences[-1].members is not None:
-            presences[-1].members.add(Creditor())
+            presences[-1].members.add(ReplySink())
     assert [presence.surplus for presence in presences] == [False, False, True]
     surplus = replace(caller(), surplus=frozenset({"fair"}))
     assert rule.judge(command("GET a"), caller()) == PASS
@@ -150,7 +150,7 @@ def test_connections_of_other_workers_count() -> None:
     settings = LimitsSettings(connections=2)
     rule = limits(settings, memory=memory)
     assert not rule.enter(caller()).surplus
-    memory.each(Meter)["fair"].lease({"": Lease(0.5, 2)}, 0.0)
+    memory.each(TokenBuckets)["fair"].lease({"": Lease(0.5, 2)}, 0.0)
     assert rule.enter(caller()).surplus
 
 
@@ -163,13 +163,13 @@ def test_a_reload_forgets_nothing_unless_the_limit_is_another() -> None:
     assert limits(TWO_A_SECOND, memory=memory).judge(command("GET a"), caller()) == PASS
 
 
-def lowered(rule: Limits, name: str) -> tuple[bool, bytes]:
+def lowered(rule: LimitRule, name: str) -> tuple[bool, bytes]:
     """Whether the plan leaves the command to the rule, and the purses that it pays from."""
     lowering, plan = Lowering(spec(name)), Plan(len(STANDARD.specs))
-    lowering.purse = 3
+    lowering.token_set = 3
     rule.lower(spec(name), lowering)
     lowering.apply(spec(name).id, plan, {})
-    return lowering.settled, plan.purses[spec(name).id]
+    return lowering.settled, plan.token_sets[spec(name).id]
 
 
 def test_the_plan_pays_by_itself_where_no_key_has_a_say() -> None:
@@ -203,11 +203,11 @@ def test_one_key_whatever_its_bytes() -> None:
 
 def test_the_plan_and_the_rule_spend_the_same_tokens() -> None:
     rule = limits(replace(TWO_A_SECOND, bytes=Rate(100, 1, 100)))
-    purse = rule.enter(caller()).purse
-    assert spend(purse, 60)
-    assert not spend(purse, 60)
+    token_set = rule.enter(caller()).token_set
+    assert spend(token_set, 60)
+    assert not spend(token_set, 60)
     assert rule.judge(command("GET a"), caller()) == PASS
-    assert not spend(purse, 1)
+    assert not spend(token_set, 1)
     assert isinstance(rule.judge(command("GET a"), caller()), Refuse)
 
 

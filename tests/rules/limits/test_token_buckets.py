@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.hotpath.debts import Creditor
-from proxy.rules.limits.token_buckets import Account, Meter, Quota, Rate, Shortage
+from proxy.hotpath.in_flight import ReplySink
+from proxy.rules.limits.token_buckets import Account, Quota, Rate, Shortage, TokenBuckets
 from proxy.rules.shared_state import Demand, Lease, deal
 from tests.rules.given import spend
 
@@ -68,11 +68,11 @@ def test_both_kinds_of_tokens_are_paid_or_neither() -> None:
     assert shortage is not None
     assert shortage.of == "bytes"
     assert shortage.seconds == pytest.approx(0.2)
-    assert one.purse.commands.left == 9
-    assert one.purse.volume.left == 40
+    assert one.token_set.commands.left == 9
+    assert one.token_set.volume.left == 40
 
 
-def test_a_command_larger_than_the_burst_needs_a_full_bucket_and_leaves_a_debt() -> None:
+def test_a_command_larger_than_the_burst_needs_a_full_bucket_and_leaves_it_negative() -> None:
     one = account(None, Rate(100, 1, 100))
     assert wait(one, 0.0, 250) == 0.0
     assert wait(one, 1.5) == pytest.approx(0.01)
@@ -81,34 +81,34 @@ def test_a_command_larger_than_the_burst_needs_a_full_bucket_and_leaves_a_debt()
 
 def test_what_the_hot_path_spends_is_spent() -> None:
     one = account()
-    while spend(one.purse, 1):
+    while spend(one.token_set, 1):
         pass
     assert wait(one, 0.0) == pytest.approx(0.1)
 
 
 def test_silent_subjects_are_forgotten_and_too_many_share_one_account() -> None:
-    meter = Meter(Quota(TEN_A_SECOND), most_subjects=3)
-    first = meter.account("a", 0.0)
-    first.members.add(Creditor())
+    buckets = TokenBuckets(Quota(TEN_A_SECOND), most_subjects=3)
+    first = buckets.account("a", 0.0)
+    first.members.add(ReplySink())
     for subject in "bc":
-        assert taken(meter.account(subject, 0.0), 0.0) == 10
-    others = meter.account("d", 0.0)
-    assert meter.account("e", 0.0) is others
+        assert taken(buckets.account(subject, 0.0), 0.0) == 10
+    others = buckets.account("d", 0.0)
+    assert buckets.account("e", 0.0) is others
     assert taken(others, 0.0) == 10
-    assert meter.account("b", 1.0) is not others
+    assert buckets.account("b", 1.0) is not others
     # A second later all are full again: only the one with a client is still to be kept.
-    assert meter.account("f", 1.0) is not others
-    assert meter.account("a", 1.0) is first
-    assert len(meter) == 2
+    assert buckets.account("f", 1.0) is not others
+    assert buckets.account("a", 1.0) is first
+    assert len(buckets) == 2
 
 
 def test_a_worker_alone_and_unheard_has_an_equal_part() -> None:
-    meter = Meter(Quota(Rate(100, 1, 100)), workers=4)
-    one = meter.account("a", 0.0)
+    buckets = TokenBuckets(Quota(Rate(100, 1, 100)), workers=4)
+    one = buckets.account("a", 0.0)
     assert taken(one, 0.0) == 25
-    meter.lease({"a": Lease(0.9, 0)}, 0.0)
+    buckets.lease({"a": Lease(0.9, 0)}, 0.0)
     assert taken(one, 1.0, 200) == 90
-    meter.lease({}, 1.0)
+    buckets.lease({}, 1.0)
     assert taken(one, 100.0, 200) == 25
 
 
@@ -130,47 +130,47 @@ def test_shares_are_one_whole(demands: list[Demand]) -> None:
 
 
 def test_demand_is_what_was_spent_and_what_was_refused() -> None:
-    meter = Meter(Quota(Rate(100, 1, 100)))
-    busy, idle = meter.account("busy", 0.0), meter.account("idle", 0.0)
-    demand = meter.demand(0.25)
+    buckets = TokenBuckets(Quota(Rate(100, 1, 100)))
+    busy, idle = buckets.account("busy", 0.0), buckets.account("idle", 0.0)
+    demand = buckets.demand(0.25)
     for step in range(40):
         taken(busy, 0.25 * step, 50)
-        demand = meter.demand(0.25)
+        demand = buckets.demand(0.25)
     assert list(demand) == ["busy"]
     assert demand["busy"].want == pytest.approx(2.0, rel=0.05)
-    idle.members.add(Creditor())
-    assert "idle" not in meter.demand(0.25)
-    meter.counts_clients = True
-    assert meter.demand(0.25)["idle"] == Demand(0.0, 1)
+    idle.members.add(ReplySink())
+    assert "idle" not in buckets.demand(0.25)
+    buckets.counts_clients = True
+    assert buckets.demand(0.25)["idle"] == Demand(0.0, 1)
 
 
-def sent(from_: Account, client: Creditor, now: float) -> int:
+def sent(from_: Account, client: ReplySink, now: float) -> int:
     """How many of a hundred commands of a client go to Redis, none of which is answered."""
     passed = 0
     for _ in range(100):
         if from_.take(1, now) is None:
-            client.owed += 1
+            client.pending_replies += 1
             passed += 1
     return passed
 
 
-def test_places_are_free_when_debts_are_paid() -> None:
-    one, first, second = Account(Quota(concurrency=10), 1.0, 0.0), Creditor(), Creditor()
+def test_places_are_free_when_replies_have_come() -> None:
+    one, first, second = Account(Quota(concurrency=10), 1.0, 0.0), ReplySink(), ReplySink()
     one.members.update((first, second))
-    second.owed = 3
+    second.pending_replies = 3
     assert sent(one, first, 1.0) == 7
     assert one.take(1, 2.0) == Shortage("places", 0.01)
-    first.owed -= 2
+    first.pending_replies -= 2
     # It is not counted again in the same millisecond.
     assert sent(one, second, 2.0005) == 0
     assert sent(one, second, 2.0015) == 2
 
 
 def test_places_are_shared_by_workers() -> None:
-    meter, client = Meter(Quota(concurrency=10), workers=2), Creditor()
-    one = meter.account("a", 0.0)
+    buckets, client = TokenBuckets(Quota(concurrency=10), workers=2), ReplySink()
+    one = buckets.account("a", 0.0)
     one.members.add(client)
     assert sent(one, client, 1.0) == 5
-    assert meter.demand(0.25)["a"].want > 1.0
-    meter.lease({"a": Lease(0.8, 0)}, 2.0)
+    assert buckets.demand(0.25)["a"].want > 1.0
+    buckets.lease({"a": Lease(0.8, 0)}, 2.0)
     assert sent(one, client, 2.0) == 3

@@ -78,7 +78,7 @@ def test_a_module_command_that_the_table_does_not_know_is_matched_by_name() -> N
     ("listed", "twin"),
     [("REPLICAOF", "SLAVEOF"), ("GETRANGE", "SUBSTR"), ("HSET", "HMSET"), ("RESTORE", "RESTORE-ASKING")],
 )
-def test_a_twin_is_no_way_around(listed: str, twin: str) -> None:
+def test_an_equivalent_is_no_way_around(listed: str, twin: str) -> None:
     rule = refusal(listed)
     verdict = rule.judge(command(f"{twin} a 1 2"), context())
     assert isinstance(verdict, Refuse)

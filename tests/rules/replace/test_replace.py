@@ -3,7 +3,7 @@ the other name, or while Redis is going to complain about it anyway."""
 
 import pytest
 
-from proxy.commands.twins import interchangeable, twins
+from proxy.commands.equivalents import equivalents, interchangeable
 from proxy.rules.replace.rule import Replacement, ReplaceSettings
 from proxy.rules.rule import Binding, Needs
 from proxy.rules.verdict import PASS, Pass, Rewrite
@@ -67,5 +67,5 @@ def test_only_commands_with_the_same_replies_stand_for_each_other() -> None:
     assert interchangeable("FLUSHDB", "FLUSHDB ASYNC")
     assert not interchangeable("FLUSHDB", "FLUSHALL ASYNC")
     assert not interchangeable("FLUSHDB", "FLUSHDB SYNC")
-    assert twins("SLAVEOF") == ("REPLICAOF",)
-    assert twins("DEL") == ()
+    assert equivalents("SLAVEOF") == ("REPLICAOF",)
+    assert equivalents("DEL") == ()

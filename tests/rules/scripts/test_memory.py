@@ -1,7 +1,7 @@
 """Scripts are remembered by what names them later, and memory has a bound."""
 
 from proxy.rules.scripts.memory import ScriptMemory, function_key, script_key
-from proxy.rules.scripts.text import Call, ScriptCalls
+from proxy.rules.scripts.text import ScriptCall, ScriptCalls
 
 EMPTY = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 
@@ -30,7 +30,7 @@ def test_a_library_stands_for_its_functions_until_it_cannot_be_read() -> None:
 
 def test_what_was_not_used_for_longest_is_forgotten() -> None:
     memory = ScriptMemory(most=8)
-    large = ScriptCalls((Call((b"MGET", b"a", b"b"), True),))  # counts four
+    large = ScriptCalls((ScriptCall((b"MGET", b"a", b"b"), True),))  # counts four
     for sha in (b"a", b"b"):
         memory.learn(script_key(sha), large)
     assert memory.recall(script_key(b"a")) is large

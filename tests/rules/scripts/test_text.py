@@ -9,8 +9,8 @@ from proxy.rules.scripts.text import (
     LONGEST,
     MOST_PLACES,
     UNKNOWN,
-    Call,
     Parameter,
+    ScriptCall,
     ScriptCalls,
     Word,
     read_script,
@@ -103,12 +103,12 @@ def test_its_words_are_literals_and_elements_of_keys_and_argv() -> None:
     assert words(b"redis.call('SET', '\\65', 1.5, 0x1)") == (b"SET", UNKNOWN, UNKNOWN, UNKNOWN)
     assert words(b"redis.call('SET', 'k', '%s')" % (b"x" * 999)) == (b"SET", b"k", b"x" * 999)
     assert words(b"redis.call('DEL', unpack(KEYS))") == (b"DEL", Parameter("KEYS", EVERY))
-    assert read_script(b"redis.call('A') redis.call('A')").calls == (Call((b"A",), complete=True),)
+    assert read_script(b"redis.call('A') redis.call('A')").calls == (ScriptCall((b"A",), complete=True),)
 
 
 @pytest.mark.parametrize("more", [b"unpack(t)", b"...", b"f()", b"f'x'", b"f{}", b"a .. f()", b"function() end"])
 def test_behind_what_may_be_several_values_there_may_be_more(more: bytes) -> None:
-    assert read_script(b"redis.call('GET', 'a', %s)" % more).calls == (Call((b"GET", b"a"), complete=False),)
+    assert read_script(b"redis.call('GET', 'a', %s)" % more).calls == (ScriptCall((b"GET", b"a"), complete=False),)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+cimport cython
+
+cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _TRACE
+
+
+cdef class ReplySink:
+    cdef public Py_ssize_t pending_replies
+    cdef public bint gone
+    cdef public bint full
+    cdef public bint notify_when_idle
+    cdef public bint stalled
+    cdef public bint ordered
+    cdef public bint wrote
+    cdef public Py_ssize_t low_water
+    cdef public bytes run
+    cdef public Py_ssize_t commands
+    cdef public list out
+    cdef public object write
+
+    @cython.locals(out=list)
+    cpdef flush(self)
+    cpdef advance(self)
+
+
+cdef class InFlightEntry:
+    cdef public ReplySink sink
+    cdef public Py_ssize_t due
+    cdef public int action
+    cdef public object payload
+    cdef public InFlightEntry next
+
+
+cdef class InFlightQueue:
+    cdef public InFlightEntry head
+    cdef public InFlightEntry tail
+    cdef public list dirty
+    cdef public list calls
+
+    cdef add(self, InFlightEntry entry)
+    @cython.locals(tail=InFlightEntry, entry=InFlightEntry)
+    cdef forward(self, ReplySink sink, Py_ssize_t due)
+    cdef deliver(self, ReplySink sink, bytes chunk)
+    @cython.locals(local=InFlightEntry)
+    cdef complete(self, InFlightEntry entry, Py_ssize_t done, bint whole=*)
+    cdef _answered(self, ReplySink sink, Py_ssize_t done)
+    @cython.locals(dirty=list, calls=list, sink=ReplySink)
+    cdef end_round(self)
+    @cython.locals(entry=InFlightEntry, next_entry=InFlightEntry, unanswered=list)
+    cdef list clear(self)

@@ -1,0 +1,228 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""What is owed: the queue that says for each reply of an upstream whose it is.
+
+Redis answers in order, so one queue of entries is all there is to reply handling. An entry names its creditor, how
+many frames are due, and their fate:
+
+    FORWARD   to the creditor, as they are; neighbouring entries of one creditor are one entry with a larger count
+    HIDE      dropped: the reply to a command that the proxy added
+    LOCAL     no frame at all: ``payload`` leaves in this place. Never at the head between calls: it is flushed when
+              it is queued and after every entry that ends, hidden ones too
+    REPLACE   the frame is dropped and ``payload`` leaves in its place (a refusal inside MULTI)
+    EDIT      the whole frame is handed to ``payload(frame)``, and what that returns is sent
+    PEEK      the first line is shown to ``payload(line)``; then as FORWARD
+    MEMBERS   EXEC's array: ``payload`` maps positions to entries for these members; the rest is forwarded
+    CONFIRM   SUBSCRIBE and its kin: ``payload`` is (verb, count); count() gives the number of confirmations where the
+              command did not name it
+    NOTE      the whole frame is handed to ``payload(frame)``, and nothing is sent: a hidden reply that tells something
+    UNWRAP    EXEC's reply where the proxy itself has put MULTI and EXEC around a client's command: ``payload`` is
+              (members, instead). Of the array each member has an entry, and its head is dropped; any other reply is
+              handed whole to instead(frame), and what that returns is sent
+    MEASURE   as FORWARD, one frame; ``payload.begins(line)`` is told its first line, ``payload.comes(size, whole)``
+              each piece of it
+
+What they bring gathers with their creditors until the round ends, so each is written to once.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# Under two names each: C integers in here, Python's for everybody else.
+_FORWARD = 0
+_HIDE = 1
+_LOCAL = 2
+_REPLACE = 3
+_EDIT = 4
+_PEEK = 5
+_MEMBERS = 6
+_CONFIRM = 7
+_NOTE = 8
+_UNWRAP = 9
+_TRACE = 10
+FORWARD = _FORWARD
+HIDE = _HIDE
+LOCAL = _LOCAL
+REPLACE = _REPLACE
+EDIT = _EDIT
+PEEK = _PEEK
+MEMBERS = _MEMBERS
+CONFIRM = _CONFIRM
+NOTE = _NOTE
+UNWRAP = _UNWRAP
+TRACE = _TRACE
+
+
+class ReplySink:
+    """One to whom replies are owed: a client. ``write`` takes bytes for it.
+
+    While replies are owed, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long, and
+    ``wrote`` says that not all of them are to commands that only read. ``ordered`` says that several sources owe it
+    something.
+    """
+
+    def __init__(self) -> None:
+        self.pending_replies = 0
+        self.gone = False
+        self.full = False
+        self.notify_when_idle = False
+        self.stalled = False
+        self.ordered = False
+        self.wrote = False
+        self.low_water = 0
+        self.run: bytes | None = None
+        self.commands = 0
+        self.out: list[bytes] = []
+        self.write: Callable[[bytes], object] | None = None
+
+    def flush(self) -> None:
+        """Send what this round has brought, in one write."""
+        out = self.out
+        if out:
+            data = out[0] if len(out) == 1 else b"".join(out)
+            out.clear()
+            if not self.gone and self.write is not None:
+                self.write(data)
+
+    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+        """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large."""
+
+    def on_idle(self) -> None:
+        """Nothing is owed any more; called only while ``notify_when_idle``."""
+
+    def on_resume(self) -> None:
+        """At most ``low_water`` replies are owed; called only while ``stalled``."""
+
+    def advance(self) -> None:
+        """Something that was owed has come; called only while ``ordered``, in place of ``on_idle`` and
+        ``on_resume``."""
+
+    def client(self) -> "ReplySink | None":
+        """The client that gets what is delivered here; None where that is Keyrail itself."""
+        return None
+
+
+class InFlightEntry:
+    """So many frames for one creditor, and their fate."""
+
+    def __init__(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
+        self.sink = sink
+        self.due = due
+        self.action = action
+        self.payload = payload
+        self.next: InFlightEntry | None = None
+
+
+class InFlightQueue:
+    """The queue: what ``head`` has due comes next. ``dirty`` were brought something in this round, and ``calls`` have
+    to be told that they are owed less."""
+
+    def __init__(self) -> None:
+        self.head: InFlightEntry | None = None
+        self.tail: InFlightEntry | None = None
+        self.dirty: list[ReplySink] = []
+        self.calls: list[ReplySink] = []
+
+    def entries(self) -> Iterator[InFlightEntry]:
+        """All that is owed now, what comes next first."""
+        entry = self.head
+        while entry is not None:
+            yield entry
+            entry = entry.next
+
+    def add(self, entry: InFlightEntry) -> None:
+        """What this one is owed comes behind all others."""
+        if self.tail is None:
+            self.head = entry
+        else:
+            self.tail.next = entry
+        self.tail = entry
+
+    def forward(self, sink: ReplySink, due: int) -> None:
+        """So many frames more are owed to this one, as they are."""
+        tail = self.tail
+        if tail is not None and tail.sink is sink and tail.action == _FORWARD:
+            tail.due += due
+            return
+        # Almost every command needs one of these. Compiled, a call of __init__ would take twice as long.
+        entry = InFlightEntry.__new__(InFlightEntry)
+        entry.sink = sink
+        entry.due = due
+        entry.action = _FORWARD
+        entry.payload = None
+        entry.next = None
+        self.add(entry)
+
+    def deliver(self, sink: ReplySink, chunk: bytes) -> None:
+        """Put bytes behind what the creditor gets at the end of the round."""
+        if sink.gone or not chunk:
+            return
+        if not sink.out:
+            self.dirty.append(sink)
+        sink.out.append(chunk)
+
+    def complete(self, entry: InFlightEntry, done: int, whole: bool = False) -> None:
+        """The head has ``done`` frames less due, or nothing with ``whole``; LOCAL answers behind it are delivered."""
+        entry.due -= done
+        self._answered(entry.sink, done)
+        if entry.due > 0 and not whole:
+            return
+        self.head = entry.next
+        while self.head is not None and self.head.action == _LOCAL:
+            local = self.head
+            self.deliver(local.sink, local.payload)
+            self._answered(local.sink, 1)
+            self.head = local.next
+        if self.head is None:
+            self.tail = None
+
+    def _answered(self, sink: ReplySink, done: int) -> None:
+        sink.pending_replies -= done
+        if sink.pending_replies == 0:
+            sink.run = None
+            sink.wrote = False
+            if sink.notify_when_idle or sink.stalled or sink.ordered:
+                self.calls.append(sink)
+        elif sink.ordered or (sink.stalled and sink.pending_replies <= sink.low_water):
+            self.calls.append(sink)
+
+    def end_round(self) -> None:
+        """Send what was delivered, and tell those who are owed little enough."""
+        dirty = self.dirty
+        if dirty:
+            self.dirty = []
+            for sink in dirty:
+                sink.flush()
+                if sink.full:
+                    self.overflowing(sink)
+        while self.calls:
+            calls = self.calls
+            self.calls = []
+            for sink in calls:
+                if sink.ordered:
+                    sink.advance()
+                    continue
+                # What ends with the last reply has ended before the next command is looked at.
+                if sink.notify_when_idle and sink.pending_replies == 0:
+                    sink.on_idle()
+                if sink.stalled:
+                    sink.on_resume()
+
+    def clear(self) -> list[ReplySink]:
+        """No reply comes any more: who is still owed one. LOCAL answers of others are delivered."""
+        unanswered: list[ReplySink] = []
+        entry = self.head
+        while entry is not None:
+            if entry.action != _LOCAL and entry.sink not in unanswered:
+                unanswered.append(entry.sink)
+            elif entry.action == _LOCAL and entry.sink not in unanswered:
+                self.deliver(entry.sink, entry.payload)
+                self._answered(entry.sink, 1)
+            next_entry = entry.next
+            entry.next = None
+            entry = next_entry
+        self.head = None
+        self.tail = None
+        return unanswered
+
+    def overflowing(self, sink: ReplySink) -> None:
+        """``sink`` was sent more although it does not take what it has."""

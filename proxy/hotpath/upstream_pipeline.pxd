@@ -1,0 +1,74 @@
+cimport cython
+
+from proxy.hotpath.in_flight cimport ReplySink, InFlightEntry
+from proxy.hotpath.outgoing cimport Outgoing
+from proxy.wire.reply cimport ReplyScanner
+
+cdef int FORWARD, HIDE, LOCAL, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE
+cdef int _MESSAGE, _CONFIRMATION, _REPLY
+cdef int _MINUS, _STAR, _PUSH, _SHORT
+
+
+cdef class UpstreamPipeline(Outgoing):
+    cdef public ReplyScanner scanner
+    cdef public bytes rest
+    cdef public ReplySink destination
+    cdef public bint counts
+    cdef public bint usable
+    cdef public bint relay
+    cdef public bint read_only
+    cdef public bint read_only_told
+    cdef public ReplySink owner
+    cdef public object listener
+    cdef public bint arrays
+    cdef public long long commands
+    cdef public long long strays
+    cdef public long long large
+
+    cpdef submit(self, ReplySink sink, bytes chunk, Py_ssize_t count)
+    cpdef enqueue(self, ReplySink sink, Py_ssize_t due, int action, payload)
+    @cython.locals(position=cython.Py_ssize_t, buffer=bytes)
+    cpdef receive(self, data)
+    @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t)
+    cdef Py_ssize_t _distribute(self, bytes data, const unsigned char *p, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _continue(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(entry=InFlightEntry)
+    cdef _complete_head(self)
+    @cython.locals(scanner=ReplyScanner, i=cython.Py_ssize_t, n=cython.Py_ssize_t, begun=cython.Py_ssize_t,
+                   done=cython.Py_ssize_t, due=cython.Py_ssize_t, sink=ReplySink)
+    cdef Py_ssize_t _forward(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t start,
+                             Py_ssize_t size) except -3
+    @cython.locals(place=cython.Py_ssize_t)
+    cdef _note_large_reply(self, ReplySink sink, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size)
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _stream(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size,
+                            ReplySink sink, bint counts) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _whole(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    cdef Py_ssize_t _line_end(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(action=cython.int, n=cython.Py_ssize_t)
+    cdef Py_ssize_t _special(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
+                             Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _trace(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
+                             Py_ssize_t size) except -3
+    @cython.locals(count=cython.Py_ssize_t, hidden=cython.Py_ssize_t, position=cython.Py_ssize_t,
+                   index=cython.Py_ssize_t, action=cython.int, unwraps=cython.bint, first=InFlightEntry, last=InFlightEntry)
+    cdef Py_ssize_t _expand(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
+                            Py_ssize_t n) except -3
+    cdef tuple _chain(self, InFlightEntry first, InFlightEntry last, InFlightEntry entry)
+    @cython.locals(said=cython.int, n=cython.Py_ssize_t)
+    cdef Py_ssize_t _push(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _second_line(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t, head=InFlightEntry, frame=bytes)
+    cdef Py_ssize_t _confirm(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef Py_ssize_t _uninvited(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t)
+    cdef _read_error(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
+    cdef bytes _cut(self, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end)
+    cdef _end(self)
+    @cython.locals(unanswered=list)
+    cpdef list abandon(self)

@@ -1,0 +1,452 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""The replies of one upstream, each to the client that asked for it, as the queue of debts says.
+
+    head        reply frame                         error frame            push frame (``>``)          end of stream
+    (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
+    FORWARD     to the creditor, one less due       same                   to the owner                close creditors
+    HIDE        dropped, one less due               same                   to the owner                close creditors
+    CONFIRM     one less due if it confirms         ends the whole entry   counts if it confirms       close creditors
+
+Out of step means closing both sides. A reply is never guessed at.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from proxy.hotpath.in_flight import (
+    CONFIRM,
+    EDIT,
+    FORWARD,
+    HIDE,
+    LOCAL,
+    MEMBERS,
+    NOTE,
+    PEEK,
+    REPLACE,
+    TRACE,
+    UNWRAP,
+    InFlightEntry,
+    ReplySink,
+)
+from proxy.hotpath.outgoing import Outgoing
+from proxy.wire.reply import ReplyScanner
+
+_SHORT = 4096
+"""Bytes; a run that is longer is not kept, so that what is owed costs little memory."""
+
+_MINUS = 45
+_STAR = 42
+_PUSH = 62
+
+# What a listener says of a frame in subscribed state.
+_MESSAGE = 0
+_CONFIRMATION = 1
+_REPLY = 2
+MESSAGE = _MESSAGE
+CONFIRMATION = _CONFIRMATION
+REPLY = _REPLY
+
+
+class UpstreamPipeline(Outgoing):
+    """One upstream connection: what was sent, and what is owed for it.
+
+    ``owner`` is the only client of a private upstream, and None for a shared one. ``usable`` says that clients may
+    submit. ``listener`` follows the subscriptions of the owner; ``arrays`` says that they speak RESP2.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scanner = ReplyScanner()
+        self.rest = b""
+        self.destination: ReplySink | None = None
+        self.counts = False
+        self.usable = False
+        self.relay = False
+        self.read_only = False
+        self.read_only_told = False
+        self.owner: ReplySink | None = None
+        self.listener: Any = None
+        self.arrays = False
+        self.commands = 0
+        self.strays = 0
+        self.large = 1 << 20
+
+    # Towards Redis
+
+    def submit(self, sink: ReplySink, chunk: bytes, count: int) -> None:
+        """Send a run of ``count`` commands whose replies go to ``sink`` as they are."""
+        assert self.owner is None or self.owner is sink, "a private upstream serves its owner alone"
+        assert self.unit is None or self.unit is sink, "a unit of another client is open"
+        assert self.partial is None, "a command is under way in pieces"
+        self._put(chunk)
+        self.commands += count
+        sink.pending_replies += count
+        sink.run = chunk if len(chunk) <= _SHORT else None
+        sink.commands = count
+        self.forward(sink, count)
+
+    def enqueue(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
+        """Queue an entry for a command that was sent by ``send``, or for a LOCAL answer.
+
+        A private upstream serves its owner alone, and the proxy itself, which has no ``write``.
+        """
+        assert action == LOCAL or self.owner is None or self.owner is sink or sink.write is None, "not its owner"
+        if action == LOCAL and self.head is None:
+            sink.out.append(payload)
+            sink.flush()
+            return
+        sink.pending_replies += due if due > 0 else 1
+        sink.run = None
+        sink.wrote = sink.wrote or action != LOCAL
+        self.add(InFlightEntry(sink, due, action, payload))
+
+    def when_drained(self, act: Callable[[], object]) -> None:
+        """Call ``act`` when everything that is owed now has been paid."""
+        marker = ReplySink()
+        marker.write = lambda _: act()
+        self.enqueue(marker, 1, LOCAL, b" ")
+
+    # From Redis
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from Redis and hand each reply to whom it is owed."""
+        if self.closed:
+            return
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
+        position = self._distribute(data, data, len(data))
+        if position >= 0 and position < len(data) and not self.closed:
+            self.rest = data[position:]
+        self._end()
+        if position < 0 and not self.closed:
+            self.out_of_step()
+
+    def _distribute(self, data: bytes, p: bytes, size: int) -> int:
+        # The offset of the first byte that must wait for more, or -1 when out of step.
+        i = 0
+        while i < size and not self.closed:
+            if self.scanner.elements > 0:
+                n = self._continue(data, p, i, size)
+            elif self.relay:
+                n = self._stream(data, p, i, size, self.owner, False)
+            elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):
+                n = self._push(data, p, i, size)
+            elif self.head is None:
+                n = self._uninvited(data, p, i, size)
+            elif self.head.action == FORWARD:
+                n = self._forward(self.head, data, p, i, size)
+            else:
+                n = self._special(self.head, data, p, i, size)
+            if n == -2:
+                return i
+            if n < 0:
+                return -1
+            i = n
+        return i
+
+    def _continue(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self.scanner.walk(p, i, size)
+        if n < 0:
+            return -1
+        if n == i:
+            return -2
+        if self.destination is not None:
+            self.deliver(self.destination, self._cut(data, p, i, n))
+        if self.counts and self.head is not None and self.head.action == TRACE:
+            self.head.payload.comes(n - i, self.scanner.elements == 0)
+        if self.scanner.elements == 0 and self.counts:
+            self._complete_head()
+        return n
+
+    def _complete_head(self) -> None:
+        entry = self.head
+        assert entry is not None, "a frame that counts was begun for the head"
+        self.complete(entry, 1)
+
+    def _forward(self, entry: InFlightEntry, data: bytes, p: bytes, start: int, size: int) -> int:
+        scanner = self.scanner
+        i = start
+        begun = start
+        done = 0
+        due = entry.due
+        while True:
+            if p[i] == _MINUS and not self.read_only:
+                self._read_error(p, i, size)
+            n = scanner.walk(p, i, size)
+            if n < 0:
+                return -1
+            if n == i:
+                break
+            begun = i
+            i = n
+            if scanner.elements > 0:
+                break
+            done += 1
+            if done == due or i >= size or p[i] == _PUSH or (self.arrays and p[i] == _STAR):
+                break
+        if i == start:
+            return -2
+        sink = entry.sink
+        self.deliver(sink, self._cut(data, p, start, i))
+        if scanner.elements > 0:
+            self.destination = sink
+            self.counts = True
+            if scanner.bulk > self.large:
+                self._note_large_reply(sink, due, done, i - begun + scanner.bulk)
+                self.on_large_head(sink)
+        if done > 0:
+            self.complete(entry, done)
+        return i
+
+    def _note_large_reply(self, sink: ReplySink, due: int, done: int, size: int) -> None:
+        # Whose reply it is can be told where the creditor's last run is all that it is still owed.
+        place = sink.commands - (due - done)
+        if sink.pending_replies == due and sink.run is not None and place >= 0:
+            sink.on_large_reply(sink.run, place, size)
+
+    def _stream(self, data: bytes, p: bytes, i: int, size: int, sink: ReplySink | None, counts: bool) -> int:
+        # One frame to a creditor, or to nobody, in as many pieces as it comes.
+        n = self.scanner.walk(p, i, size)
+        if n < 0:
+            return -1
+        if n == i:
+            return -2
+        if sink is not None:
+            self.deliver(sink, self._cut(data, p, i, n))
+        if self.scanner.elements > 0:
+            self.destination = sink
+            self.counts = counts
+        elif counts:
+            self._complete_head()
+        return n
+
+    def _whole(self, p: bytes, i: int, size: int) -> int:
+        # The end of a frame that is wanted whole; -2 until all of it is here.
+        n = self.scanner.walk(p, i, size)
+        if n < 0:
+            return -1
+        if self.scanner.elements > 0 or n == i:
+            self.scanner.elements = 0
+            self.scanner.bulk = 0
+            return -2
+        return n
+
+    def _line_end(self, p: bytes, i: int, size: int) -> int:
+        while i < size:
+            if p[i] == 10:
+                return i + 1
+            i += 1
+        return -2
+
+    def _special(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
+        action = entry.action
+        if p[i] == _MINUS and not self.read_only:
+            self._read_error(p, i, size)
+        if action == HIDE:
+            return self._stream(data, p, i, size, None, True)
+        if action == TRACE:
+            return self._trace(entry, data, p, i, size)
+        if action == PEEK or action == MEMBERS or (action == UNWRAP and p[i] == _STAR):
+            n = self._line_end(p, i, size)
+            if n < 0:
+                return n
+            if action == PEEK:
+                entry.action = FORWARD
+                entry.payload(data[i:n])
+                return i
+            return self._expand(entry, data, p, i, n)
+        n = self._whole(p, i, size)
+        if n < 0:
+            return n
+        if action == REPLACE:
+            self.deliver(entry.sink, entry.payload)
+        elif action == EDIT:
+            self.deliver(entry.sink, entry.payload(data[i:n]))
+        elif action == NOTE:
+            entry.payload(data[i:n])
+        elif action == UNWRAP:
+            self.deliver(entry.sink, entry.payload[1](data[i:n]))
+        elif p[i] == _MINUS:  # CONFIRM: one error for the whole command
+            self.deliver(entry.sink, data[i:n])
+            self.complete(entry, entry.due if entry.due > 0 else 1, True)
+            return n
+        else:
+            return -1
+        self.complete(entry, 1)
+        return n
+
+    def _trace(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self._line_end(p, i, size)
+        if n < 0:
+            return n
+        entry.payload.begins(data[i:n])
+        n = self._stream(data, p, i, size, entry.sink, True)
+        if n >= 0:
+            entry.payload.comes(n - i, self.scanner.elements == 0)
+            if self.scanner.bulk > self.large:
+                self.on_large_head(entry.sink)
+        return n
+
+    def _expand(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, n: int) -> int:
+        # EXEC's array becomes its members, each an entry at the head. A null or an error passes as it is.
+        unwraps = entry.action == UNWRAP
+        actions = entry.payload[0] if unwraps else entry.payload
+        digits = data[i + 1 : n - 2]
+        if p[i] == _STAR and not digits.isdigit() and digits != b"-1":
+            return -1
+        count = int(digits) if p[i] == _STAR else -1
+        if unwraps and count != len(actions):
+            return -1
+        if count <= 0:
+            entry.action = FORWARD
+            return i
+        hidden = 0
+        first = None
+        last = None
+        position = 0
+        for index in sorted(actions):
+            action, payload = actions[index]
+            if index >= count:
+                return -1
+            if index > position:
+                first, last = self._chain(first, last, InFlightEntry(entry.sink, index - position, FORWARD, None))
+            first, last = self._chain(first, last, InFlightEntry(entry.sink, 1, action, payload))
+            if action == HIDE or action == NOTE:
+                hidden += 1
+            position = index + 1
+        if position < count:
+            first, last = self._chain(first, last, InFlightEntry(entry.sink, count - position, FORWARD, None))
+        if not unwraps:
+            self.deliver(entry.sink, b"*%d\r\n" % (count - hidden))
+        entry.sink.pending_replies += count - 1
+        assert last is not None, "count is at least 1"
+        last.next = entry.next
+        if self.tail is entry:
+            self.tail = last
+        self.head = first
+        return n
+
+    def _chain(
+        self, first: InFlightEntry | None, last: InFlightEntry | None, entry: InFlightEntry
+    ) -> tuple[InFlightEntry, InFlightEntry]:
+        if first is None or last is None:
+            return entry, entry
+        last.next = entry
+        return first, entry
+
+    def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        # A push frame, or an array in subscribed state, where RESP2 sends messages and confirmations as arrays.
+        said = _MESSAGE
+        if self.listener is not None:
+            n = self._second_line(p, i, size)
+            if n == -2:
+                return -2
+            said = self.listener.hears(data[i:n]) if n > 0 else _REPLY
+        if said == _MESSAGE:
+            if self.owner is None:
+                self.strays += 1
+            return self._stream(data, p, i, size, self.owner, False)
+        if said == _CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.action == CONFIRM)):
+            return self._confirm(data, p, i, size)
+        if self.head is None:
+            return self._uninvited(data, p, i, size)
+        if self.head.action == FORWARD:
+            return self._stream(data, p, i, size, self.head.sink, True)
+        return self._special(self.head, data, p, i, size)
+
+    def _second_line(self, p: bytes, i: int, size: int) -> int:
+        # The end of the frame's first element when that is a short string; 0 when it is not.
+        n = self._line_end(p, i, size)
+        if n < 0:
+            return -2
+        if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):  # a null, or fewer than two elements
+            return 0
+        if n >= size:
+            return -2
+        if p[n] != 36:
+            return 0
+        n = self._line_end(p, n, size)
+        if n < 0:
+            return -2
+        n = self._line_end(p, n, size)
+        if n < 0:
+            return 0 if size - i > 64 else -2
+        return n
+
+    def _confirm(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self._whole(p, i, size)
+        if n < 0:
+            return n
+        head = self.head
+        frame = data[i:n]
+        if head is not None and (head.action != CONFIRM or not self.listener.confirms(frame, head.payload[0])):
+            head = None
+        if head is not None and head.due < 0:
+            head.due = head.payload[1]()
+            head.sink.pending_replies += head.due - 1
+        self.listener.confirm(frame)
+        if self.owner is not None:
+            self.deliver(self.owner, frame)
+        if head is not None:
+            self.complete(head, 1)
+        return n
+
+    def _uninvited(self, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self._whole(p, i, size)
+        if n >= 0:
+            self.uninvited(data[i:n])
+        return n
+
+    def _read_error(self, p: bytes, i: int, size: int) -> None:
+        # -READONLY: the server behind this connection is a replica now, or a script has made the error up.
+        if size - i > 9 and p[i + 1] == 82 and p[i + 2] == 69 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 79:
+            self.read_only = True
+            return
+        # -NOPERM, or -ERR unknown …: what was learnt of this user may no longer be true.
+        if size - i > 9 and (
+            (p[i + 1] == 78 and p[i + 2] == 79 and p[i + 3] == 80 and p[i + 4] == 69)
+            or (p[i + 1] == 69 and p[i + 5] == 117 and p[i + 6] == 110 and p[i + 7] == 107)
+        ):
+            n = self._line_end(p, i, size)
+            if n > 0:
+                self.command_refused(p[i:n])
+
+    def _cut(self, data: bytes, p: bytes, start: int, end: int) -> bytes:
+        # Cut from the pointer, compiled: from the object it would take a slice object.
+        return data if start == 0 and end == len(data) else p[start:end]
+
+    def _end(self) -> None:
+        self.end_round()
+        if self.read_only and not self.read_only_told:
+            self.read_only_told = True
+            self.doubt_role()
+
+    def abandon(self) -> list[ReplySink]:
+        """The connection is lost: who is still owed a reply of Redis. LOCAL answers of others are sent."""
+        self.closed = True
+        self.usable = False
+        unanswered = self.clear()
+        self.outgoing.clear()
+        self._end()
+        return unanswered
+
+    # What the connection's keeper does about it
+
+    def out_of_step(self) -> None:
+        """These bytes can't be the reply that is due: both sides must be closed."""
+
+    def uninvited(self, frame: bytes) -> None:
+        """A whole frame that nobody asked for."""
+
+    def on_large_head(self, sink: ReplySink) -> None:
+        """A bulk string of more than ``large`` bytes has begun on its way to ``sink``."""
+
+    def command_refused(self, line: bytes) -> None:
+        """The server said that it does not know a command, or that this user may not run it."""
+
+    def doubt_role(self) -> None:
+        """An error said READONLY: whether the server is a replica now, only its role tells.
+
+        Not called again until ``read_only`` and ``read_only_told`` are taken back.
+        """

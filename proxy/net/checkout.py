@@ -1,0 +1,290 @@
+"""What sessions get of a route's connections: a shared one to send on, or one of their own until they are done with it.
+
+A session that gets nothing waits. As long as there is a connection of the kind, or somebody's login is being looked
+at, it waits on; otherwise an attempt that is under way has 250 ms, and then the client is closed.
+
+Connections of users that clients have logged in as come in here with those clients' logins: what such a user may run
+is learnt when the first of them is given back.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from functools import partial
+from weakref import WeakSet
+
+from proxy.commands.table import Lane
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.net.capabilities import Capabilities
+from proxy.net.client import ClientConnection
+from proxy.net.connections import Connections
+from proxy.net.engine import Engine, described_by
+from proxy.net.policies import Policies
+from proxy.net.pool import Pool, Wait, turn_away
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import PoolKey, PoolPort, PrivatePipeline
+from proxy.wire.decode import read_reply
+
+_ATTEMPT_PATIENCE = 0.25
+
+_log = logging.getLogger("keyrail.route")
+
+
+class Checkout(PoolPort):
+    """One route's connections, as its sessions see them."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        capabilities: Capabilities,
+        policies: Policies,
+        clients: Collection[ClientConnection],
+    ) -> None:
+        self._connections = connections
+        self._pools = connections.pools
+        self._settings = connections.settings
+        self._loop = connections.loop
+        self._capabilities = capabilities
+        self._policies = policies
+        self._clients = clients
+        self._learning: Counter[str | None] = Counter()
+        self._awaiting: defaultdict[str, list[PoolWaiter]] = defaultdict(list)
+        self._watched: WeakSet[UpstreamConnection] = WeakSet()
+
+    # Shared
+
+    def has_pool(self, key: PoolKey) -> bool:
+        """Whether connections of this pool are there, or can be opened without asking Redis for something new."""
+        if self._pools.alive(key):
+            return True
+        if key.user is not None or self._capabilities.needs_password or not self._capabilities.hello:
+            return False
+        return self._pools.reaches(key.database)
+
+    def shared(self, key: PoolKey, lane: Lane) -> UpstreamConnection | None:
+        """A shared connection that takes work now; another is opened when all are busy."""
+        # Nobody can open more connections for a user whose password is not known here: they have one lane.
+        lane = Lane.FAST if key.user is not None else lane
+        pool = self._pools.of(key)
+        found = pool.shared(lane)
+        if found is None:
+            self._connections.ensure(pool, lane)
+            found = pool.shared(lane)
+        return found
+
+    def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
+        """Wait for a shared connection: as long as there is one, otherwise 250 ms for an attempt under way."""
+        lane = Lane.FAST if key.user is not None else lane
+        pool = self._pools.of(key)
+        wait = Wait(waiter)
+        pool.waiting_shared[lane].append(wait)
+        self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, pool, lane)
+
+    def _abandon_shared_wait(self, wait: Wait, pool: Pool, lane: Lane) -> None:
+        if wait not in pool.waiting_shared[lane]:
+            return
+        # While Redis is known to be there, an attempt under way is waited for: it has a time limit of its own.
+        coming = pool.opening[lane] > 0 and (self._connections.alive() or self._connections.busy[pool.key] > 0)
+        if (pool.alive(lane) or coming or self._learning[pool.key.user]) and not wait.waiter.gone:
+            self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, pool, lane)
+            return
+        pool.waiting_shared[lane].remove(wait)
+        turn_away(wait.waiter, pool.refusal.get(lane, ""))
+
+    # Private
+
+    def private(self, key: PoolKey) -> UpstreamConnection | None:
+        """An idle connection for one client; for users without a password here, one of theirs set right."""
+        found = self._pools.of(key).take_idle()
+        if found is None and key.user is not None:
+            found = self._connections.take_spare(key.user, key)
+        return found
+
+    def private_anywhere(self, key: PoolKey) -> UpstreamConnection | None:
+        """An idle connection of the key's user, whatever its database: for a command that has none."""
+        found = self._pools.of(key).take_idle() or self._pools.take_idle(key.user)
+        if found is None and key.user is not None:
+            found = self._connections.take_spare(key.user)
+        return found
+
+    def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
+        """Wait for such a connection; a new one is not set to any database, which Redis refuses while it is busy."""
+        self.await_private(waiter, key._replace(database=0) if key.user is None else key)
+
+    def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
+        """Wait for a private connection: for its login while Redis is known to be there, otherwise 250 ms."""
+        pool = self._pools.of(key)
+        wait = Wait(waiter)
+        pool.waiting_private.append(wait)
+        self._connections.supply(pool)
+        if key.user is not None:
+            self._watch(key.user)
+        ready = self._capabilities.refusal is None and self._connections.alive()
+        refused = pool.refusal.get(None)
+        patience = self._settings.connect_timeout if ready and not refused else _ATTEMPT_PATIENCE
+        self._loop.call_later(patience, self._abandon_private_wait, wait, pool)
+
+    def _serve_user(self, user: str) -> None:
+        """A connection of this user is free: whoever waits for one, in whichever pool, gets it."""
+        for pool in self._pools.of_user(user):
+            pool.wake(pool.waiting_private, partial(self._pools.find_spare, user))
+            self._connections.supply(pool)
+        if any(pool.waiting_private for pool in self._pools.of_user(user)):
+            self._watch(user)
+
+    def _watch(self, user: str) -> None:
+        # Those who wait are served when nothing is owed any more on one of the user's shared connections.
+        for pool in self._pools.of_user(user):
+            for upstream in pool.lanes[Lane.FAST]:
+                if upstream.head is not None and upstream not in self._watched:
+                    self._watched.add(upstream)
+                    upstream.when_drained(partial(self._drained, upstream, user))
+
+    def _drained(self, upstream: UpstreamConnection, user: str) -> None:
+        # In a turn of its own: the connection is free when what it has just received has been distributed.
+        self._watched.discard(upstream)
+        self._loop.call_soon(self._serve_user, user)
+
+    def _abandon_private_wait(self, wait: Wait, pool: Pool) -> None:
+        if wait not in pool.waiting_private:
+            return
+        if self._connections.busy[pool.key] > 0 and not wait.waiter.gone:
+            # Redis is there, and runs a script: who has a connection to it would not be closed either.
+            self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_private_wait, wait, pool)
+            return
+        pool.waiting_private.remove(wait)
+        for waiter in (*self._capabilities.behind(wait.waiter), wait.waiter):
+            turn_away(waiter, pool.refusal.get(None) or self._connections.lack_of_room())
+
+    # For questions of Keyrail's own
+
+    def for_questions(self, key: PoolKey) -> UpstreamConnection | None:
+        """A connection to ask on: an idle one, or, for users without a password here, the one that they share.
+
+        The last one that a user's clients share is never taken from them.
+        """
+        found = self._pools.of(key).take_idle()
+        return self.shared(key, Lane.FAST) if found is None and key.user is not None else found
+
+    def has_spare(self, key: PoolKey) -> bool:
+        """Whether a connection to ask on, of the route's own login, is to be had without a client waiting for it."""
+        if not self._connections.alive() or self._capabilities.needs_password:
+            return False
+        return bool(self._pools.of(key).idle) or self._connections.has_room()
+
+    def await_questions(self, waiter: PoolWaiter, key: PoolKey) -> bool:
+        """Wait for such a connection; False where none will come."""
+        if key.user is None:
+            self.await_private(waiter, key)
+        elif self._pools.of(key).in_unit(Lane.FAST):
+            # A transaction on a shared connection has arrived whole: it ends within this turn of the loop.
+            self._loop.call_soon(waiter.arrived)
+        elif self._pools.alive(key) or self._learning[key.user]:
+            self.await_shared(waiter, key, Lane.FAST)
+        else:
+            return False
+        return True
+
+    def release(self, upstream: PrivatePipeline) -> None:
+        """Take back a connection: to share it where its pool has none, else to lie ready for a single client."""
+        assert isinstance(upstream, UpstreamConnection)
+        spent = (
+            upstream.retiring or upstream.head is not None or upstream.relay or upstream.closed or not upstream.vacant()
+        )
+        if self._connections.closing or spent:
+            upstream.close()
+            return
+        if upstream.read_only:
+            self._connections.start(self._release_unless_replica(upstream))
+            return
+        user = upstream.key.user
+        if user is not None and (self._policies.asks_about(user) or not upstream.identified):
+            self._learning[user] += 1
+            self._connections.start(self._learn_user(upstream, user))
+            return
+        pool = self._pools.of(upstream.key)
+        self._connections.account(upstream)
+        upstream.resume()
+        if self._settings.pooling and pool.shared(Lane.FAST) is None and pool.opening[Lane.FAST] == 0:
+            self._connections.share(pool, upstream, Lane.FAST)
+            if user is None:
+                self._connections.supply_all()  # there is one place more for connections of single clients
+        elif user is None:
+            self._connections.offer(pool, upstream)
+        else:
+            pool.keep(upstream, self._loop.time(), max(self.logged_in(user), len(pool.waiting_private)))
+        if user is not None:
+            # No other connection will come for those who want one of their own: first those of this pool get it.
+            pool.wake(pool.waiting_private, partial(self._pools.find_spare, user, pool.key))
+            self._serve_user(user)
+
+    async def _release_unless_replica(self, upstream: UpstreamConnection) -> None:
+        with contextlib.suppress(OSError):
+            if not await self._connections.leads_to_replica(upstream):
+                self.release(upstream)
+
+    def relies_on_process(self, waiter: PoolWaiter) -> None:
+        """This client counts on the memory of the server process: it is closed when that is another one."""
+        self._connections.restarts.relies(waiter)
+
+    def discard(self, upstream: UpstreamPipeline) -> None:
+        """Close a connection at once."""
+        assert isinstance(upstream, UpstreamConnection)
+        upstream.abort()
+
+    def close_gracefully(self, upstream: UpstreamPipeline) -> None:
+        """Close a connection whose state is not wanted, behind what was sent on it and what follows from that."""
+        assert isinstance(upstream, UpstreamConnection)
+        upstream.resume()
+        upstream.finish()
+
+    def retire(self, upstream: UpstreamPipeline) -> None:
+        """Close a shared connection once it has no pending replies; new work goes to others."""
+        assert isinstance(upstream, UpstreamConnection)
+        upstream.retire()
+
+    # Users that clients have logged in as
+
+    def logged_in(self, user: str) -> int:
+        """How many clients are logged in as this user."""
+        return sum(client.key.user == user for client in self._clients)
+
+    def await_user(self, waiter: PoolWaiter, user: str) -> bool:
+        """Whether it is being found out for the first time what this user may run; then the seeker waits for it."""
+        if self._capabilities.knows_user(user) or not self._learning[user]:
+            return False
+        self._awaiting[user].append(waiter)
+        return True
+
+    async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
+        # A login has left a new connection: which process it leads to, and for the first login of a user, what Redis is
+        # and what this user may run. Until then nobody else gets it.
+        try:
+            await asyncio.wait_for(self._learn_on(upstream, user), self._settings.connect_timeout)
+        except OSError as error:
+            _log.warning("user %s: nothing could be learnt on a new connection: %s", user, error)
+            upstream.abort()
+            return
+        except Exception:  # noqa: BLE001 - whatever it is, the connection is not handed to a client
+            _log.exception("user %s: nothing could be learnt on a new connection; it is closed", user)
+            upstream.abort()
+            return
+        finally:
+            self._learning[user] -= 1
+            for waiter in self._awaiting.pop(user, ()):
+                self._loop.call_soon(waiter.arrived)
+        self._capabilities.able.setdefault(user, frozenset())
+        if self._capabilities.refusal is not None:
+            for client in list(self._clients):
+                client.close("not_ready")
+        self.release(upstream)
+
+    async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
+        if not upstream.identified:
+            await self._connections.restarts.identify(upstream)
+        if self._policies.asks_about(user):
+            found = described_by(read_reply(await upstream.ask(["HELLO", upstream.key.protocol])))
+            await self._policies.learn_user(upstream, found or self._capabilities.engine or Engine())

@@ -1,0 +1,17 @@
+"""A client as figures and findings name it."""
+
+from proxy.net.client import ClientConnection
+from proxy.traffic.evidence import ClientLabel
+from proxy.traffic.names import shown
+
+_LONGEST_NAME = 64
+
+
+def client_label(client: ClientConnection) -> ClientLabel:
+    """Its user, the name that it gave itself, its library with the version, and its address."""
+    library = client.library.decode("utf-8", "replace")
+    if client.library_version:
+        library = f"{library} {client.library_version.decode('utf-8', 'replace')}"
+    name = client.name.decode("utf-8", "replace")
+    user = shown(client.key.user_name.encode("utf-8", "surrogateescape"))
+    return (user[:_LONGEST_NAME], name[:_LONGEST_NAME], library[:_LONGEST_NAME], client.address)

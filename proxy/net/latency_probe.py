@@ -1,0 +1,90 @@
+"""The pulse of a route's Redis, for circuit breakers.
+
+Ten times a second a PING of Keyrail's own goes out on a shared connection of each pool, in line with the clients'
+commands: what it takes is what they wait for, and none of theirs has to be timed. One that is not answered yet counts
+for as long as it has been waiting. Without a breaker in the policy nothing is sent.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from proxy.commands.table import Lane
+from proxy.net.periodic import Periodic
+from proxy.net.pools import Pools
+from proxy.net.upstream import UpstreamConnection
+from proxy.rules.memory import Memory
+from proxy.rules.shared_state import ObservingState
+
+_SECONDS = 0.1
+_NO_ANSWER = 1.0
+"""Seconds after which a PING without an answer is a failure."""
+_FAILING = (b"-LOADING", b"-BUSY", b"-MASTERDOWN", b"-CLUSTERDOWN")
+"""Answers that say that Redis cannot work now. Any other, a refusal of PING itself included, shows that it lives."""
+_MOST_POOLS = 16
+
+_log = logging.getLogger("keyrail.route")
+
+
+class LatencyProbe:
+    """Feeds the circuits of one route; ``now`` is the clock that commands are judged by."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        memory: Memory,
+        pools: Pools,
+        now: Callable[[], float],
+        count: Callable[[str], object],
+    ) -> None:
+        self._loop = loop
+        self._memory = memory
+        self._pools = pools
+        self._now = now
+        self._asked: dict[UpstreamConnection, float] = {}
+        self._took: list[float | None] = []
+        self._periodic = Periodic(loop, _SECONDS, {"feeding circuit breakers": self._beat}, count)
+        self.begin = self._periodic.begin
+        self.end = self._periodic.end
+
+    def figures(self) -> dict[str, int]:
+        """By rule, whether its circuit lets less than everything through."""
+        return {name: int(circuit.restricts) for name, circuit in self._circuits()}
+
+    def _circuits(self) -> list[tuple[str, ObservingState]]:
+        return list(self._memory.each(ObservingState).items())
+
+    def _beat(self) -> None:
+        circuits = self._circuits()
+        if circuits:
+            self._observe(circuits)
+            self._ask()
+
+    def _observe(self, circuits: list[tuple[str, ObservingState]]) -> None:
+        waiting = [self._loop.time() - asked for asked in self._asked.values()]
+        took = [*self._took, *(None if seconds > _NO_ANSWER else seconds for seconds in waiting)]
+        self._took = []
+        if not self._pools.alive(self._pools.home):
+            took = [None]
+        if not took:
+            return
+        good = [seconds for seconds in took if seconds is not None]
+        for name, circuit in circuits:
+            before = circuit.description
+            circuit.observe(self._now(), max(good) if len(good) == len(took) else None)
+            if circuit.description != before:
+                _log.warning("breaker %s is %s", name, circuit.description)
+
+    def _ask(self) -> None:
+        for pool in list(self._pools)[:_MOST_POOLS]:
+            upstream = pool.shared(Lane.FAST)
+            if upstream is not None and upstream not in self._asked:
+                asked = self._asked[upstream] = self._loop.time()
+                upstream.ask(["PING"]).add_done_callback(partial(self._answered, upstream, asked))
+
+    def _answered(self, upstream: UpstreamConnection, asked: float, question: "asyncio.Future[bytes]") -> None:
+        self._asked.pop(upstream, None)
+        if question.cancelled() or question.exception() is not None:
+            return
+        self._took.append(None if question.result().startswith(_FAILING) else self._loop.time() - asked)

@@ -1,0 +1,377 @@
+"""One route in one worker: its listeners, its clients, and all that stands behind them.
+
+What its sessions ask for is answered by whom it concerns (``session/ports.py``):
+
+    checkout.py             a connection to send on, shared or of one's own, and whoever waits for one
+    internal_queries.py     questions that rules ask Redis themselves
+    connections.py          how upstream connections come and go
+    restarts.py             whether the server process behind them is another one than before
+    policies.py             the policy in force, compiled for what each user may run
+    capabilities.py         what is known of the Redis behind the route
+    relearning.py           the same, found out again when it may have changed
+    verdicts.py             what the rules said
+    tracer.py               commands that are looked at closely
+    expiries.py             which of their keys have a TTL
+    liveness.py             whether Redis answers at all, and which connections are dead
+    latency_probe.py        how fast Redis answers: for circuit breakers
+    supervisor_requests.py  what only the supervisor knows
+    script_exchange.py      what other workers have seen of scripts
+"""
+
+import asyncio
+import contextlib
+import random
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from socket import AF_UNIX, socket
+from typing import Any
+
+from proxy.hotpath.counters import Counters
+from proxy.hotpath.sampler import Sampler
+from proxy.net.admission import MAX_CLIENTS, Admission
+from proxy.net.buffers import buffers_of
+from proxy.net.capabilities import Capabilities
+from proxy.net.checkout import Checkout
+from proxy.net.client import ClientConnection
+from proxy.net.connections import Connections
+from proxy.net.engine import Engine
+from proxy.net.expiries import Expiries
+from proxy.net.idle_clients import IdleClients, close_who_left
+from proxy.net.internal_queries import InternalQueries
+from proxy.net.latency_probe import LatencyProbe
+from proxy.net.liveness import Liveness
+from proxy.net.periodic import Periodic
+from proxy.net.policies import Policies
+from proxy.net.relearning import Relearning
+from proxy.net.reply_timeout import ReplyTimeout
+from proxy.net.script_exchange import FindCalls, ScriptExchange
+from proxy.net.settings import ListenerSettings, RouteSettings, Settings
+from proxy.net.supervisor_requests import RequestInfo, SupervisorRequests
+from proxy.net.tracer import Tracer
+from proxy.net.upstream import UpstreamConnection
+from proxy.net.verdicts import Verdicts, VerdictUpdate
+from proxy.policy.model import Policy
+from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
+from proxy.session.ports import Ports, RoutePort
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.merge import KEYS_OF_SECOND
+from proxy.traffic.rule_totals import RuleTotals
+from proxy.wire.limits import protocol_error
+
+_TOLD_APART = ("reconnects", "out_of_step")
+"""Events with a figure of their own."""
+
+
+class ClusterRefusedError(Exception):
+    """The upstream is a cluster node: clients would learn the nodes' addresses and walk around the guard."""
+
+
+class Route(RoutePort):
+    """One route's traffic; ``on_second`` is called when there are `intervals` of one more second."""
+
+    now = staticmethod(time.time)
+    chance = staticmethod(random.random)
+
+    def __init__(
+        self,
+        route: RouteSettings,
+        settings: Settings,
+        policy: Policy,
+        loop: asyncio.AbstractEventLoop,
+        generation: int,
+        request_info: RequestInfo,
+        paused: bool,
+        find_calls: FindCalls | None,
+        on_second: Callable[[], None],
+        admission: Admission,
+    ) -> None:
+        self.route_settings = route
+        self._admission = admission
+        self.settings = settings
+        self.pooling = settings.pooling
+        self.query_limit = settings.client_query_limit
+        self.loop = loop
+        self.clients: set[ClientConnection] = set()
+        self._counters = Counters()
+        self._supervisor_requests = SupervisorRequests(loop.time, request_info)
+        logs = settings.violations is not None
+        tells = logs or settings.admin is not None
+        warns = settings.violations is None or settings.violations.path is not None
+        self._verdicts = Verdicts(route.name, settings.redaction, tells=tells, logs=logs, warns=warns)
+        self._verdicts.keep(policy.rule_names, policy.redact)
+        self._rule_totals = RuleTotals(policy.rule_names)
+        self._asked: Counter[str] = Counter()
+        self._events: Counter[str] = Counter()
+        self._capabilities = Capabilities(loop, str(route.upstream), settings.allow_cluster)
+        sampler = Sampler(settings.traces, random.getrandbits(64))
+        self._policies = Policies(
+            policy,
+            generation,
+            self._capabilities,
+            self._counters,
+            sampler,
+            self.clients,
+            settings.workers,
+            paused,
+        )
+        self._connections = Connections(
+            route,
+            settings,
+            loop,
+            self._capabilities,
+            self._policies,
+            self.clients,
+            self._events,
+            give_back=self._give_back,
+            doubt=self._doubt,
+        )
+        self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)
+        self._relearning = Relearning(
+            self._connections, self._checkout, self._capabilities, self._policies, self.clients
+        )
+        memory = self._policies.memory
+        self._scripts = ScriptExchange(find_calls, lambda: memory.each(SharedFacts).values())
+        count = self._connections.count
+        self._latency_probe = LatencyProbe(loop, self._policies.memory, self._connections.pools, time.time, count)
+        self._liveness = Liveness(self._connections, settings.upstream_silence)
+        self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
+        self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
+        self._internal_queries = InternalQueries(self._checkout)
+        self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare)
+        self._tracer = Tracer(sampler, self._expiries)
+        self._servers: list[asyncio.AbstractServer] = []
+        self._drained = asyncio.Event()
+        self._closed: Counter[str] = Counter()
+        self._clients_total = 0
+        self._local = 0
+        self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
+        self.ports = Ports(
+            self,
+            self._checkout,
+            self._capabilities,
+            self._policies,
+            self._verdicts,
+            self._tracer,
+            self._internal_queries,
+            self._scripts,
+            self._supervisor_requests,
+        )
+
+    def _give_back(self, upstream: UpstreamConnection) -> None:
+        self._checkout.release(upstream)
+
+    def _doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
+        self._relearning.doubt(upstream, line)
+
+    def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+        """Call ``act`` when that time is over, unless what this returns is called before."""
+        return self.loop.call_later(seconds, act).cancel
+
+    def protocol_error(self, code: int, byte: int) -> bytes:
+        """The engine's words for a protocol error."""
+        self._events["protocol_errors"] += 1
+        return protocol_error(code, byte)
+
+    def recall_script(self, key: FactKey) -> Fact | None:
+        """What this worker knows of a script's calls."""
+        return self._scripts.recall(key)
+
+    # Life
+
+    async def start(self) -> None:
+        """Begin to connect; a Redis that is down is no error. Raises ClusterRefusedError and TlsError."""
+        self._connections.begin()
+        self._latency_probe.begin()
+        self._reply_timeout.begin()
+        self._ticker.turn()
+        try:
+            await asyncio.wait_for(self._connections.attempted.wait(), self.settings.connect_timeout)
+        except TimeoutError:
+            return
+        if self._capabilities.refusal is not None:
+            raise ClusterRefusedError(self._capabilities.refusal)
+
+    async def serve(self, sock: socket, of: ListenerSettings, tls: ssl.SSLContext | None) -> asyncio.AbstractServer:
+        """Accept clients on a socket that listens."""
+        create = self.loop.create_unix_server if sock.family == AF_UNIX else self.loop.create_server
+        new_client = partial(self._new_client, str(of.address).partition("://")[2])
+        server = await create(new_client, sock=sock, ssl=tls, backlog=1024)
+        self._servers.append(server)
+        return server
+
+    def _new_client(self, listener: str) -> ClientConnection:
+        return ClientConnection(
+            self, self.ports, self._connections.home, self._capabilities.limits(authenticated=False), listener
+        )
+
+    def stop_accepting(self) -> None:
+        """Take no more clients."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+
+    async def drain(self, seconds: float) -> None:
+        """Read no more; give each client up to ``seconds`` to receive what it is owed, then close it."""
+        for client in list(self.clients):
+            client.close_when_drained("shutdown")
+        self._drained = asyncio.Event()
+        if self.clients:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), seconds)
+        for client in list(self.clients):
+            client.close("shutdown")
+
+    def close(self) -> None:
+        """Close everything now."""
+        self._connections.closing = True
+        self.stop_accepting()
+        self._latency_probe.end()
+        self._reply_timeout.end()
+        for client in list(self.clients):
+            client.close("shutdown")
+        self._connections.close()
+        self._ticker.end()
+        self._end_second()
+
+    def _end_second(self) -> None:
+        self._tracer.another_second(sum(self._asked_by_app().values()), self._counters.harvest(KEYS_OF_SECOND))
+
+    def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
+        pools, checkout = self._connections.pools, self._checkout
+        return {
+            "counting a second": self._end_second,
+            "counting verdicts": self._verdicts.another_second,
+            "learning anew what has changed": self._relearning.another_second,
+            "asking Redis whether it answers": self._liveness.another_second,
+            "closing idle clients": self._idle_clients.another_second,
+            "closing clients that left": lambda: close_who_left(self.clients, self._liveness.silent_since),
+            "tending Keyrail's own queries": self._internal_queries.tend,
+            "tending connection pools": lambda: pools.tend(self.loop.time(), checkout.logged_in),
+            "reporting a second": on_second,
+        }
+
+    # Clients
+
+    def client_connected(self, client: ClientConnection) -> None:
+        """A client has come."""
+        if self._capabilities.refusal is not None or self._connections.closing:
+            client.close("not_ready")
+            return
+        if not self._admission.admit():
+            client.turn_away(MAX_CLIENTS, "max_clients")
+            return
+        self.clients.add(client)
+        self._clients_total += 1
+
+    def client_closed(self, client: ClientConnection, cause: str) -> None:
+        """A client has gone."""
+        if client in self.clients:
+            self.clients.remove(client)
+            self._admission.leave()
+        self._connections.restarts.client_closed(client)
+        self._closed[cause] += 1
+        if not self.clients:
+            self._drained.set()
+        self._local += client.local
+        self._asked[client.effective_policy.compiled.app] += client.forwarded + client.local
+
+    # Policy
+
+    async def prepare(self, policy: Policy, generation: int) -> None:
+        """Compile a policy without putting it in force. Raises what compiling raises."""
+        await self._policies.prepare(policy, generation)
+
+    def commit(self) -> None:
+        """Put the prepared policy in force for all clients; those inside MULTI finish under the old one."""
+        if not self._policies.prepared:
+            return
+        if self._policies.commit():
+            self._relearning.learn_all()
+        self._verdicts.keep(self._policies.rules, self._policies.redact)
+        self._rule_totals.keep(self._policies.rules, self._asked_by_app())
+
+    async def pause(self, paused: bool) -> None:
+        """Enforce locked rules alone from now on, or end that; transactions finish under what they began with."""
+        await self._policies.pause(paused)
+
+    # Limits that several workers share
+
+    def demand(self, seconds: float) -> dict[str, Mapping[str, Demand]]:
+        """What could have been used here of each limit in the last ``seconds``, by rule and subject."""
+        divided = self._policies.memory.each(DividedState).items()
+        wanted = {name: state.demand(seconds) for name, state in divided}
+        return {name: wanted[name] for name, state in divided if wanted[name] or state.counts_clients}
+
+    def lease(self, leases: Mapping[str, Mapping[str, Lease]]) -> None:
+        """Take over this worker's shares; what they don't mention is shared equally."""
+        for name, state in self._policies.memory.each(DividedState).items():
+            state.lease(leases.get(name, {}), self.now())
+
+    # Figures
+
+    def count(self, event: str) -> None:
+        """Count an event that is about the whole worker."""
+        self._events[event] += 1
+
+    @property
+    def ready(self) -> bool:
+        """Whether commands reach Redis."""
+        return self._capabilities.refusal is None and self._connections.alive() and self._liveness.silent_since is None
+
+    @property
+    def reason(self) -> str:
+        """Why not, where they don't."""
+        return self._capabilities.refusal or self._connections.reason or self._liveness.reason
+
+    def snapshot(self) -> dict[str, Any]:
+        """All figures since the start, as JSON can hold them."""
+        self._policies.count_into(self._verdicts)
+        engine = self._capabilities.engine
+        return {
+            "route": self.route_settings.name,
+            "ready": self.ready,
+            "reason": self.reason,
+            "silent_since": self._liveness.silent_since,
+            "engine": None if engine is None else {"name": engine.name, "version": engine.version_text},
+            "clients": len(self.clients),
+            "buffers": buffers_of(self.clients),
+            "clients_total": self._clients_total,
+            "upstreams": self._connections.connection_counts(),
+            "commands": {
+                **self._connections.carried(),
+                "local": self._local + sum(client.local for client in self.clients),
+            },
+            "verdicts": self._verdicts.figures(),
+            "violations_dropped": self._verdicts.dropped(),
+            "out_of": self._rule_totals.figures(self._asked_by_app()),
+            "closed": dict(self._closed),
+            "events": {event: n for event, n in self._events.items() if event not in _TOLD_APART},
+            "out_of_step": self._events["out_of_step"],
+            "reconnects": max(0, self._events["reconnects"] - 1),
+            "traces": self._tracer.latencies(),
+            "breakers": self._latency_probe.figures(),
+            "features_off": [] if engine is None else self._features_off(engine),
+            "generation": self._policies.generation,
+        }
+
+    def _features_off(self, engine: Engine) -> list[str]:
+        off = (self._policies.features_off, self._expiries.off, self._connections.restarts.off)
+        return [*engine.features_off, *(feature for each in off for feature in each)]
+
+    def intervals(self) -> list[IntervalStats]:
+        """What the route did, second by second, since the last call."""
+        return self._tracer.intervals()
+
+    def verdict_update(self) -> VerdictUpdate:
+        """What rules said since the last call: lines to be written, and evidence."""
+        return self._verdicts.verdict_update()
+
+    def _asked_by_app(self) -> Counter[str]:
+        """All commands so far."""
+        asked = Counter(self._asked)
+        for client in self.clients:
+            asked[client.effective_policy.compiled.app] += client.forwarded + client.local
+        return asked

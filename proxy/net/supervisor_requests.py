@@ -1,0 +1,49 @@
+"""What only the supervisor knows, since it adds up all workers: asked for when a client wants it, kept for a moment.
+
+However many clients ask, the supervisor is asked once in that moment. If it does not answer, the clients are told.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from proxy.session.info_query import InfoQuery
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import SupervisorPort
+
+KEPT_SECONDS = 0.5
+
+RequestInfo = Callable[[InfoQuery], "asyncio.Future[dict[str, Any]]"]
+"""Asks the supervisor. The future ends in time: with the answer, or with an exception."""
+
+
+class SupervisorRequests(SupervisorPort):
+    """One route's questions; ``now`` counts seconds."""
+
+    def __init__(self, now: Callable[[], float], request: RequestInfo) -> None:
+        self._now = now
+        self._request = request
+        self._known: dict[InfoQuery, tuple[float, dict[str, Any]]] = {}
+        self._waiting: dict[InfoQuery, set[PoolWaiter]] = {}
+
+    def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
+        """What the supervisor has said, its ``age`` in seconds included, and nothing where it says nothing.
+
+        None while it is being asked; ``arrived`` is then called.
+        """
+        now = self._now()
+        when, answer = self._known.get(query, (0.0, {}))
+        if query in self._known and now - when <= KEPT_SECONDS:
+            return {**answer, "age": round(answer["age"] + now - when, 3)} if answer else answer
+        if query not in self._waiting:
+            self._waiting[query] = set()
+            self._request(query).add_done_callback(partial(self._answered, query))
+        self._waiting[query].add(waiter)
+        return None
+
+    def _answered(self, query: InfoQuery, reply: "asyncio.Future[dict[str, Any]]") -> None:
+        self._known[query] = self._now(), reply.result() if reply.exception() is None else {}
+        for waiter in self._waiting.pop(query):
+            if not waiter.gone:
+                waiter.arrived()

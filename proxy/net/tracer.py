@@ -1,0 +1,155 @@
+"""Looking closely at one route's commands: what sessions measure becomes looks, and these become figures.
+
+Each second's figures are a digest, which the supervisor adds to those of the other workers.
+"""
+
+import logging
+import time
+
+from proxy.hotpath.counter_snapshot import CounterSnapshot
+from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.net.client import ClientConnection
+from proxy.net.client_label import client_label
+from proxy.net.expiries import Expiries
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.open_trace import OpenTrace
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import TracePort
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.latency import Latencies
+from proxy.traffic.shapes import shape
+from proxy.traffic.trace import Trace
+
+_log = logging.getLogger("keyrail.tracing")
+
+_MOST_WAITING = 10
+"""Digests that wait for a supervisor which does not take them."""
+_MOST_KEYS = 16
+"""Of one command; the keys behind these are not looked at."""
+
+_MOST_FOLLOWED = 4
+"""Clients that are followed each second: their next few commands each cost half as much as a look."""
+
+_TOGETHER = 16
+"""Measurements that become figures together: code that has just run is three times as fast as code that has not."""
+
+
+class Tracer(TracePort):
+    """One route's, in one worker: what the `sampler` chooses, and questions about the keys of a few of these."""
+
+    # Not the loop's own time: uvloop's is whole milliseconds, and those of the turn's beginning.
+    clock = staticmethod(time.monotonic)
+
+    def __init__(self, sampler: Sampler, expiries: Expiries) -> None:
+        self._latencies = Latencies()
+        self._observed: list[tuple[float, OpenTrace]] = []
+        self._sampler = sampler
+        self._expiries = expiries
+        self._followable = 0
+        self._each = 1
+        self._interval = IntervalStats(time.time())
+        self._commands = 0
+        self._closed: list[IntervalStats] = []
+
+    def note_sent(self, upstream: UpstreamPipeline, open_trace: OpenTrace) -> None:
+        """Have the upstream note when what was just sent leaves."""
+        if isinstance(upstream, UpstreamConnection):
+            upstream.leaving.append(open_trace)
+            upstream.watched = True
+
+    def observe(self, open_trace: OpenTrace) -> None:
+        """Take what is known of a command."""
+        self._observed.append((time.time(), open_trace))
+        if len(self._observed) >= _TOGETHER:
+            self._count_finished()
+
+    def observe_large(self, client: PoolWaiter, key: bytes, size: int) -> None:
+        """Take that a reply is large; it is known of those that nobody looks at too."""
+        if self._sampler.traces > 0 and isinstance(client, ClientConnection):
+            policy = client.effective_policy.compiled
+            owner = policy.policy.schema.owner_of(key)
+            pattern = shape(key) if owner is None else owner.name
+            self._interval.see_large(pattern, key, size, policy.app, schema=owner is not None)
+
+    def _count_finished(self) -> None:
+        observed, self._observed = self._observed, []
+        for at, open_trace in observed:
+            try:
+                self._count_one(at, open_trace)
+            except Exception:  # noqa: BLE001 - replies are on their way: no fault of figures may reach an upstream
+                _log.exception("a command that was looked at is missing in the figures")
+
+    def _count_one(self, at: float, open_trace: OpenTrace) -> None:
+        client = open_trace.client
+        if not isinstance(client, ClientConnection):
+            raise AssertionError("only clients' commands are measured")
+        trace, schema = _trace(at, open_trace, client)
+        self._latencies.add(trace)
+        self._interval.see(trace, schema)
+        self._expiries.wonder(trace, client.key, self._expires)
+
+    def latencies(self) -> dict[str, dict[str, float]]:
+        """How long commands took, since the start: numbers that workers' figures can be added up by."""
+        self._count_finished()
+        return self._latencies.figures()
+
+    def _expires(self, pattern: str, key: bytes, seconds: float) -> None:
+        self._interval.see_expiry(pattern, key, time.time() + seconds)
+
+    def start_n_plus_one(self, weight: int) -> int:
+        """How many reads this one stands for if its client is followed; 0 if it is not: few are, each second."""
+        self._followable += 1
+        if self._followable % self._each > 0 or self._followable > _MOST_FOLLOWED * self._each:
+            return 0
+        return weight * self._each
+
+    def found_n_plus_one(self, pattern: str, weight: int) -> None:
+        """So many reads of a pattern each began a run of single reads."""
+        self._interval.see_run(pattern, weight)
+
+    def another_second(self, commands: int, counts: CounterSnapshot) -> None:
+        """Close the second: so many `commands` there were since the start, and these counts of keys since the last."""
+        self._count_finished()
+        self._sampler.another_second()
+        self._expiries.another_second()
+        self._each = max(1, -(-self._followable // _MOST_FOLLOWED))
+        self._followable = 0
+        now = time.time()
+        interval, self._interval = self._interval, IntervalStats(now)
+        interval.seconds = now - interval.began
+        interval.commands, self._commands = commands - self._commands, commands
+        interval.counter_snapshots = [counts]
+        interval.close()
+        self._closed = [*self._closed, interval][-_MOST_WAITING:]
+
+    def intervals(self) -> list[IntervalStats]:
+        """What has been closed since the last call."""
+        closed, self._closed = self._closed, []
+        return closed
+
+
+def _trace(at: float, open_trace: OpenTrace, client: ClientConnection) -> tuple[Trace, frozenset[str]]:
+    # The look, and the names of those of its patterns that are entries of the schema.
+    schema = client.effective_policy.compiled.policy.schema
+    keys = open_trace.command.known_keys[:_MOST_KEYS]
+    owners = [schema.owner_of(key.name) for key in keys]
+    patterns = (shape(key.name) if owner is None else owner.name for key, owner in zip(keys, owners, strict=True))
+    sent = open_trace.sent or open_trace.arrived
+    trace = Trace(
+        at=at,
+        weight=open_trace.weight,
+        command=open_trace.command.name,
+        keys=tuple(key.name for key in keys),
+        writes=tuple(key.write for key in keys),
+        patterns=tuple(patterns),
+        app=client.effective_policy.compiled.app,
+        who=client_label(client),
+        bytes_in=open_trace.bytes_in,
+        bytes_out=open_trace.bytes_out,
+        first_line=open_trace.first_line,
+        in_proxy=sent - open_trace.arrived,
+        at_redis=max(0.0, open_trace.answered - sent),
+        refused=open_trace.refused,
+    )
+    return trace, frozenset(owner.name for owner in owners if owner is not None)

@@ -1,0 +1,136 @@
+"""Scripts follow the rules: what a client may not send, its scripts may not call, as far as their text tells.
+
+A rule that is only audited for this client refuses nothing, so an enforced rule about scripts lets them call it too.
+One that is itself only counted counts what it would refuse if all of them were enforced, or no audit could tell what
+enforcing will do.
+
+Nobody can tell from a text whether a call in it will ever run, so every call is one that the script *may* make. A rule
+with ``in_scripts: audit`` counts such calls and refuses no script for them.
+
+What a rule would change in a command, nobody can change in a script: it stays as it is.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from proxy.commands.command import Command
+from proxy.commands.spec import Spec
+from proxy.policy.decision import Step
+from proxy.policy.model import Mode
+from proxy.rules.context import Context
+from proxy.rules.rule import InScripts, Rule
+from proxy.rules.scripts.calls import CalledCommand
+from proxy.rules.scripts.memory import ScriptKey
+from proxy.rules.scripts.rule import Objection, Scripts, keys_of
+from proxy.rules.verdict import Procedure, Refuse
+
+ScriptRules: TypeAlias = tuple[tuple[Step, Scripts], ...]
+"""The rules about what scripts call."""
+
+
+def holds_scripts(rule: Rule) -> bool:
+    """Whether scripts are held to the rule. To rules about who asks, and how much at a time, a script is one command,
+    whatever it calls."""
+    return rule.needs.in_scripts is not InScripts.NOTHING
+
+
+def script_call_rules(steps: Sequence[Step]) -> ScriptRules:
+    """The rules about scripts, each of which now knows the rules that are in force beside it."""
+    found = tuple((step, step.rule) for step in steps if isinstance(step.rule, Scripts))
+    for step, scripts in found:
+        scripts.others = _Others(steps, Mode.ENFORCE if step.mode is Mode.ENFORCE else Mode.AUDIT)
+    return found
+
+
+class _Others:
+    """The rules that scripts are held to, as far as they are in this mode at least."""
+
+    def __init__(self, steps: Sequence[Step], least: Mode) -> None:
+        self._least = least
+        # A refusal comes before what is only counted.
+        ordered = sorted(steps, key=lambda step: step.source.audits_scripts)
+        speaking = [step for step in ordered if step.varies or step.mode.strictness >= least.strictness]
+        held_to = [step for step in speaking if holds_scripts(step.rule)]
+        self._about_commands = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.COMMANDS)
+        self._about_slots = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.ALL_KEYS)
+        self._about_calls = _ByCommand(step for step in held_to if step.rule.needs.in_scripts is InScripts.CALLS)
+        self.about_keys = any(step.rule.needs.in_scripts is not InScripts.COMMANDS for step in held_to)
+
+    def to_command(self, command: Command, complete: bool, context: Context) -> Objection | None:
+        for step in self._about_commands.touching(command.spec):
+            rule = step.rule
+            if not self._speaks(step, command, context):
+                continue
+            refuses_it = not complete and rule.refuses_part(command)
+            # What would have to be asked first, a script does not wait for.
+            if refuses_it or isinstance(rule.judge(command, context), Refuse | Procedure):
+                return Objection(rule.name, step.source.audits_scripts)
+        return None
+
+    def to_call(self, called: CalledCommand, context: Context) -> Objection | None:
+        return self._first(self._about_calls, called, context)
+
+    def to_keys(self, command: Command, context: Context) -> Objection | None:
+        return self._first(self._about_slots, command, context)
+
+    def _first(self, rules: "_ByCommand", command: Command, context: Context) -> Objection | None:
+        for step in rules.touching(command.spec):
+            objection = self._ask(step, command, context) if self._speaks(step, command, context) else None
+            if objection is not None:
+                return objection
+        return None
+
+    def _ask(self, step: Step, command: Command, context: Context) -> Objection | None:
+        verdict = step.rule.judge_call(command, context)
+        if isinstance(verdict, Procedure) and verdict.waits:
+            verdict = verdict.otherwise("a script calls it")
+        if not isinstance(verdict, Refuse):
+            return None
+        text = verdict.error.decode("utf-8", "replace").rstrip("\r\n").partition(f"{step.rule.name}: ")[2]
+        why, _, instead = text.rpartition("; ")
+        return Objection(step.rule.name, step.source.audits_scripts, why, instead)
+
+    def _speaks(self, step: Step, command: Command, context: Context) -> bool:
+        return not step.varies or mode_of(step, command, context).strictness >= self._least.strictness
+
+
+class _ByCommand:
+    """Rules, by the commands that they touch."""
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self._steps = tuple(steps)
+        self._touching: dict[int, tuple[Step, ...]] = {}
+
+    def touching(self, spec: Spec) -> tuple[Step, ...]:
+        """Those that can say anything about the command."""
+        found = self._touching.get(spec.id)
+        if found is None:
+            found = self._touching[spec.id] = tuple(step for step in self._steps if step.rule.touches(spec))
+        return found
+
+
+def mode_of(step: Step, command: Command, context: Context) -> Mode:
+    """The mode that a rule has for this command."""
+    return step.effective_mode.mode_for(command, context) if step.varies else step.mode
+
+
+def unknown_to(rules: ScriptRules, command: Command, client: Callable[[], Context]) -> frozenset[ScriptKey]:
+    """What a command names that an enforced rule would have to know, and does not."""
+    keys = keys_of(command)
+    if not keys:
+        return frozenset()
+    return frozenset(
+        key
+        for step, scripts in rules
+        if scripts.wants_texts and mode_of(step, command, client()) is Mode.ENFORCE
+        for key in keys
+        if scripts.memory.recall(key) is None
+    )
+
+
+def hides(rules: ScriptRules, command: Command, context: Context, key: ScriptKey) -> bool:
+    """Whether an EVALSHA of this script would be answered NOSCRIPT, whatever Redis knows."""
+    return any(
+        scripts.wants_texts and scripts.memory.recall(key) is None and mode_of(step, command, context) is Mode.ENFORCE
+        for step, scripts in rules
+    )

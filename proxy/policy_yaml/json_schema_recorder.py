@@ -1,0 +1,127 @@
+"""Values that stand for any, and learn from their readers what those would take: how the JSON Schema is found.
+
+A reader is run on sketches three times, as if every value were text, a list and a mapping, since some readers take
+either. What it asks for gathers in one *node* for each place of a file: the forms that a value may have there, and the
+nodes below it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from proxy.policy_yaml.errors import Where
+from proxy.policy_yaml.yaml_source import Mapping, Problems, Scalar, Sequence, Value
+
+_ANYWHERE = Where("")
+_DEEPEST = 8
+ANY_KEY = "any"
+"""The key of the one entry that a mapping has; a name that every reader takes."""
+
+Shape: TypeAlias = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Node:
+    """What is known of one place: `fields` by key, `member` for the value of any key, `item` for each of a list."""
+
+    shapes: list[Shape] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+    fields: dict[str, "Node"] = field(default_factory=dict)
+    member: "Node | None" = None
+    item: "Node | None" = None
+    depth: int = 0
+
+    def note(self, shape: Shape) -> None:
+        """One of the forms that the value may have."""
+        if shape not in self.shapes:
+            self.shapes.append(shape)
+
+    def field(self, key: str) -> "Node":
+        """The place of a key."""
+        return self.fields.setdefault(key, Node(depth=self.depth + 1))
+
+    def schema(self) -> Shape:
+        """The JSON Schema of this place."""
+        forms = [*self.shapes]
+        if self.fields:
+            properties = {key: node.schema() for key, node in self.fields.items()}
+            forms.append({"type": "object", "properties": properties, "additionalProperties": False})
+        elif self.member is not None and self.member.known:
+            forms.append({"type": "object", "additionalProperties": self.member.schema()})
+        if self.item is not None and self.item.known:
+            forms.append({"type": "array", "items": self.item.schema()})
+        found = forms[0] if len(forms) == 1 else {"anyOf": forms} if forms else {}
+        return {**found, "description": "; or ".join(self.expected)} if self.expected else found
+
+    @property
+    def known(self) -> bool:
+        """Whether any reader has said something about it."""
+        below = [each for each in (self.member, self.item) if each is not None]
+        return bool(self.shapes or self.fields) or any(each.known for each in below)
+
+
+class TextRecorder(Scalar):
+    """A value read as if it were text."""
+
+    node: Node
+    mode: "Mode"
+
+    def __init__(self, node: Node, mode: "Mode") -> None:
+        super().__init__("", _ANYWHERE, "")
+        _learn(self, node, mode)
+
+
+class ListRecorder(Sequence):
+    """A value read as if it were a list; it has one item."""
+
+    node: Node
+    mode: "Mode"
+
+    def __init__(self, node: Node, mode: "Mode") -> None:
+        node.item = node.item or Node(depth=node.depth + 1)
+        super().__init__((TextRecorder(node.item, mode),), _ANYWHERE, "")
+        _learn(self, node, mode)
+
+
+class MappingRecorder(Mapping):
+    """A value read as if it were a mapping; it has one entry."""
+
+    node: Node
+    mode: "Mode"
+
+    def __init__(self, node: Node, mode: "Mode") -> None:
+        node.member = node.member or Node(depth=node.depth + 1)
+        below = mode if node.depth < _DEEPEST else TextRecorder
+        super().__init__({ANY_KEY: below(node.member, mode)}, {ANY_KEY: _ANYWHERE}, _ANYWHERE, "")
+        _learn(self, node, mode)
+
+    def take(self, key: str) -> "Recorder":
+        """The value of a key."""
+        return self.mode(self.node.field(key), self.mode)
+
+
+Recorder: TypeAlias = TextRecorder | ListRecorder | MappingRecorder
+Mode: TypeAlias = type[TextRecorder] | type[ListRecorder] | type[MappingRecorder]
+MODES: tuple[Mode, ...] = (TextRecorder, ListRecorder, MappingRecorder)
+
+
+def _learn(recorder: "Recorder", node: Node, mode: Mode) -> None:
+    # Values are frozen for everybody else.
+    object.__setattr__(recorder, "node", node)
+    object.__setattr__(recorder, "mode", mode)
+
+
+def note(value: Value, **shape: Any) -> bool:
+    """Tell a sketch one of the forms that it may have; False for a value that is none."""
+    if not isinstance(value, TextRecorder | ListRecorder | MappingRecorder):
+        return False
+    value.node.note(shape)
+    return True
+
+
+class Expectations(Problems):
+    """Takes what readers say that they expected as descriptions."""
+
+    def unexpected(self, value: Value, expected: str) -> None:
+        """Note it where it belongs."""
+        if isinstance(value, TextRecorder | ListRecorder | MappingRecorder) and expected not in value.node.expected:
+            value.node.expected.append(expected)

@@ -1,0 +1,134 @@
+"""What can be asked about the whole group: ``KEYRAIL INFO``, ``POLICY``, ``RULES`` and traffic, and ``/policy``.
+
+Every answer has its ``age`` in seconds: the figures are the workers' last reports. So they are there while Redis, or
+a worker, is saturated, stuck or down.
+
+HOTKEYS, PATTERNS and SLOTS say what the admin port's paths of these names say, made to be read in a terminal: without
+the heat map, and each client in a line of its own.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from proxy import __version__
+from proxy.build_form import BUILD_FORM
+from proxy.policy.model import Policy, PolicyRule
+from proxy.policy.precedence import effective_mode
+from proxy.server.kill_switch import KillSwitch
+from proxy.server.rule_stats import route_rule_stats
+from proxy.server.workers import Workers
+from proxy.session.info_query import MOST_ROWS, InfoQuery
+from proxy.traffic import json_views
+
+
+def group_info(workers: Workers, switch: KillSwitch, route: int, query: InfoQuery) -> dict[str, Any]:
+    """Return what there is to know of a route and a topic."""
+    if query.subject in _TRAFFIC:
+        return _TRAFFIC[query.subject](workers, route, query)
+    age = {"age": round(workers.age(), 3)}
+    if query.subject == "info":
+        return age | route_info(workers, switch, route)
+    if query.subject == "policy":
+        return age | route_policy(workers, route) | {"kill_switch": switch.status()}
+    return age | route_rule_stats(workers, route)
+
+
+def route_info(workers: Workers, switch: KillSwitch, route: int) -> dict[str, Any]:
+    """Return what this Keyrail is and how it does, for one route."""
+    its = workers.figures()[route]
+    commands = its.counters.get("commands", {})
+    forwarded = commands.get("pooled", 0) + commands.get("pinned", 0)
+    engine = its.engine or {"name": "unknown", "version": "unknown"}
+    return {
+        "version": __version__,
+        "form": BUILD_FORM,
+        "route": its.name,
+        "ready": its.ready,
+        "reason": its.reason,
+        "upstream": f"{engine['name']} {engine['version']}",
+        "workers": workers.living,
+        "worker_restarts": workers.restarts,
+        "policy": workers.policies[route].source,
+        "policy_generation": workers.generation,
+        "kill_switch": switch.on,
+        "clients": its.gauges.get("clients", 0),
+        "clients_total": its.counters.get("clients_total", 0),
+        "commands_pooled": commands.get("pooled", 0),
+        "commands_pinned": commands.get("pinned", 0),
+        "commands_local": commands.get("local", 0),
+        "pooled_share": round(commands.get("pooled", 0) / forwarded, 4) if forwarded else 1.0,
+        "features_off": its.features_off,
+    }
+
+
+def route_policy(workers: Workers, route: int) -> dict[str, Any]:
+    """Return the policy of one route: its files, its apps, and the mode that each rule has for whom, and why."""
+    policy = workers.policies[route]
+    return {
+        "route": workers.figures()[route].name,
+        "policy": policy.source,
+        "generation": workers.generation,
+        "files": list(policy.files),
+        "apps": [app.name for app in policy.apps],
+        "rules": [_rule(policy, rule, workers.paused) for rule in policy.rules],
+    }
+
+
+def _rule(policy: Policy, rule: PolicyRule, paused: bool) -> dict[str, Any]:
+    usual = effective_mode(policy, rule, None, paused)
+    found: dict[str, Any] = {
+        "rule": rule.name,
+        "where": str(rule.where),
+        "locked": rule.locked,
+        "mode": str(usual.stage),
+        "by": usual.why,
+        "at": str(usual.stage.where),
+        "exceptions": len(usual.exceptions),
+    }
+    others = {app.name: effective_mode(policy, rule, app, paused) for app in policy.apps if rule.app in ("", app.name)}
+    same = usual.stage, usual.exceptions
+    different = {name: its for name, its in others.items() if (its.stage, its.exceptions) != same}
+    if different:
+        found["apps"] = {
+            name: {"mode": str(its.stage), "by": its.why, "at": str(its.stage.where), "exceptions": len(its.exceptions)}
+            for name, its in different.items()
+        }
+    return found
+
+
+def _hot_keys(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:
+    redaction, hot = workers.redaction(route), workers.policies[route].alerts.hot_key
+    told = json_views.hot_keys(
+        workers.time_series[route], query.window, MOST_ROWS, query.by, time.time(), redaction, hot
+    )
+    return {**told, "keys": [{**key, **_clients(key)} for key in told["keys"]]}
+
+
+def _clients(key: dict[str, Any]) -> dict[str, Any]:
+    return {"clients": [_client(each) for each in key["clients"]]}
+
+
+def _client(client: dict[str, Any]) -> str:
+    """One client that is behind a key: 91.0% app checkout, user default, worker-7, go-redis 9.7, 10.0.0.7, new."""
+    words = [f"{client['share']:.1%} app {client['app']}", f"user {client['user']}"]
+    words += [client[name] for name in ("client_name", "library", "address") if client[name]]
+    return ", ".join([*words, "new"] if client["new"] else words)
+
+
+def _patterns(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:
+    return json_views.patterns(
+        workers.time_series[route], query.window, MOST_ROWS, time.time(), workers.redaction(route)
+    )
+
+
+def _slots(workers: Workers, route: int, query: InfoQuery) -> dict[str, Any]:
+    told = json_views.slots(workers.time_series[route], query.window, MOST_ROWS, time.time(), workers.redaction(route))
+    return {name: value for name, value in told.items() if name != "heat"}
+
+
+_TRAFFIC: dict[str, Callable[[Workers, int, InfoQuery], dict[str, Any]]] = {
+    "hotkeys": _hot_keys,
+    "patterns": _patterns,
+    "slots": _slots,
+}

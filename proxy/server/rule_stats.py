@@ -1,0 +1,78 @@
+"""What each rule has found, over all workers: what ``/rules`` and ``KEYRAIL RULES`` tell.
+
+    {"age": 0.4, "routes": [{"route": "default", "policy": "platform.yaml", "generation": 3, "rules": [
+        {"rule": "no-keyspace-walks", "mode": "audit", "where": "platform.yaml:7", "hits": {"audit refused": 3},
+         "out_of": 90210, "first_seen": "2026-11-21T20:12:03.123Z", "last_seen": …,
+         "apps": {"reports": {"mode": "warn", "hits": {"warn refused": 3}, "out_of": 5120,
+                              "first_seen": …, "last_seen": …, "inspected": 3,
+                              "shapes": [{"shape": "user:{int}", "count": 3}], "other_shapes": 0,
+                              "clients": [{"user", "client_name", "library", "address", "count"}], "other_clients": 0,
+                              "sample": {"time", "mode", "what", "command", "shape", "key", "user", …}}}}]}]}
+
+Each rule of the policy is there, with no hits too: ``out_of`` says how many commands it could have judged. All counts
+are since the rule came into force in this process group, those of shapes and clients over the hits that were
+``inspected``: in a flood not all. ``mode`` is what it is now, for clients of no app and for each app. ``age`` is in
+seconds.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.policy.apps import UNKNOWN
+from proxy.policy.model import Policy, PolicyRule
+from proxy.policy.precedence import effective_mode
+from proxy.server.workers import Workers
+from proxy.traffic.evidence import Record, Records, present
+
+
+def rule_stats(workers: Workers) -> dict[str, Any]:
+    """Return the findings of all routes."""
+    return {
+        "age": round(workers.age(), 3),
+        "routes": [route_rule_stats(workers, i) for i in range(len(workers.policies))],
+    }
+
+
+def route_rule_stats(workers: Workers, route: int) -> dict[str, Any]:
+    """Return one route's."""
+    its, policy = workers.figures()[route], workers.policies[route]
+    evidence, out_of = workers.evidence(route), its.counters.get("out_of", {})
+    return {
+        "route": its.name,
+        "policy": policy.source,
+        "generation": workers.generation,
+        "rules": [_rule(policy, rule, workers.paused, evidence, out_of.get(rule.name, {})) for rule in policy.rules],
+    }
+
+
+def _rule(
+    policy: Policy, rule: PolicyRule, paused: bool, evidence: Records, out_of: Mapping[str, int]
+) -> dict[str, Any]:
+    total = Record()
+    asked = 0
+    by_app: dict[str, dict[str, Any]] = {}
+    for app in (None, *policy.apps):
+        name = UNKNOWN if app is None else app.name
+        if rule.app not in ("", name):
+            continue
+        record = evidence.get((rule.name, name))
+        if record is not None:
+            total.merge(record)
+        # Hits arrive a moment before the commands that they are of are added up.
+        least = 0 if record is None else sum(record.hits.values())
+        its = max(out_of.get(name, 0), least)
+        asked += its
+        mode = str(effective_mode(policy, rule, app, paused).stage)
+        found = {"hits": {}} if record is None else present(record)
+        by_app[name] = {"mode": mode, "hits": found.pop("hits"), "out_of": its, **found}
+    summary = present(total)
+    return {
+        "rule": rule.name,
+        "mode": str(effective_mode(policy, rule, None, paused).stage),
+        "where": str(rule.where),
+        "hits": summary["hits"],
+        "out_of": asked,
+        "first_seen": summary["first_seen"],
+        "last_seen": summary["last_seen"],
+        "apps": by_app,
+    }

@@ -1,0 +1,56 @@
+"""One worker process as the supervisor holds it: its channel, and what it has reported."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from proxy.net.interpreter import module_command, module_environment
+from proxy.server.control import ListenerSocket, Start, WorkerReport
+from proxy.server.leases import Demands
+from proxy.server.listeners import Listeners
+from proxy.server.requests import Channel
+from proxy.traffic.evidence import Records
+
+
+@dataclass(slots=True, eq=False)
+class WorkerProcess:
+    """One living worker process."""
+
+    number: int
+    process: asyncio.subprocess.Process
+    channel: Channel
+    serving: bool = False
+    report: WorkerReport | None = None
+    evidence: list[Records] = field(default_factory=list)
+    heard: float = field(default_factory=time.monotonic)
+    forgiven: float = 0.0
+    """Seconds since then in which the supervisor itself stood still."""
+    covers: frozenset[int] = frozenset()
+    """Missing workers whose connections it accepts."""
+    wanted: tuple[Demands, ...] = ()
+
+
+async def launch(
+    number: int, listeners: Listeners, start: Callable[[int, tuple[ListenerSocket, ...]], Start]
+) -> WorkerProcess:
+    """Start a worker process, hand it its listening sockets, and tell it to start. Raises OSError."""
+    ours, theirs = socket.socketpair()
+    handed = listeners.sockets_for(number)
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            *module_command("proxy.server.worker", str(theirs.fileno())),
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=[theirs.fileno(), *(each.fileno() for *_, each in handed)],
+            env=module_environment(),
+            process_group=0,
+        )
+    channel = await Channel.over(ours)
+    channel.notify(
+        start(
+            number,
+            tuple(ListenerSocket(owner, route, listener, each.fileno()) for owner, route, listener, each in handed),
+        )
+    )
+    return WorkerProcess(number, process, channel)

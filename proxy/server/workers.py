@@ -1,0 +1,374 @@
+"""The worker processes as the supervisor sees them: started, heard, asked, replaced when they die, drained.
+
+A worker that dies is replaced, at once the first time and more slowly when it keeps dying. A replacement starts with
+the policies in force. Only the first start of the whole crew can fail: nobody is being served then, and the operator is
+there to read why.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, assert_never
+
+from proxy.net.settings import Settings
+from proxy.net.verdicts import VerdictUpdate
+from proxy.policy.model import Policy
+from proxy.rules.shared_state import Fact, FactKey
+from proxy.server.control import (
+    Commit,
+    Cover,
+    Drain,
+    FindScript,
+    GroupInfo,
+    ListenerSocket,
+    News,
+    Prepare,
+    RecallScript,
+    Serving,
+    ShareLimits,
+    Start,
+    SupervisorNotification,
+    SupervisorRequest,
+    Switch,
+    TrafficReport,
+    Unfit,
+    WorkerReport,
+)
+from proxy.server.covering import covered_by
+from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_snapshots
+from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers, silence
+from proxy.server.leases import Leases, deal_out
+from proxy.server.listeners import Listeners
+from proxy.server.notices import notice
+from proxy.server.process_figures import ProcessFigures
+from proxy.server.requests import (
+    Packed,
+    PeerLost,
+    ProcessRequest,
+    Reply,
+    RequestError,
+    RequestTimeout,
+    TypedReply,
+    first_known,
+    outcomes,
+)
+from proxy.server.violations import Violations
+from proxy.server.worker_process import WorkerProcess, launch
+from proxy.session.info_query import InfoQuery
+from proxy.traffic.evidence import Records, merge_records
+from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.redaction import Redaction
+from proxy.traffic.time_series import TimeSeries
+
+FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
+"""Seconds before a replacement: the first pause doubles up to the longest, until a worker has lived steadily."""
+
+
+class WorkersError(Exception):
+    """The crew cannot start; the text is one line."""
+
+
+class Workers:
+    """All workers of the process group.
+
+    ``group_info`` returns what a worker's client is told about a route and a topic. ``on_change`` is called when a
+    worker has reported, started to serve, or ended.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        listeners: Listeners,
+        policies: tuple[Policy, ...],
+        violations: Violations,
+        *,
+        paused: bool,
+        group_info: Callable[[int, InfoQuery], dict[str, Any]],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.policies = policies
+        self.generation = 1
+        self.paused = paused
+        """The kill switch is on."""
+        self.restarts = 0
+        self._group_info = group_info
+        self._on_change = on_change
+        self.time_series = tuple(TimeSeries() for _ in settings.routes)
+        """What each route did lately, over all workers, those that have ended included."""
+        self._settings = settings
+        self._listeners = listeners
+        self._violations = violations
+        self._workers: dict[int, WorkerProcess] = {}
+        self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
+        self._departed_evidence: list[Records] = [{} for _ in settings.routes]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._orders = 0
+        self._stopping = asyncio.Event()
+        self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets the exception if keeping the workers fails by a mistake of this program."""
+
+    async def start(self) -> None:
+        """Start every worker and wait until all serve and have reported. Raises WorkersError, and what should never
+        be."""
+        for number in range(self._settings.workers):
+            self._spawn(self._keep(number))
+        await asyncio.wait((self._started, self.broken), return_when=asyncio.FIRST_COMPLETED)
+        if self.broken.done():
+            self.broken.result()
+        self._started.result()
+        self._spawn(self._replace_hung())
+
+    @property
+    def complete(self) -> bool:
+        """Every worker serves and has reported."""
+        return len(self._workers) == self._settings.workers and all(
+            worker.serving and worker.report is not None for worker in self._workers.values()
+        )
+
+    @property
+    def living(self) -> int:
+        """Workers that serve."""
+        return sum(worker.serving for worker in self._workers.values())
+
+    def silent(self) -> list[tuple[int, float]]:
+        """Return the workers that serve but have not reported for long, with the seconds since they did."""
+        now = time.monotonic()
+        ages = [(worker.number, silence(worker, now)) for worker in self._workers.values() if worker.serving]
+        return [(number, age) for number, age in ages if age > SILENT_SECONDS]
+
+    def figures(self) -> list[RouteFigures]:
+        """Return each route's figures over all workers."""
+        reports = [worker.report for worker in self._workers.values() if worker.report is not None]
+        return [
+            merge_snapshots(route.name, [report.routes[index] for report in reports], self._departed[index])
+            for index, route in enumerate(self._settings.routes)
+        ]
+
+    def processes(self) -> dict[int, ProcessFigures]:
+        """How busy each worker is, by its number."""
+        return {number: each.report.process for number, each in self._workers.items() if each.report is not None}
+
+    def age(self) -> float:
+        """Return how old the oldest worker's figures are, in seconds."""
+        now = time.monotonic()
+        return max((now - worker.heard for worker in self._workers.values() if worker.report is not None), default=0.0)
+
+    def redaction(self, route: int) -> Redaction:
+        """Return how the route's keys are shown to whoever asks what goes through it."""
+        return Redaction(self.policies[route].redact, self._settings.secret)
+
+    def evidence(self, route: int) -> Records:
+        """Return what speaks for and against the rules of a route, over all workers."""
+        parts = [worker.evidence[route] for worker in self._workers.values() if worker.evidence]
+        return merge_records([self._departed_evidence[route], *parts])
+
+    async def replace_policies(self, policies: tuple[Policy, ...]) -> str | None:
+        """Put new policies in force in every worker, or in none; return what is wrong with them, or None.
+
+        What a client sends after that is judged by them.
+        """
+        prepare = Prepare(Packed.of(policies), self.generation + 1)
+        preparing = [worker for worker in self._workers.values() if worker.serving]
+        told = await self._order(preparing, prepare)
+        for worker, problem in zip(preparing, told, strict=True):
+            # A worker that has ended needs no preparation: its replacement starts with the policies in force.
+            if problem is not None and not isinstance(problem, PeerLost):
+                return f"worker {worker.number}: {problem}"
+        self.policies, self.generation = policies, prepare.generation
+        for worker in self._workers.values():
+            if worker not in preparing:
+                worker.channel.request(prepare)
+        await self._have_all(Commit(prepare.generation))
+        return None
+
+    async def pause(self, paused: bool) -> None:
+        """Let every worker enforce locked rules alone, or end that. What a client sends after that is judged so."""
+        self.paused = paused
+        await self._have_all(Switch(paused))
+
+    async def _order(
+        self, workers: Sequence[WorkerProcess], order: ProcessRequest[Reply]
+    ) -> list[Reply | RequestError]:
+        self._orders += 1
+        try:
+            return await outcomes([worker.channel.request(order) for worker in workers])
+        finally:
+            self._orders -= 1
+
+    async def _have_all(self, order: Commit | Switch) -> None:
+        """Give an order to every worker, and wait until all have followed; say who does not."""
+        told = list(self._workers.values())
+        outcome_of_each = await self._order(told, order)
+        for worker, followed in zip(told, outcome_of_each, strict=True):
+            if isinstance(followed, RequestTimeout):
+                notice(f"worker {worker.number} has not confirmed in {order.seconds:g} s: {order}")
+
+    async def drain(self, seconds: float) -> None:
+        """Let every worker finish and end; kill those that take much longer than they were given."""
+        self._stopping.set()
+        for worker in self._workers.values():
+            worker.channel.notify(Drain(seconds))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds + 3.0)
+        self.kill()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def kill(self) -> None:
+        """End every worker at once."""
+        self._stopping.set()
+        for worker in self._workers.values():
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.kill()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._check)
+        self._tasks.append(task)
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not self.broken.done():
+            self.broken.set_exception(error)
+
+    async def _keep(self, number: int) -> None:
+        """Keep worker ``number`` running until the crew stops."""
+        pause = FIRST_PAUSE
+        while True:
+            began = time.monotonic()
+            end = await self._live(number)
+            if self._stopping.is_set() or (self._started.done() and self._started.exception() is not None):
+                return
+            if not self._started.done():
+                self._started.set_exception(WorkersError(f"worker {number} {end} at its start"))
+                return
+            if time.monotonic() - began > STEADY_SECONDS:
+                pause = FIRST_PAUSE
+            notice(f"worker {number} {end}; replacing it")
+            self.restarts += 1
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+                return
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _live(self, number: int) -> str:
+        """Accompany one worker process through its life; return how it ended."""
+        try:
+            worker = await launch(number, self._listeners, self._start_of)
+        except OSError as error:
+            return f"could not be started ({error.strerror})"
+        self._workers[number] = worker
+        if self._stopping.is_set():
+            worker.channel.notify(Drain(0.0))
+        await self._hear(worker)
+        status = await worker.process.wait()
+        self._bury(worker)
+        return f"(pid {worker.process.pid}) ended by signal {-status}" if status < 0 else f"ended with status {status}"
+
+    def _start_of(self, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
+        return Start(self._settings, self.policies, self.generation, number, sockets, self.paused)
+
+    def _cover(self) -> None:
+        """Let the workers that serve accept connections for those that are missing."""
+        if not self._started.done() or self._stopping.is_set():
+            return
+        serving = {number: worker for number, worker in self._workers.items() if worker.serving}
+        for number, covers in covered_by(self._settings.workers, serving).items():
+            if serving[number].covers != covers:
+                serving[number].covers = covers
+                serving[number].channel.notify(Cover(covers))
+
+    async def _replace_hung(self) -> None:
+        """Kill a worker that hangs, so that it is replaced; not one that is busy with a new policy."""
+        hung = HungWorkers(self._settings.workers, time.monotonic())
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), TURN_SECONDS)
+                return
+            worker = hung.look(self._workers.values(), time.monotonic())
+            if worker is not None and not self._orders:
+                age = silence(worker, time.monotonic())
+                notice(
+                    f"worker {worker.number} (pid {worker.process.pid}) has not reported for {age:.0f} s: killing it"
+                )
+                with contextlib.suppress(ProcessLookupError):
+                    worker.process.kill()
+
+    async def _hear(self, worker: WorkerProcess) -> None:
+        await worker.channel.serve(partial(self._answer, worker), partial(self._take, worker))
+        await worker.channel.close()
+
+    async def _answer(self, worker: WorkerProcess, request: SupervisorRequest) -> TypedReply:
+        match request:
+            case GroupInfo(route, query):
+                return request.answer(self._group_info(route, query))
+            case FindScript(route, key):
+                return request.answer(await self._find_script(worker, route, key))
+            case ShareLimits(routes):
+                worker.wanted = routes
+                return request.answer(self._shares(worker))
+            case _:
+                assert_never(request)
+
+    def _take(self, worker: WorkerProcess, notification: SupervisorNotification) -> None:
+        match notification:
+            case Serving():
+                worker.serving = True
+                self._cover()
+                self._on_change()
+            case WorkerReport():
+                worker.report = notification
+                worker.heard, worker.forgiven = time.monotonic(), 0.0
+                self._on_change()
+            case News(routes):
+                self._note(worker, routes)
+            case TrafficReport(routes):
+                self._add_traffic(routes)
+            case Unfit(route, reason):
+                self._fail(f"route {self._settings.routes[route].name}: {reason}")
+            case _:
+                assert_never(notification)
+        if self.complete and not self._started.done():
+            self._started.set_result(None)
+
+    async def _find_script(self, worker: WorkerProcess, route: int, key: FactKey) -> Fact | None:
+        """Ask all other workers what a script calls."""
+        others = [each for each in self._workers.values() if each is not worker and each.serving]
+        return await first_known([each.channel.request(RecallScript(route, key)) for each in others])
+
+    def _shares(self, worker: WorkerProcess) -> tuple[Leases, ...]:
+        workers = list(self._workers.values())
+        position = workers.index(worker)
+        wanted = ([each.wanted[i] if each.wanted else {} for each in workers] for i in range(len(worker.wanted)))
+        return tuple(deal_out(demands, position) for demands in wanted)
+
+    def _add_traffic(self, routes: tuple[list[IntervalStats], ...]) -> None:
+        for time_series, intervals in zip(self.time_series, routes, strict=True):
+            for interval in intervals:
+                time_series.add(interval)
+
+    def _note(self, worker: WorkerProcess, routes: Sequence[VerdictUpdate]) -> None:
+        if not worker.evidence:
+            worker.evidence = [{} for _ in routes]
+        for route, (known, seen) in enumerate(zip(worker.evidence, routes, strict=True)):
+            known.update(seen.records)
+            self._violations.take(route, seen.lines)
+
+    def _fail(self, reason: str) -> None:
+        """Fail the crew's start; a replacement that finds the same is only reported, and will be tried again."""
+        if self._started.done():
+            notice(reason)
+        else:
+            self._started.set_exception(WorkersError(reason))
+
+    def _bury(self, worker: WorkerProcess) -> None:
+        """Keep what an ended worker has counted."""
+        del self._workers[worker.number]
+        if worker.report is not None:
+            for departed, snapshot in zip(self._departed, worker.report.routes, strict=True):
+                add_numbers(departed, counters_of(snapshot))
+        for route, records in enumerate(worker.evidence):
+            self._departed_evidence[route] = merge_records([self._departed_evidence[route], records])
+        self._cover()
+        self._on_change()

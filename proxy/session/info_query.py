@@ -1,0 +1,74 @@
+"""What a client can ask about the whole process group, and how it may ask: KEYRAIL HOTKEYS WINDOW 600 BY bytes.
+
+How many rows a client wants is no part of the topic. Whatever COUNT says, the supervisor is asked for as many as there
+can be, so that its answer serves all clients of the worker for a moment, and few different ones exist.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.commands.words import word_of
+from proxy.traffic.time_series import WINDOWS
+from proxy.wire.numbers import read_digits
+
+MOST_ROWS = 100
+_USUAL_ROWS = 10
+_USUAL_WINDOW = 60
+_ORDERS = ("all", "reads", "writes", "bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class InfoQuery:
+    """``window`` in seconds and ``by`` are for subjects that have them."""
+
+    subject: str
+    window: int = 0
+    by: str = ""
+
+
+TRAFFIC = {"hotkeys": ("COUNT", "WINDOW", "BY"), "patterns": ("COUNT", "WINDOW"), "slots": ("COUNT", "WINDOW")}
+"""The subjects that are windows of traffic, and their options."""
+
+
+def read_options(subject: str, arguments: Sequence[bytes]) -> tuple[InfoQuery, int]:
+    """Read [COUNT n] [WINDOW n] [BY order] into a topic and the number of rows wanted. Raises ValueError."""
+    known = TRAFFIC[subject]
+    words = [argument[:64].decode("utf-8", "replace") for argument in arguments]
+    given: dict[str, str] = {}
+    for index in range(0, len(words), 2):
+        option = word_of(arguments[index]).decode("ascii", "replace")
+        if option not in known:
+            raise ValueError(f"unknown option '{words[index]}', expected {' or '.join(known)}")
+        if option in given:
+            raise ValueError(f"{option} is given twice")
+        if index + 1 == len(words):
+            raise ValueError(f"{option}: expected a value behind it")
+        given[option] = words[index + 1]
+    window = _one_of("WINDOW", given.get("WINDOW", str(_USUAL_WINDOW)), [str(each) for each in WINDOWS])
+    by = _one_of("BY", given.get("BY", _ORDERS[0]).lower(), _ORDERS) if "BY" in known else ""
+    return InfoQuery(subject, int(window), by), _count(given.get("COUNT", str(_USUAL_ROWS)))
+
+
+def _one_of(option: str, text: str, expected: Sequence[str]) -> str:
+    if text not in expected:
+        raise ValueError(f"{option}: expected {', '.join(expected[:-1])} or {expected[-1]}, got '{text}'")
+    return text
+
+
+def _count(text: str) -> int:
+    number = read_digits(text)
+    if number is None or not 1 <= number <= MOST_ROWS:
+        raise ValueError(f"COUNT: expected a whole number from 1 to {MOST_ROWS}, got '{text}'")
+    return number
+
+
+def shortened(told: dict[str, Any], count: int) -> dict[str, Any]:
+    """The answer with so many rows in each of its lists; what ``other`` says is left out grows accordingly."""
+    found = {name: value[:count] if isinstance(value, list) else value for name, value in told.items()}
+    if "other" in found:
+        cut = told["patterns"][count:]
+        other = told["other"]
+        rate = round(other["rate"] + sum(row["rate"] for row in cut), 1)
+        found["other"] = {"patterns": other["patterns"] + len(cut), "rate": rate}
+    return found

@@ -1,0 +1,120 @@
+"""KEYRAIL …: questions to the proxy itself, answered here in their place among the replies.
+
+EXPLAIN judges a command as it would be judged now, but for limits: it sees them with nothing used up, and uses up
+nothing. What spans workers comes from the supervisor, and says how old it is. Inside MULTI they are refused (EXEC's
+array is Redis's own), before a login they are not answered, and a policy can refuse them like any other command.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from proxy.commands.keyrail_commands import CONTAINER
+from proxy.commands.table import ConnectionState, Spec
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.policy.explain import explain
+from proxy.rules.rule import takes
+from proxy.session.info_query import TRAFFIC, InfoQuery, read_options, shortened
+from proxy.session.item import Item
+from proxy.session.session import Session
+from proxy.wire.encode import encode_error, encode_lines, encode_value
+
+_HELP = (
+    f"{CONTAINER} <subcommand> [<arg> ...]. Subcommands are:",
+    "EXPLAIN <command> [<arg> ...]",
+    "    What the policy would do with a command of yours, rule by rule, and why. Nothing is sent to Redis.",
+    "HOTKEYS [COUNT <count>] [WINDOW 5|10|60|600|3600] [BY reads|writes|bytes]",
+    "    The busiest keys of the last so many seconds, and the clients behind each.",
+    "INFO",
+    "    What this Keyrail is, and how it does.",
+    "PATTERNS [COUNT <count>] [WINDOW 5|10|60|600|3600]",
+    "    The same by pattern of keys: reads, writes, bytes, hits, latency.",
+    "POLICY",
+    "    The policy in force: its files, its rules, each rule's mode.",
+    "RULES [<rule>]",
+    "    What each rule has found: hits by mode and outcome, out of how many commands. With a rule also who",
+    "    and which keys, for each application.",
+    "SLOTS [COUNT <count>] [WINDOW 5|10|60|600|3600]",
+    "    The busiest hash slots and hash tags, as a cluster would have them.",
+    "HELP",
+    "    Print this help.",
+)
+_UNAUTHENTICATED = encode_error("NOAUTH Authentication required.")
+_ONLY_SUBSCRIPTIONS = (
+    "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+)
+_NO_ANSWER = encode_error("ERR Keyrail: its supervisor does not answer; try again")
+
+
+def answer(session: Session, item: Item) -> int:
+    """Answer one of the commands, or the error that Redis would have for it."""
+    command = item.command
+    spec = command.spec
+    words = command.argv
+    if spec.container or not takes(spec, len(words)):
+        session.answer(_wrong_number(spec))
+    elif session.ports.capabilities.unauthenticated(session.key):
+        session.answer(_UNAUTHENTICATED)
+    elif session.subscriptions is not None and session.subscriptions.confines():
+        session.answer(encode_error(_ONLY_SUBSCRIPTIONS % spec.name.lower()))
+    else:
+        return _tell(session, spec, words[2:])
+    return TAKEN
+
+
+def unknown_subcommand(argv: list[bytes]) -> bytes:
+    """The error for KEYRAIL and a subcommand that does not exist."""
+    name = argv[1][:128].decode("utf-8", "replace")
+    return encode_error(f"ERR unknown subcommand '{name}'. Try {CONTAINER} HELP.")
+
+
+def _wrong_number(spec: Spec) -> bytes:
+    return encode_error(f"ERR wrong number of arguments for '{spec.name.lower()}' command")
+
+
+def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
+    subject = spec.name.partition("|")[2]
+    if subject == "EXPLAIN":
+        compiled = session.ports.policies.rehearsal(session.key, session.caller())
+        explained = str(explain(compiled, arguments, session.context())).split("\n")
+        session.answer(encode_value(explained, session.key.protocol))
+        return TAKEN
+    if subject == "HELP":
+        session.answer(encode_lines(_HELP))
+        return TAKEN
+    query, count = InfoQuery(subject.lower()), 0
+    if query.subject in TRAFFIC:
+        try:
+            query, count = read_options(query.subject, arguments)
+        except ValueError as error:
+            session.answer(encode_error(f"ERR {error}. Try {CONTAINER} HELP."))
+            return TAKEN
+    elif len(arguments) > 1:
+        session.answer(_wrong_number(spec))
+        return TAKEN
+    told = session.ports.supervisor.group_info(session, query)
+    if told is None:
+        session.halted = True
+        return WAIT
+    if not told:
+        session.answer(_NO_ANSWER)
+    elif count:
+        session.answer(encode_value(shortened(told, count), session.key.protocol))
+    elif subject == "RULES":
+        session.answer(_rules(told, arguments, session.key.protocol))
+    else:
+        session.answer(encode_value(told, session.key.protocol))
+    return TAKEN
+
+
+def _rules(told: dict[str, Any], arguments: list[bytes], protocol: int) -> bytes:
+    if not arguments:
+        rules = [{key: value for key, value in rule.items() if key != "apps"} for rule in told["rules"]]
+        return encode_value({**told, "rules": rules}, protocol)
+    name = arguments[0].decode("utf-8", "replace")
+    for rule in told["rules"]:
+        if rule["rule"] == name:
+            return encode_value({"age": told["age"], **rule}, protocol)
+    return encode_error(f"ERR no rule '{name[:64]}' in this policy. Try {CONTAINER} RULES.")
+
+
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {ConnectionState.KEYRAIL: answer}

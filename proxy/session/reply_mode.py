@@ -1,0 +1,114 @@
+"""CLIENT REPLY: which commands are answered at all.
+
+OFF silences all that follow and SKIP the next one, in Redis and here alike: a silenced command is sent and owes
+nothing. Answers of Keyrail's own fall silent with them, and use a SKIP up as Redis's would.
+
+MONITOR is kept in the same place, for it ends the counting as well: its lines look like replies, so from then on all
+that its connection sends is relayed as it comes.
+"""
+
+from typing import Protocol
+
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.session.exec_abort import ABORTING_COMMAND
+from proxy.session.ports import PrivatePipeline
+from proxy.wire.encode import encode_command
+
+# Values of ``Session.reply_mode``.
+ON = 0
+OFF = 1
+SKIP = 2
+RELAYED = 3
+
+
+_OFF = encode_command([b"CLIENT", b"REPLY", b"OFF"])
+
+
+class AnsweredClient(Protocol):
+    """A session, as far as CLIENT REPLY and MONITOR are about it."""
+
+    reply_mode: int
+    direct: bool
+    forwarded: int
+    upstream: UpstreamPipeline | None
+
+    @property
+    def pinned(self) -> PrivatePipeline | None:
+        """The upstream that the client has for itself."""
+
+    def submit(self, raw: bytes) -> None:
+        """Send one command to the current upstream."""
+
+    def send_unanswered(self, raw: bytes) -> None:
+        """Send a command to which no reply comes."""
+
+    def close(self, cause: str) -> None:
+        """Close the client now."""
+
+
+def choose(session: AnsweredClient, mode: bytes, raw: bytes) -> None:
+    """CLIENT REPLY ON, OFF or SKIP, or something else, on which Redis has the word."""
+    upstream = session.upstream
+    assert upstream is not None
+    if session.reply_mode == RELAYED or mode not in (b"ON", b"OFF", b"SKIP"):
+        session.submit(raw)
+        return
+    if mode == b"ON":
+        _end(session)
+        session.submit(raw)
+        return
+    session.forwarded += 1
+    session.send_unanswered(raw)
+    session.direct = False
+    if mode == b"OFF" or session.reply_mode != OFF:
+        session.reply_mode = OFF if mode == b"OFF" else SKIP
+
+
+def relay(session: AnsweredClient) -> None:
+    """From now on everything that the private upstream sends is passed on uncounted."""
+    assert session.pinned is not None
+    session.pinned.relay = True
+    session.reply_mode = RELAYED
+    session.direct = False
+
+
+def go_on(session: AnsweredClient) -> None:
+    """Behind a command whose answer was asked for all the same: OFF goes on, a SKIP is used up."""
+    if session.reply_mode == OFF:
+        session.send_unanswered(_OFF)
+    else:
+        _end(session)
+
+
+def use_up(session: AnsweredClient) -> None:
+    """A request without arguments uses a SKIP up like any command."""
+    if session.reply_mode == SKIP:
+        _end(session)
+
+
+def falls_on(session: AnsweredClient) -> bool:
+    """Whether the command that is sent now is silenced; a SKIP is used up by it."""
+    if session.reply_mode == SKIP:
+        _end(session)
+        return True
+    return session.reply_mode in (OFF, RELAYED)
+
+
+def swallows(session: AnsweredClient) -> bool:
+    """Whether an answer of the proxy's own is silenced; a SKIP is used up by it."""
+    upstream = session.upstream
+    assert upstream is not None
+    if session.reply_mode == SKIP:
+        # Redis still means to silence the next command that it sees: it gets one whose reply nobody wants.
+        session.send_unanswered(ABORTING_COMMAND)
+        _end(session)
+        return True
+    if session.reply_mode == RELAYED and upstream.scanner.elements > 0:
+        session.close("out_of_step")
+        return True
+    return session.reply_mode == OFF
+
+
+def _end(session: AnsweredClient) -> None:
+    session.reply_mode = ON
+    session.direct = True

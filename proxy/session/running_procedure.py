@@ -1,0 +1,76 @@
+"""One procedure on its way: the questions that a rule asks Redis before it decides."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from proxy.rules.verdict import End, Procedure, Steps
+from proxy.session.ports import PoolKey, Ports
+
+_NO_CONNECTION = "no connection to Redis could be had for it"
+
+
+class RunningProcedure:
+    """One procedure on its way: ``ended`` gets what it ends in, or the error that it failed with, once."""
+
+    __slots__ = ("_cancel_timer", "_ended", "_key", "_over", "_ports", "_procedure", "_steps")
+
+    def __init__(
+        self, ports: Ports, key: PoolKey, procedure: Procedure, ended: Callable[[End | Exception], None]
+    ) -> None:
+        self._ports = ports
+        self._key = key
+        self._procedure = procedure
+        self._ended = ended
+        self._over = False
+        self._steps: Steps | None = None
+        self._cancel_timer: Callable[[], None] | None = None
+
+    def begin(self) -> None:
+        """Ask the first question; a procedure may also end without any."""
+        seconds = self._procedure.seconds
+        self._cancel_timer = self._ports.route.after(
+            seconds, partial(self._abandon, f"it took longer than {seconds:g} s")
+        )
+        self._steps = self._procedure.steps()
+        self._advance(None)
+
+    def cancel(self) -> None:
+        """Nobody wants to know any more."""
+        self._over = True
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+        if self._steps is not None:
+            self._steps.close()
+
+    def _advance(self, replies: Sequence[bytes] | None) -> None:
+        steps = self._steps
+        assert steps is not None
+        try:
+            questions = next(steps) if replies is None else steps.send(replies)
+        except StopIteration as stop:
+            self._end(stop.value)
+        except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
+            self._end(error)
+        else:
+            self._ports.queries.ask(self._key, questions, self._answered)
+
+    def _answered(self, replies: Sequence[bytes] | None) -> None:
+        if self._over:
+            return
+        if replies is None:
+            self._abandon(_NO_CONNECTION)
+        else:
+            self._advance(replies)
+
+    def _abandon(self, why: str) -> None:
+        if self._over:
+            return
+        try:
+            end: End | Exception = self._procedure.otherwise(why)
+        except Exception as error:  # noqa: BLE001 - a rule's bug must not take the session down
+            end = error
+        self._end(end)
+
+    def _end(self, end: End | Exception) -> None:
+        self.cancel()
+        self._ended(end)

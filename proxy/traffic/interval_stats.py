@@ -1,0 +1,372 @@
+"""What one route did in a second, or in many: the counts of its keys, and what was seen of the commands looked at.
+
+Digests add up: those of workers to the process group's, those of seconds to a window's. Everything in one is bounded.
+If there are too many names, those with the least weight are folded into ``other``, which is shown.
+
+Counts of keys come from the counters and have bounds (``traffic.merge``). All other figures are sums over looks, each
+of which stands for ``weight`` commands: they are estimates, unbiased, and the better the more often something was seen.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Generic, Protocol, Self, TypeVar
+
+from proxy.commands.slots import hashed_part, slot_of
+from proxy.hotpath.counter_snapshot import CounterSnapshot
+from proxy.traffic.evidence import ClientLabel
+from proxy.traffic.latency import Histogram
+from proxy.traffic.merge import combined
+from proxy.traffic.trace import Trace
+
+MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS, MOST_TAGS = 400, 200, 200, 100
+MOST_CLIENTS_OF_KEY = 24
+MOST_SLOW = 20
+READS_OF_RUN = 8
+"""Reads of single keys, one by one, that are a run."""
+_SNAPSHOTS = 8
+"""Slices of counts that stand side by side, before they are made one."""
+
+Client = tuple[str, ...]
+"""The app, and then a Who."""
+
+
+class Addable(Protocol):
+    """Figures that have a weight and can be added up."""
+
+    @property
+    def weight(self) -> int:
+        """The commands that it stands for."""
+
+    def add(self, more: Self, /) -> None:
+        """Add the other's figures."""
+
+    def clone(self) -> Self:
+        """A copy of the figures."""
+
+
+A = TypeVar("A", bound=Addable)
+K = TypeVar("K", str, bytes, Client)
+
+
+@dataclass(slots=True)
+class Heaviest(Generic[K, A]):
+    """Figures by name, of at most so many names; those with the least weight are folded into `other` (names,
+    weight)."""
+
+    most: int
+    found: dict[K, A] = field(default_factory=dict)
+    other_names: int = 0
+    other: int = 0
+
+    def put(self, name: K, figures: A) -> None:
+        """Add a copy of the figures to those of the name."""
+        known = self.found.get(name)
+        if known is not None:
+            known.add(figures)
+            return
+        if len(self.found) >= self.most * 2:
+            self.fold(self.most)
+        self.found[name] = figures.clone()
+
+    def fold(self, most: int) -> None:
+        """Keep the heaviest."""
+        ranked = self.ranked()
+        self.other_names += len(ranked[most:])
+        self.other += sum(figures.weight for _, figures in ranked[most:])
+        self.found = dict(ranked[:most])
+
+    def ranked(self) -> list[tuple[K, A]]:
+        """The heaviest first."""
+        return sorted(self.found.items(), key=lambda item: -item[1].weight)
+
+
+@dataclass(slots=True)
+class Volume:
+    """Commands that read and that write, their bytes in and out, and how many found no key.
+
+    Of `measured` reads of one key the reply was seen: `missed` of them got a null.
+    """
+
+    reads: int = 0
+    writes: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    measured: int = 0
+    missed: int = 0
+    refused: int = 0
+
+    @property
+    def weight(self) -> int:
+        """All commands."""
+        return self.reads + self.writes
+
+    def add(self, more: "Volume") -> None:
+        """Add the other's figures."""
+        self.reads += more.reads
+        self.writes += more.writes
+        self.bytes_in += more.bytes_in
+        self.bytes_out += more.bytes_out
+        self.measured += more.measured
+        self.missed += more.missed
+        self.refused += more.refused
+
+    def clone(self) -> "Volume":
+        """A copy of the figures."""
+        return Volume(self.reads, self.writes, self.bytes_in, self.bytes_out, self.measured, self.missed, self.refused)
+
+    @classmethod
+    def of(cls, trace: Trace, write: bool, share: int = 1) -> "Volume":
+        """What a look says; of the bytes, one of so many equal shares."""
+        weight = trace.weight
+        # Whether a key was there: a write's OK does not say so, nor does the array that MGET answers for all its keys.
+        tells = trace.measured and not trace.failed and not write and len(trace.keys) == 1
+        return cls(
+            reads=0 if write else weight,
+            writes=weight if write else 0,
+            bytes_in=weight * trace.bytes_in // share,
+            bytes_out=weight * trace.bytes_out // share,
+            measured=weight if tells else 0,
+            missed=weight if tells and trace.missed else 0,
+            refused=weight if trace.refused else 0,
+        )
+
+
+@dataclass(slots=True)
+class KeyFigures:
+    """One key: its traffic, and its clients."""
+
+    volume: Volume
+    pattern: str
+    clients: Counter[Client]
+    other_clients: int = 0
+    until: float = 0.0
+    """When it expires, in seconds since the epoch: infinity if it does not expire, 0 if unknown."""
+
+    @property
+    def weight(self) -> int:
+        """Uses of the key."""
+        return self.volume.weight
+
+    def add(self, more: "KeyFigures") -> None:
+        """Add the other's figures."""
+        self.volume.add(more.volume)
+        self.pattern = more.pattern
+        for client, weight in more.clients.items():
+            self.clients[client] += weight
+        self.other_clients += more.other_clients
+        self.until = max(self.until, more.until)
+        if len(self.clients) > 2 * MOST_CLIENTS_OF_KEY:
+            ranked = self.clients.most_common()
+            self.other_clients += sum(weight for _, weight in ranked[MOST_CLIENTS_OF_KEY:])
+            self.clients = Counter(dict(ranked[:MOST_CLIENTS_OF_KEY]))
+
+    def clone(self) -> "KeyFigures":
+        """A copy of the figures."""
+        return KeyFigures(self.volume.clone(), self.pattern, Counter(self.clients), self.other_clients, self.until)
+
+
+@dataclass(slots=True)
+class PatternFigures:
+    """One pattern of keys: an entry of the schema, or a shape."""
+
+    volume: Volume
+    times: Histogram
+    app: str = ""
+    largest: int = 0
+    largest_key: bytes = b""
+    asked: int = 0
+    """Keys of the pattern whose TTL Keyrail has asked for."""
+    expiring: int = 0
+    """Those of them that have a TTL."""
+    read_in_runs: int = 0
+    """Reads of one key that so many others followed one by one (``session.n_plus_one``)."""
+
+    @property
+    def weight(self) -> int:
+        """Uses of its keys."""
+        return self.volume.weight
+
+    def add(self, more: "PatternFigures") -> None:
+        """Add the other's figures."""
+        self.volume.add(more.volume)
+        self.times.merge(more.times)
+        self.app = more.app or self.app
+        if more.largest > self.largest:
+            self.largest, self.largest_key = more.largest, more.largest_key
+        self.asked += more.asked
+        self.expiring += more.expiring
+        self.read_in_runs += more.read_in_runs
+
+    def clone(self) -> "PatternFigures":
+        """A copy of the figures."""
+        sizes = self.largest, self.largest_key
+        told = self.asked, self.expiring, self.read_in_runs
+        return PatternFigures(self.volume.clone(), self.times.clone(), self.app, *sizes, *told)
+
+
+@dataclass(slots=True)
+class SlowCommand:
+    """One command that took long; times in seconds, `at` since the epoch."""
+
+    at: float
+    command: str
+    key: bytes
+    at_redis: float
+    in_proxy: float
+    bytes_in: int
+    bytes_out: int
+    client: Client
+
+    @property
+    def took(self) -> float:
+        """Seconds from the command to its reply."""
+        return self.at_redis + self.in_proxy
+
+
+class IntervalStats:
+    """A stretch of time: it began at `began` (seconds since the epoch), and took `seconds`."""
+
+    __slots__ = (
+        "began",
+        "clients",
+        "commands",
+        "counter_snapshots",
+        "crossslot",
+        "keys",
+        "patterns",
+        "proxy",
+        "redis",
+        "refused",
+        "schema",
+        "seconds",
+        "slots",
+        "slow",
+        "tags",
+        "volume",
+    )
+
+    def __init__(self, began: float, seconds: float = 0.0) -> None:
+        self.began = began
+        self.seconds = seconds
+        self.commands = 0
+        """All commands, counted."""
+        self.volume = Volume()
+        self.proxy = Histogram()
+        self.redis = Histogram()
+        self.counter_snapshots: list[CounterSnapshot] = []
+        self.keys: Heaviest[bytes, KeyFigures] = Heaviest(MOST_KEYS)
+        self.patterns: Heaviest[str, PatternFigures] = Heaviest(MOST_PATTERNS)
+        self.clients: Heaviest[Client, Volume] = Heaviest(MOST_CLIENTS)
+        self.tags: Heaviest[bytes, Volume] = Heaviest(MOST_TAGS)
+        self.slots: Counter[int] = Counter()
+        self.schema: set[str] = set()
+        """Those of the patterns that are entries of the schema."""
+        self.crossslot = 0
+        self.slow: list[SlowCommand] = []
+
+    # One look
+
+    def see(self, trace: Trace, schema: frozenset[str]) -> None:
+        """Add a command that was looked at; `schema` are those of its patterns that are entries of the schema."""
+        client: Client = (trace.app, *_host(trace.who))
+        volume = Volume.of(trace, any(trace.writes))
+        self.volume.add(volume)
+        self.clients.put(client, volume)
+        if trace.measured:
+            self.proxy.add(trace.in_proxy, trace.weight)
+            self.redis.add(trace.at_redis, trace.weight)
+            self._see_slow(trace, client)
+        self.schema |= schema
+        slots = [slot_of(key) for key in trace.keys]
+        if len(slots) > 1 and len(set(slots)) > 1:
+            self.crossslot += trace.weight
+        for key, slot, write, pattern in zip(trace.keys, slots, trace.writes, trace.patterns, strict=True):
+            if len(slots) > 1:
+                volume = Volume.of(trace, write, len(slots))
+            self.keys.put(key, KeyFigures(volume, pattern, Counter({client: trace.weight})))
+            self._see_pattern(trace, key, pattern, volume)
+            self.slots[slot] += trace.weight
+            tag = hashed_part(key)
+            if tag is not key:
+                self.tags.put(tag, volume)
+
+    def _see_pattern(self, trace: Trace, key: bytes, pattern: str, volume: Volume) -> None:
+        figures = PatternFigures(volume, Histogram(), trace.app)
+        if trace.measured:
+            figures.times.add(trace.at_redis, trace.weight)
+        figures.largest = max(trace.bytes_in, trace.bytes_out) // len(trace.keys)
+        figures.largest_key = key
+        self.patterns.put(pattern, figures)
+
+    def see_expiry(self, pattern: str, key: bytes, until: float) -> None:
+        """Add that a key of this pattern was asked about, and when it expires: never is infinity."""
+        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), asked=1, expiring=int(isfinite(until))))
+        known = self.keys.found.get(key)
+        if known is not None:
+            known.until = until
+
+    def see_large(self, pattern: str, key: bytes, size: int, app: str, *, schema: bool) -> None:
+        """Add that a reply about this key was large, whether or not anybody looked at its command."""
+        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), app, largest=size, largest_key=key))
+        if schema:
+            self.schema.add(pattern)
+
+    def see_run(self, pattern: str, weight: int) -> None:
+        """Add that so many reads of this pattern were the first ones of a run."""
+        self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), read_in_runs=weight))
+
+    def _see_slow(self, trace: Trace, client: Client) -> None:
+        if len(self.slow) == MOST_SLOW and trace.in_proxy + trace.at_redis <= self.slow[-1].took:
+            return
+        key = trace.keys[0] if trace.keys else b""
+        sizes = trace.bytes_in, trace.bytes_out
+        slow = SlowCommand(trace.at, trace.command, key, trace.at_redis, trace.in_proxy, *sizes, client)
+        self._keep_slow([slow])
+
+    def _keep_slow(self, more: list[SlowCommand]) -> None:
+        self.slow = sorted((*self.slow, *more), key=lambda each: -each.took)[:MOST_SLOW]
+
+    # Sums
+
+    def add(self, more: "IntervalStats") -> None:
+        """Add another worker's digest of the same time, or that of another time."""
+        self.commands += more.commands
+        self.volume.add(more.volume)
+        self.proxy.merge(more.proxy)
+        self.redis.merge(more.redis)
+        self.counter_snapshots += more.counter_snapshots
+        if len(self.counter_snapshots) > _SNAPSHOTS:
+            self.counter_snapshots = [combined(self.counter_snapshots)]
+        self.slots.update(more.slots)
+        self.schema |= more.schema
+        self.crossslot += more.crossslot
+        self._keep_slow(more.slow)
+        _add_all(self.keys, more.keys)
+        _add_all(self.patterns, more.patterns)
+        _add_all(self.clients, more.clients)
+        _add_all(self.tags, more.tags)
+
+    def counts(self) -> CounterSnapshot:
+        """The counts of keys, as one slice."""
+        if len(self.counter_snapshots) != 1:
+            self.counter_snapshots = [combined(self.counter_snapshots)]
+        return self.counter_snapshots[0]
+
+    def close(self) -> None:
+        """Fold what exceeds the bounds, before the figures are sent on."""
+        for heaviest in (self.keys, self.patterns, self.clients, self.tags):
+            if len(heaviest.found) > heaviest.most:
+                heaviest.fold(heaviest.most)
+
+
+def _add_all(heaviest: Heaviest[K, A], more: Heaviest[K, A]) -> None:
+    heaviest.other += more.other
+    heaviest.other_names = max(heaviest.other_names, more.other_names)
+    for name, figures in more.found.items():
+        heaviest.put(name, figures)
+
+
+def _host(who: ClientLabel) -> ClientLabel:
+    """The same client on any of its connections: without the port."""
+    return (*who[:3], who[3].rpartition(":")[0] or who[3])

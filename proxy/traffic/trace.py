@@ -1,0 +1,50 @@
+"""What is known of one command that was looked at closely: whose, about what, how large, how long, with what result.
+
+A look stands for ``weight`` commands (``hotpath.sampler``), so every figure made of looks is a sum of weights.
+"""
+
+from dataclasses import dataclass
+
+from proxy.traffic.evidence import ClientLabel
+
+NULLS = (b"$-1\r\n", b"*-1\r\n", b"_\r\n")
+"""How Redis says that there is nothing, as the first line of a reply."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """Sizes in bytes, times in seconds, `at` since the epoch.
+
+    `patterns` has the schema's entry, or else the shape, of each key; `writes` whether it may be written. A reply that
+    was not measured has an empty `first_line`.
+    """
+
+    at: float
+    weight: int
+    command: str
+    keys: tuple[bytes, ...]
+    writes: tuple[bool, ...]
+    patterns: tuple[str, ...]
+    app: str
+    who: ClientLabel
+    bytes_in: int
+    bytes_out: int = 0
+    first_line: bytes = b""
+    in_proxy: float = 0.0
+    at_redis: float = 0.0
+    refused: bool = False
+
+    @property
+    def measured(self) -> bool:
+        """Whether the reply was seen."""
+        return bool(self.first_line)
+
+    @property
+    def missed(self) -> bool:
+        """Whether Redis had nothing under the key."""
+        return self.first_line in NULLS
+
+    @property
+    def failed(self) -> bool:
+        """Whether Redis answered with an error."""
+        return self.first_line.startswith((b"-", b"!"))

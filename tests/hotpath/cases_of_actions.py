@@ -1,0 +1,524 @@
+"""The ledger's state table, case by case: what every fate does, and what happens without one.
+
+Each function plays one situation to the ledger of the module that it is given: ``test_ledger`` gives the real one,
+``test_ledger_can_fail`` broken ones.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from tests.hotpath.bench import BULK, ERROR, OK, ONE, PUSH, READONLY, Bench, heard
+
+# Towards Redis
+
+
+def what_is_sent_leaves_in_order_at_the_next_flush(module: ModuleType) -> None:
+    bench = Bench(module)
+    one, two = bench.client(), bench.client()
+    bench.upstream.submit(one, b"1", 1)
+    bench.upstream.send(bench.client(), b"2")
+    bench.upstream.submit(two, b"3", 1)
+    assert (bench.written, bench.schedules) == ([], 1)
+    bench.upstream.flush()
+    assert bench.written == [b"123"]
+    bench.upstream.flush()
+    assert bench.written == [b"123"]
+    bench.upstream.send(bench.client(), b"4")
+    assert bench.schedules == 2
+    bench.upstream.closed = True
+    bench.upstream.flush()
+    assert bench.written == [b"123"]
+    assert bench.upstream.outgoing == []
+
+
+def runs_of_one_client_are_one_entry(module: ModuleType) -> None:
+    bench = Bench(module)
+    one, two = bench.client(), bench.client()
+    bench.upstream.submit(one, b"x", 2)
+    bench.upstream.submit(one, b"x", 3)
+    bench.upstream.submit(two, b"x", 1)
+    bench.upstream.submit(one, b"x", 1)
+    bench.upstream.enqueue(one, 1, module.HIDE, None)
+    bench.upstream.submit(one, b"x", 1)
+    forward, hide = module.FORWARD, module.HIDE
+    assert bench.pending_replies() == [(forward, 5), (forward, 1), (forward, 1), (hide, 1), (forward, 1)]
+    assert (one.pending_replies, two.pending_replies, bench.upstream.commands) == (8, 1, 8)
+
+
+# An empty ledger
+
+
+def a_reply_that_nobody_asked_for_is_uninvited(module: ModuleType) -> None:
+    for frame in (OK, ERROR, BULK, b"*1\r\n$1\r\na\r\n"):
+        bench = Bench(module)
+        bench.upstream.receive(frame[:-1])
+        assert bench.events == []
+        bench.upstream.receive(frame[-1:])
+        assert bench.events == [("uninvited", frame)]
+
+
+def an_uninvited_push_goes_to_the_owner_or_nowhere(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.upstream.receive(PUSH)
+    assert (bench.upstream.strays, bench.events) == (1, [])
+    bench.upstream.owner = client = bench.client()
+    bench.upstream.receive(PUSH)
+    assert heard(client) == PUSH
+    assert (bench.upstream.strays, bench.events) == (1, [])
+
+
+def bytes_that_are_no_reply_are_out_of_step(module: ModuleType) -> None:
+    for queue in (
+        lambda upstream, client: None,
+        lambda upstream, client: upstream.submit(client, b"x", 2),
+        lambda upstream, client: upstream.enqueue(client, 1, module.HIDE, None),
+        lambda upstream, client: upstream.enqueue(client, 1, module.REPLACE, OK),
+        lambda upstream, client: upstream.enqueue(client, 1, module.EDIT, lambda frame: frame),
+    ):
+        bench = Bench(module)
+        client = bench.client()
+        queue(bench.upstream, client)
+        bench.upstream.receive(b"what?\r\n")
+        assert bench.events == ["out of step"]
+        assert heard(client) == b""
+
+
+def an_array_without_a_count_is_out_of_step(module: ModuleType) -> None:
+    for line in (b"*x\r\n", b"*\r\n", b"*5\n", b"x\r\n"):
+        bench = Bench(module)
+        bench.upstream.enqueue(bench.client(), 1, module.MEMBERS, {0: (module.HIDE, None)})
+        bench.upstream.receive(line)
+        assert bench.events == ["out of step"]
+
+
+def out_of_step_in_the_middle_of_a_frame(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.receive(b"*2\r\n:1\r\n")
+    bench.upstream.receive(b"what?\r\n")
+    assert bench.events == ["out of step"]
+
+
+# FORWARD
+
+
+def forward_pays_reply_by_reply(module: ModuleType) -> None:
+    bench = Bench(module)
+    one, two = bench.client(), bench.client()
+    bench.upstream.submit(one, b"x", 2)
+    bench.upstream.submit(two, b"x", 1)
+    bench.upstream.receive(OK)
+    assert (heard(one), heard(two), one.pending_replies) == (OK, b"", 1)
+    bench.upstream.receive(ERROR + BULK)
+    assert (heard(one), heard(two)) == (ERROR, BULK)
+    assert bench.pending_replies() == []
+    assert (one.pending_replies, two.pending_replies, bench.events) == (0, 0, [])
+
+
+def one_read_is_one_write(module: ModuleType) -> None:
+    bench = Bench(module)
+    one, two = bench.client(), bench.client()
+    for client in (one, two, one):
+        bench.upstream.submit(client, b"x", 2)
+    bench.upstream.receive(OK * 2 + ONE * 2 + ERROR * 2)
+    assert one.sent == [OK * 2 + ERROR * 2]
+    assert two.sent == [ONE * 2]
+
+
+def a_part_of_a_reply_goes_on_at_once(module: ModuleType) -> None:
+    bench = Bench(module)
+    one, two = bench.client(), bench.client()
+    bench.upstream.submit(one, b"x", 2)
+    bench.upstream.submit(two, b"x", 1)
+    bench.upstream.receive(OK + BULK[:10])
+    assert heard(one) == OK + BULK[:10]
+    assert one.pending_replies == 1
+    bench.upstream.receive(BULK[10:15])
+    assert heard(one) == BULK[10:15]
+    bench.upstream.receive(BULK[15:] + ONE)
+    assert (heard(one), heard(two)) == (BULK[15:], ONE)
+    assert bench.pending_replies() == []
+
+
+def pushes_between_replies_are_not_counted(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.submit(client, b"x", 3)
+    bench.upstream.receive(OK + PUSH + OK + PUSH[:7])
+    bench.upstream.receive(PUSH[7:] + OK)
+    assert heard(client) == OK * 3
+    assert (client.pending_replies, bench.upstream.strays, bench.pending_replies()) == (0, 2, [])
+    bench.upstream.owner = client
+    bench.upstream.submit(client, b"x", 2)
+    bench.upstream.receive(PUSH + OK + PUSH + OK + PUSH)
+    assert heard(client) == PUSH + OK + PUSH + OK + PUSH
+    assert (client.pending_replies, bench.events) == (0, [])
+
+
+def a_client_that_left_is_sent_nothing_and_still_paid(module: ModuleType) -> None:
+    bench = Bench(module)
+    gone, here = bench.client(), bench.client()
+    bench.upstream.submit(gone, b"x", 2)
+    bench.upstream.submit(here, b"x", 1)
+    gone.gone = gone.full = True
+    bench.upstream.receive(BULK[:9])
+    bench.upstream.receive(BULK[9:] + ERROR + OK)
+    assert (heard(gone), heard(here), gone.pending_replies) == (b"", OK, 0)
+    assert (gone.out, bench.events) == ([], [])
+
+
+def a_large_reply_is_told_when_it_begins(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.upstream.large = 10
+    client = bench.client()
+    bench.upstream.submit(client, b"x", 2)
+    bench.upstream.receive(b"$5\r\nhel")
+    bench.upstream.receive(b"lo\r\n")
+    assert bench.events == []
+    bench.upstream.receive(BULK[:6])
+    told = [("on_large_reply", b"x", 1, len(BULK)), ("on_large_head", client)]
+    assert bench.events == told
+    bench.upstream.receive(BULK[6:])
+    assert bench.events == told
+    assert heard(client) == b"$5\r\nhello\r\n" + BULK
+
+
+def whose_large_reply_it_is_is_never_guessed(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.upstream.large = 10
+    client = bench.client()
+
+    def begun(*runs: tuple[bytes, int]) -> list[object]:
+        bench.events.clear()
+        for run, count in runs:
+            bench.upstream.submit(client, run, count)
+        bench.upstream.receive(BULK[:6])
+        return [event for event in bench.events if event[0] == "on_large_reply"]
+
+    assert begun((b"abc", 3)) == [("on_large_reply", b"abc", 0, len(BULK))]
+    bench.upstream.receive(BULK[6:] + OK + BULK[:6])
+    assert bench.events[-2:] == [("on_large_reply", b"abc", 2, len(BULK)), ("on_large_head", client)]
+    bench.upstream.receive(BULK[6:])
+    assert (client.pending_replies, client.run) == (0, None)
+    assert begun((b"a", 1), (b"b", 1)) == [], "it is that of an earlier run"
+    bench.upstream.receive(BULK[6:] + OK)
+    assert begun((b"a" * 5000, 1)) == [], "long runs are not kept"
+    bench.upstream.receive(BULK[6:])
+    bench.upstream.submit(client, b"a", 1)
+    bench.upstream.submit(bench.client(), b"b", 1)
+    assert begun((b"c", 1)) == [], "it is that of an earlier entry"
+    bench.upstream.receive(BULK[6:] + OK * 2)
+    bench.upstream.submit(client, b"a", 1)
+    bench.upstream.enqueue(client, 1, module.FORWARD, None)
+    bench.upstream.receive(OK)
+    assert begun() == [], "of a command that came by itself nothing is known"
+
+
+def a_client_that_does_not_take_what_it_has_is_told_of(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.submit(client, b"x", 2)
+    bench.upstream.receive(OK)
+    client.full = True
+    bench.upstream.receive(OK)
+    assert bench.events == [("overflowing", client)]
+
+
+# READONLY
+
+
+def a_read_only_error_is_told_once(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.submit(client, b"x", 4)
+    bench.upstream.receive(OK + b"-READING is no such error\r\n")
+    assert bench.events == []
+    bench.upstream.receive(READONLY)
+    bench.upstream.receive(READONLY)
+    assert bench.events == ["doubt_role"]
+    assert heard(client) == OK + b"-READING is no such error\r\n" + READONLY * 2
+
+
+def a_read_only_error_to_a_rewritten_command_is_told_too(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.enqueue(client, 1, module.EDIT, lambda frame: frame)
+    bench.upstream.receive(READONLY)
+    assert bench.events == ["doubt_role"]
+
+
+# HIDE, REPLACE, EDIT, PEEK, LOCAL
+
+
+def hide_drops_the_reply(module: ModuleType) -> None:
+    for frame in (OK, ERROR, BULK, b"*2\r\n:1\r\n" + BULK):
+        for cut in range(1, len(frame) + 1):
+            bench = Bench(module)
+            client = bench.client()
+            bench.upstream.enqueue(client, 1, module.HIDE, None)
+            bench.upstream.submit(client, b"x", 1)
+            bench.upstream.receive(frame[:cut])
+            bench.upstream.receive(frame[cut:] + ONE)
+            assert heard(client) == ONE
+            assert client.pending_replies == 0
+
+
+def a_push_before_a_hidden_reply_is_not_hidden(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.upstream.owner = client = bench.client()
+    bench.upstream.enqueue(client, 1, module.HIDE, None)
+    bench.upstream.receive(PUSH)
+    assert (heard(client), client.pending_replies) == (PUSH, 1)
+    bench.upstream.receive(OK)
+    assert (heard(client), client.pending_replies) == (b"", 0)
+
+
+def replace_sends_its_payload_when_the_reply_is_whole(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.enqueue(client, 1, module.REPLACE, b"-DENIED\r\n")
+    bench.upstream.receive(ERROR[:-1])
+    assert heard(client) == b""
+    bench.upstream.receive(ERROR[-1:])
+    assert (heard(client), client.pending_replies) == (b"-DENIED\r\n", 0)
+
+
+def edit_sees_the_whole_frame_and_nothing_else(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    seen: list[bytes] = []
+
+    def edit(frame: bytes) -> bytes:
+        seen.append(frame)
+        return ONE
+
+    frame = b"*2\r\n:1\r\n" + BULK
+    for cut in range(1, len(frame)):
+        bench.upstream.enqueue(client, 1, module.EDIT, edit)
+        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.receive(frame[:cut])
+        bench.upstream.receive(frame[cut:] + OK)
+        assert heard(client) == ONE + OK
+        assert seen.pop() == frame
+        assert seen == []
+
+
+def an_edit_may_make_nothing_of_a_reply(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.enqueue(client, 1, module.EDIT, lambda _: b"")
+    bench.upstream.receive(OK)
+    assert (client.sent, client.pending_replies) == ([], 0)
+
+
+def peek_sees_the_first_line_once(module: ModuleType) -> None:
+    for frame in (ERROR, BULK, b"*2\r\n:1\r\n" + BULK):
+        for cut in range(1, len(frame) + 1):
+            bench = Bench(module)
+            client = bench.client()
+            seen: list[bytes] = []
+            bench.upstream.enqueue(client, 1, module.PEEK, seen.append)
+            bench.upstream.receive(frame[:cut])
+            bench.upstream.receive(frame[cut:])
+            assert seen == [frame[: frame.index(b"\n") + 1]]
+            assert (heard(client), client.pending_replies) == (frame, 0)
+
+
+def local_at_the_head_is_flushed_when_it_is_queued(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.enqueue(client, 1, module.LOCAL, OK)
+    assert (heard(client), client.pending_replies, bench.pending_replies()) == (OK, 0, [])
+
+
+def local_waits_for_its_place(module: ModuleType) -> None:
+    for action, payload, comes_out in (
+        (module.FORWARD, None, ERROR),
+        (module.HIDE, None, b""),
+        (module.REPLACE, b"-DENIED\r\n", b"-DENIED\r\n"),
+        (module.EDIT, lambda _: b"+edited\r\n", b"+edited\r\n"),
+        (module.PEEK, lambda _: None, ERROR),
+        (module.MEMBERS, {}, ERROR),
+    ):
+        bench = Bench(module)
+        client, other = bench.client(), bench.client()
+        bench.upstream.enqueue(client, 1, action, payload)
+        bench.upstream.enqueue(client, 1, module.LOCAL, b"+1\r\n")
+        bench.upstream.enqueue(client, 1, module.LOCAL, b"+2\r\n")
+        bench.upstream.enqueue(other, 1, module.LOCAL, b"+3\r\n")
+        bench.upstream.submit(client, b"x", 1)
+        assert (heard(client), client.pending_replies) == (b"", 4)
+        bench.upstream.receive(ERROR)
+        assert (heard(client), heard(other)) == (comes_out + b"+1\r\n+2\r\n", b"+3\r\n")
+        assert (client.pending_replies, other.pending_replies) == (1, 0)
+        bench.upstream.receive(OK)
+        assert (heard(client), client.pending_replies, bench.pending_replies()) == (OK, 0, [])
+
+
+# EXEC
+
+
+def members_of_exec_have_their_own_fates(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    actions = {4: (module.EDIT, lambda frame: b"<" + frame), 1: (module.HIDE, None)}
+    bench.upstream.enqueue(client, 1, module.MEMBERS, actions)
+    bench.upstream.submit(client, b"x", 1)
+    assert client.pending_replies == 2
+    bench.upstream.receive(b"*6\r\n")
+    assert heard(client) == b"*5\r\n"
+    forward = module.FORWARD
+    assert bench.pending_replies() == [
+        (forward, 1),
+        (module.HIDE, 1),
+        (forward, 2),
+        (module.EDIT, 1),
+        (forward, 1),
+        (forward, 1),
+    ]
+    bench.upstream.receive(b"*1\r\n:9\r\n" + OK + BULK + BULK + ONE + ERROR + OK)
+    assert heard(client) == b"*1\r\n:9\r\n" + BULK + BULK + b"<" + ONE + ERROR + OK
+    assert (client.pending_replies, bench.pending_replies()) == (0, [])
+
+
+def the_last_member_may_be_the_last_entry(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.enqueue(client, 1, module.MEMBERS, {0: (module.HIDE, None)})
+    bench.upstream.receive(b"*1\r\n")
+    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.receive(OK + ONE)
+    assert heard(client) == b"*0\r\n" + ONE
+    assert (client.pending_replies, bench.pending_replies()) == (0, [])
+
+
+def what_is_no_array_passes_as_it_is(module: ModuleType) -> None:
+    for frame in (b"*-1\r\n", b"*0\r\n", b"_\r\n", b"-EXECABORT no\r\n", ERROR):
+        bench = Bench(module)
+        client = bench.client()
+        bench.upstream.enqueue(client, 1, module.MEMBERS, {0: (module.HIDE, None)})
+        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.receive(frame + OK)
+        assert (heard(client), client.pending_replies) == (frame + OK, 0)
+
+
+def an_array_that_is_too_short_is_out_of_step(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.enqueue(client, 1, module.MEMBERS, {2: (module.HIDE, None)})
+    bench.upstream.receive(b"*2\r\n+a\r\n+b\r\n")
+    assert bench.events == ["out of step"]
+
+
+# NOTE and UNWRAP: hidden commands around a client's
+
+
+def a_note_is_taken_and_not_sent(module: ModuleType) -> None:
+    for frame in (ONE, ERROR, BULK):
+        bench = Bench(module)
+        client = bench.client()
+        noted: list[bytes] = []
+        bench.upstream.enqueue(client, 1, module.NOTE, noted.append)
+        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.receive(frame[:-1])
+        bench.upstream.receive(frame[-1:] + OK)
+        assert (noted, heard(client), client.pending_replies) == ([frame], OK, 0)
+
+
+def a_note_among_members_is_hidden(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    noted: list[bytes] = []
+    bench.upstream.enqueue(client, 1, module.MEMBERS, {1: (module.NOTE, noted.append)})
+    bench.upstream.receive(b"*3\r\n" + OK + ONE + BULK)
+    assert (noted, heard(client), client.pending_replies) == ([ONE], b"*2\r\n" + OK + BULK, 0)
+
+
+def what_was_wrapped_comes_out_alone(module: ModuleType) -> None:
+    for frame in (OK, ERROR, BULK, b"*2\r\n:1\r\n$-1\r\n"):
+        bench = Bench(module)
+        client = bench.client()
+        noted: list[bytes] = []
+        members = {0: (module.NOTE, noted.append), 1: (module.PEEK, noted.append), 2: (module.HIDE, None)}
+        bench.upstream.enqueue(client, 1, module.UNWRAP, (members, lambda frame: b"instead"))
+        bench.upstream.submit(client, b"x", 1)
+        for byte in b"*3\r\n" + ONE + frame + ERROR + OK:
+            bench.upstream.receive(bytes([byte]))
+        assert noted == [ONE, frame[: frame.index(b"\n") + 1]]
+        assert (heard(client), client.pending_replies, bench.pending_replies()) == (frame + OK, 0, [])
+
+
+def what_comes_instead_of_an_array_is_told_of(module: ModuleType) -> None:
+    for frame in (ERROR, b"_\r\n", OK):
+        bench = Bench(module)
+        client = bench.client()
+        payload = ({0: (module.HIDE, None), 1: (module.FORWARD, None)}, lambda frame: b"<" + frame)
+        bench.upstream.enqueue(client, 1, module.UNWRAP, payload)
+        bench.upstream.receive(frame[:-1])
+        bench.upstream.receive(frame[-1:])
+        assert (heard(client), client.pending_replies, bench.pending_replies()) == (b"<" + frame, 0, [])
+
+
+def a_wrapping_of_another_size_is_out_of_step(module: ModuleType) -> None:
+    for line in (b"*1\r\n", b"*3\r\n", b"*0\r\n", b"*-1\r\n"):
+        bench = Bench(module)
+        payload = ({0: (module.HIDE, None), 1: (module.FORWARD, None)}, lambda frame: frame)
+        bench.upstream.enqueue(bench.client(), 1, module.UNWRAP, payload)
+        bench.upstream.receive(line)
+        assert bench.events == ["out of step"]
+
+
+# MEASURE: a reply that is looked at while it passes
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.sizes: list[int] = []
+        self.ends = 0
+
+    def begins(self, line: bytes) -> None:
+        self.lines.append(line)
+
+    def comes(self, size: int, whole: bool) -> None:
+        self.sizes.append(size)
+        self.ends += whole
+
+
+def a_measured_reply_passes_as_it_is_and_is_told_of(module: ModuleType) -> None:
+    for frame in (OK, ERROR, BULK, b"$-1\r\n", b"*2\r\n:1\r\n$3\r\nabc\r\n", b"%1\r\n+a\r\n*0\r\n"):
+        for cut in range(len(frame) + 1):
+            bench = Bench(module)
+            client = bench.client()
+            buckets = Meter()
+            bench.upstream.submit(client, b"x", 1)
+            bench.upstream.enqueue(client, 1, module.TRACE, buckets)
+            bench.upstream.submit(client, b"x", 1)
+            bench.upstream.receive(ONE + frame[:cut])
+            bench.upstream.receive(frame[cut:] + OK)
+            assert (heard(client), client.pending_replies, bench.pending_replies()) == (ONE + frame + OK, 0, [])
+            assert (buckets.lines, sum(buckets.sizes), buckets.ends) == (
+                [frame[: frame.index(b"\n") + 1]],
+                len(frame),
+                1,
+            )
+
+
+def a_push_is_no_part_of_what_is_measured(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    buckets = Meter()
+    bench.upstream.enqueue(client, 1, module.TRACE, buckets)
+    bench.upstream.receive(PUSH + OK + PUSH)
+    assert (buckets.lines, buckets.sizes, buckets.ends, client.pending_replies) == ([OK], [len(OK)], 1, 0)
+
+
+def a_large_reply_is_heavy_when_it_is_measured_too(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    bench.upstream.large = 10
+    bench.upstream.enqueue(client, 1, module.TRACE, Meter())
+    bench.upstream.receive(BULK[:8])
+    assert bench.events == [("on_large_head", client)]

@@ -1,0 +1,242 @@
+"""The checks of the ledger can fail: it is broken on purpose, one line at a time, and each break must be caught.
+
+A break replaces a piece of the source of ``debts``, ``outgoing`` and ``upstream`` that occurs once; the result runs
+from memory as plain Python, whatever form is installed. A break that no longer applies fails here: write it anew for
+the line that took the old one's place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from proxy import hotpath
+from tests.hotpath import cases_of_actions, cases_of_streams
+from tests.hotpath.bench import cases_of
+from tests.transcripts.replay import Transcript, load, play, shareable, ways
+
+FOLDER = Path(str(hotpath.__file__)).parent
+SOURCE = re.sub(
+    r"from proxy\.hotpath\.(in_flight|outgoing) import (\([^)]*\)|.*)\n",
+    "",
+    "".join((FOLDER / name).read_text() for name in ("in_flight.py", "outgoing.py", "upstream_pipeline.py")),
+)
+NAME = "pipeline_broken_on_purpose"
+
+CASES = cases_of(cases_of_actions) | cases_of(cases_of_streams)
+RECORDED = {name: transcript for name, transcript in load().items() if name.startswith("valkey")}
+
+BREAKS: dict[str, tuple[str, str]] = {
+    "a measured reply is not told of": ("entry.payload.begins(data[i:n])", "pass"),
+    "a measured reply never ends": ("entry.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
+    "what comes later is not measured": ("self.head.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
+    "a measured reply is not heavy": ("                self.on_large_head(entry.sink)", "                pass"),
+    "a large reply is that of any command": ("sink.pending_replies == due and sink.run", "sink.run"),
+    "a run is kept for what comes by itself": ("sink.run = None\n        sink.wrote", "sink.wrote"),
+    "a run is kept when all is paid": ("sink.run = None\n            sink.wrote", "sink.wrote"),
+    "runs of different clients join": ("tail.sink is sink and tail.action == _FORWARD", "tail.action == _FORWARD"),
+    "a run joins an entry of another fate": (
+        "tail.sink is sink and tail.action == _FORWARD",
+        "tail.sink is sink",
+    ),
+    "a run is not counted": ("            tail.due += due\n", "            tail.due += 1\n"),
+    "a local answer overtakes": ("if action == LOCAL and self.head is None:", "if action == _LOCAL:"),
+    "a local answer at the head waits": ("if action == LOCAL and self.head is None:", "if False:"),
+    "an unknown count owes nothing": ("sink.pending_replies += due if due > 0 else 1", "sink.pending_replies += due"),
+    "every send is scheduled": ("if not self.scheduled and", "if"),
+    "a flush does not end": ("        self.scheduled = False\n        outgoing", "        outgoing"),
+    "a closed connection is written to": (
+        "if not self.closed and self.write is not None:",
+        "if self.write is not None:",
+    ),
+    "the tail is lost": (
+        "            self.tail.next = entry\n        self.tail = entry",
+        "            self.tail.next = entry",
+    ),
+    "the rest is forgotten": ("self.rest = data[position:]", "pass"),
+    "the rest comes twice": (
+        '            data = self.rest + data\n            self.rest = b""',
+        "            data = self.rest + data",
+    ),
+    "odd bytes are swallowed": ("            self.out_of_step()", "            pass"),
+    "a push is taken for a reply": (
+        "elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):",
+        "elif self.arrays and p[i] == _STAR:",
+    ),
+    "an array is never a message": ("elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):", "elif p[i] == _PUSH:"),
+    "a relayed line is a reply": ("elif self.relay:", "elif False:"),
+    "a relayed line is counted": (
+        "self._stream(data, p, i, size, self.owner, False)\n            elif",
+        "self._stream(data, p, i, size, self.owner, True)\n            elif",
+    ),
+    "the rest of a frame is dropped": (
+        "if self.destination is not None:\n            self.deliver(self.destination, self._cut(data, p, i, n))",
+        "if False:\n            pass",
+    ),
+    "the rest of a frame is not counted": ("if self.scanner.elements == 0 and self.counts:", "if False:"),
+    "the rest of a push is counted": (
+        "if self.scanner.elements == 0 and self.counts:",
+        "if self.scanner.elements == 0:",
+    ),
+    "a part is counted as a reply": (
+        "            if scanner.elements > 0:\n                break\n            done += 1",
+        "            done += 1\n            if scanner.elements > 0:\n                break",
+    ),
+    "a client takes its neighbour's replies": (
+        "if done == due or i >= size or p[i] == _PUSH",
+        "if i >= size or p[i] == _PUSH",
+    ),
+    "a push among replies is counted": (
+        "if done == due or i >= size or p[i] == _PUSH or",
+        "if done == due or i >= size or",
+    ),
+    "a message among errors is counted": (
+        "or p[i] == _PUSH or (self.arrays and p[i] == _STAR):\n                break",
+        "or p[i] == _PUSH:\n                break",
+    ),
+    "all that was read goes to the first": ("sink, self._cut(data, p, start, i)", "sink, data"),
+    "one reply of several is paid": ("            self.complete(entry, done)", "            self.complete(entry, 1)"),
+    "the rest goes to who had the last rest": (
+        "            self.destination = sink\n            self.counts = True",
+        "            self.counts = True",
+    ),
+    "what is whole stays half": (
+        "            self.scanner.elements = 0\n            self.scanner.bulk = 0\n            return -2",
+        "            return -2",
+    ),
+    "a hidden reply is shown": (
+        "self._stream(data, p, i, size, None, True)",
+        "self._stream(data, p, i, size, entry.sink, True)",
+    ),
+    "a hidden reply is not paid": (
+        "self._stream(data, p, i, size, None, True)",
+        "self._stream(data, p, i, size, None, False)",
+    ),
+    "a peek is the reply": (
+        "                entry.action = FORWARD\n                entry.payload(data[i:n])\n                return i",
+        "                entry.payload(data[i:n])\n                return n",
+    ),
+    "a replaced reply is shown": (
+        "if action == REPLACE:\n            self.deliver(entry.sink, entry.payload)",
+        "if action == _REPLACE:\n            self.deliver(entry.sink, data[i:n])",
+    ),
+    "a reply is not edited": (
+        "self.deliver(entry.sink, entry.payload(data[i:n]))",
+        "self.deliver(entry.sink, data[i:n])",
+    ),
+    "an edit sees what follows too": (
+        "self.deliver(entry.sink, entry.payload(data[i:n]))",
+        "self.deliver(entry.sink, entry.payload(data[i:]))",
+    ),
+    "an error ends one confirmation only": ("entry.due if entry.due > 0 else 1, True)", "1)"),
+    "a null array is taken apart": ("if count <= 0:", "if count == 0:"),
+    "an empty array is taken apart": ("if count <= 0:", "if count < 0:"),
+    "a short array is accepted": ("            if index >= count:\n                return -1\n", ""),
+    "members before a special one are forgotten": (
+        "InFlightEntry(entry.sink, index - position, FORWARD, None)",
+        "InFlightEntry(entry.sink, 1, _FORWARD, None)",
+    ),
+    "members behind the last are forgotten": ("if position < count:", "if False:"),
+    "hidden members are announced": ("(count - hidden)", "count"),
+    "noted members are announced": ("if action == HIDE or action == NOTE:", "if action == HIDE:"),
+    "a note is sent": (
+        "elif action == NOTE:\n            entry.payload(data[i:n])",
+        "elif action == _NOTE:\n            self.deliver(entry.sink, data[i:n])",
+    ),
+    "the wrapping is shown": ("if not unwraps:", "if True:"),
+    "the wrapping's size is not checked": ("if unwraps and count != len(actions):", "if False:"),
+    "what comes instead passes": ("entry.payload[1](data[i:n])", "data[i:n]"),
+    "members are not owed": ("entry.sink.pending_replies += count - 1", "pass"),
+    "what follows EXEC is lost": ("last.next = entry.next", "last.next = None"),
+    "the tail stays at EXEC": ("            self.tail = last\n", "            pass\n"),
+    "members come in any order": ("sorted(actions)", "actions"),
+    "strays are not counted": ("self.strays += 1", "pass"),
+    "a confirmation is a message": ("if said == _CONFIRMATION and (p[i] == _PUSH or", "if False and (p[i] == _PUSH or"),
+    "a null array hangs": (
+        "if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):",
+        "if n == i + 4 and p[i + 1] < 50:",
+    ),
+    "a short array hangs": ("if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):", "if p[i + 1] == _MINUS:"),
+    "a long array waits": ("return 0 if size - i > 64 else -2", "return -2"),
+    "a confirmation is not noted": ("        self.listener.confirm(frame)\n", ""),
+    "READONLY is any error": ("if size - i > 9 and p[i + 1] == 82 and", "if"),
+    "READONLY is not heard": ("            self.read_only = True\n", "            pass\n"),
+    "who has left is sent more": ("if sink.gone or not chunk:", "if not chunk:"),
+    "nothing is a write": ("if sink.gone or not chunk:", "if sink.gone:"),
+    "an entry never ends": ("        if entry.due > 0 and not whole:\n            return\n", "        return\n"),
+    "an entry ends with its first reply": ("        if entry.due > 0 and not whole:\n            return\n", ""),
+    "local answers behind an entry wait": (
+        "while self.head is not None and self.head.action == _LOCAL:",
+        "while False:",
+    ),
+    "one local answer is flushed": (
+        "            self.head = local.next\n",
+        "            self.head = local.next\n            break\n",
+    ),
+    "a local answer is never paid": ("            self._answered(local.sink, 1)\n", ""),
+    "the tail outlives its entry": ("        if self.head is None:\n            self.tail = None\n", ""),
+    "debts are not paid": ("        sink.pending_replies -= done\n", ""),
+    "settled is never said": ("if sink.pending_replies == 0:\n", "if sink.pending_replies < 0:\n"),
+    "relief never comes": ("(sink.stalled and sink.pending_replies <= sink.low_water)", "False"),
+    "overflow is not told": ("                if sink.full:\n", "                if False:\n"),
+    "settled is said to who owes again": (
+        "if sink.notify_when_idle and sink.pending_replies == 0:",
+        "if sink.notify_when_idle:",
+    ),
+    "READONLY is told again and again": ("if self.read_only and not self.read_only_told:", "if self.read_only:"),
+    "a local answer alone is a loss": (
+        "if entry.action != _LOCAL and entry.sink not in unanswered:",
+        "if entry.sink not in unanswered:",
+    ),
+    "a lost connection stays usable": (
+        "        self.closed = True\n        self.usable = False\n",
+        "        self.closed = True\n",
+    ),
+    "a lost connection stays open": (
+        "        self.closed = True\n        self.usable = False\n",
+        "        self.usable = False\n",
+    ),
+    "debts outlive the connection": (
+        "        self.head = None\n        self.tail = None\n        return unanswered",
+        "        return unanswered",
+    ),
+    "what was not sent is sent to nobody": ("        self.outgoing.clear()\n", ""),
+    "a large reply is not told": ("if scanner.bulk > self.large:", "if False:"),
+}
+
+
+def module_of(source: str) -> ModuleType:
+    module = ModuleType(NAME)
+    exec(compile(source, NAME, "exec"), module.__dict__)
+    return module
+
+
+def few(transcript: Transcript) -> Iterator[list[bytes]]:
+    return ways(transcript, every=11)
+
+
+def check(module: ModuleType) -> None:
+    """Every check of the ledger, on fewer cuts. Raises whatever the first failing one raises."""
+    for case in CASES.values():
+        case(module)
+    for transcript in RECORDED.values():
+        play(module, transcript, pieces=few)
+        if shareable(transcript):
+            play(module, transcript, clients=3, pieces=few)
+
+
+def test_the_unbroken_pipeline_passes() -> None:
+    check(module_of(SOURCE))
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_break_is_caught(name: str) -> None:
+    old, new = BREAKS[name]
+    assert SOURCE.count(old) == 1, f"{old!r} stands {SOURCE.count(old)} times in the source"
+    module = module_of(SOURCE.replace(old, new))
+    with pytest.raises(Exception):  # noqa: B017, PT011 - a broken ledger may fail in any way
+        check(module)

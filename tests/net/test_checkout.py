@@ -1,0 +1,130 @@
+"""Who waits for an upstream in vain is closed after a moment, and so is who waits for that client to ask on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from proxy.commands.table import Lane
+from proxy.net.capabilities import Capabilities
+from proxy.net.checkout import Checkout
+from proxy.net.pool import Pool
+from proxy.session.ports import PoolKey
+
+KEY = PoolKey(None, 0, 2)
+
+
+class Clock:
+    """A loop on which time passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.timers: list[Callable[[], object]] = []
+        self.seconds: list[float] = []
+
+    def call_later(self, seconds: float, act: Callable[..., object], *arguments: object) -> None:
+        self.seconds.append(seconds)
+        self.timers.append(lambda: act(*arguments))
+
+    def next(self) -> None:
+        """The time of the next timer has come."""
+        self.timers.pop(0)()
+
+    def call_soon(self, act: Callable[[], object]) -> None:
+        self.timers.append(act)
+
+
+class Client:
+    """A session that waits."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.cause = ""
+
+    def arrived(self) -> None:
+        raise AssertionError("there is nothing for it")
+
+    def close(self, cause: str) -> None:
+        self.gone, self.cause = True, cause
+
+
+def checkout_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Checkout, Capabilities]:
+    """Who lends a pool's connections, while Redis is there or not."""
+    loop = cast("asyncio.AbstractEventLoop", clock)
+    connections: Any = SimpleNamespace(
+        pools=SimpleNamespace(of=lambda _key: pool),
+        settings=SimpleNamespace(connect_timeout=5.0),
+        loop=loop,
+        supply=lambda _pool: None,
+        alive=lambda: alive,
+        lack_of_room=lambda: "",
+        busy=Counter(),
+    )
+    capabilities = Capabilities(loop, "redis://nowhere", allow_cluster=False)
+    return Checkout(connections, capabilities, cast("Any", None), ()), capabilities
+
+
+def test_a_command_that_finds_no_upstream_waits_a_quarter_of_a_second() -> None:
+    for shared in (True, False):
+        clock, client = Clock(), Client()
+        checkout, _ = checkout_from(Pool(KEY), clock)
+        if shared:
+            checkout.await_shared(client, KEY, Lane.FAST)
+        else:
+            checkout.await_private(client, KEY)
+        assert (clock.seconds, client.cause) == ([0.25], "")
+        clock.next()
+        assert (client.cause, clock.timers) == ("no_upstream", [])
+
+
+def test_while_redis_is_there_an_attempt_under_way_is_waited_for() -> None:
+    clock, client, pool = Clock(), Client(), Pool(KEY)
+    pool.opening[Lane.FAST] = 1
+    checkout, _ = checkout_from(pool, clock, alive=True)
+    checkout.await_shared(client, KEY, Lane.FAST)
+    clock.next()
+    assert client.cause == ""
+    pool.opening[Lane.FAST] = 0
+    clock.next()
+    assert client.cause == "no_upstream"
+
+
+def test_who_has_got_one_meanwhile_is_left_alone() -> None:
+    clock, client, pool = Clock(), Client(), Pool(KEY)
+    checkout, _ = checkout_from(pool, clock)
+    checkout.await_shared(client, KEY, Lane.FAST)
+    pool.waiting_shared[Lane.FAST].clear()
+    clock.next()
+    assert client.cause == ""
+
+
+def test_a_crowd_that_wants_to_know_one_thing_gives_up_together() -> None:
+    clock = Clock()
+    checkout, capabilities = checkout_from(Pool(KEY), clock)
+    asking, *others = (Client() for _ in range(5))
+    capabilities.begin_probe(asking, (b"MY.OWN",))
+    for each in others:
+        capabilities.await_probe(each, (b"MY.OWN",))
+    checkout.await_private(asking, KEY)
+    assert checkout.private(KEY) is None
+    for act in clock.timers[:]:
+        act()
+    capabilities.end_probe((b"MY.OWN",), lacking=False)
+    for act in clock.timers[1:]:
+        act()
+    assert [each.cause for each in (asking, *others)] == ["no_upstream"] * 5
+
+
+def test_a_question_waits_for_the_end_of_a_transaction_on_the_users_only_connection() -> None:
+    """It has arrived whole, so it is over when the loop comes round."""
+    clock, pool = Clock(), Pool(PoolKey("ann", 0, 2))
+    client: Any = SimpleNamespace(arrived=list, close=None)
+    in_unit: Any = SimpleNamespace(usable=True, vacant=lambda: False)
+    pool.lanes[Lane.FAST].append(in_unit)
+    checkout, _ = checkout_from(pool, clock)
+    assert pool.shared(Lane.FAST) is None
+    assert checkout.await_questions(client, pool.key)
+    assert clock.timers == [client.arrived]
+    assert not pool.waiting_shared[Lane.FAST]

@@ -1,0 +1,42 @@
+"""One route in one worker: what it did in a second is there when the second is over, whatever Redis does."""
+
+from __future__ import annotations
+
+import asyncio
+
+from proxy.net.address import UpstreamAddress
+from proxy.net.admission import Admission
+from proxy.net.route import Route
+from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.policy.model import TRANSPARENT
+from tests.engines import free_port
+
+
+def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
+    told: list[int] = []
+
+    async def main() -> None:
+        route_settings = RouteSettings("r", (), UpstreamAddress(port=free_port()), PolicySource())
+        loop = asyncio.get_running_loop()
+
+        def report() -> None:
+            told.append(len(route.intervals()))
+
+        settings = Settings((route_settings,))
+        route = Route(
+            route_settings,
+            settings,
+            TRANSPARENT,
+            loop,
+            1,
+            lambda _: loop.create_future(),
+            False,
+            None,
+            report,
+            Admission(0),
+        )
+        await route.start()
+        route.close()
+
+    asyncio.run(main())
+    assert told[:1] == [1]

@@ -1,0 +1,79 @@
+"""Commands that are looked at closely go their usual way, and what is known of them is true."""
+
+import pytest
+
+from tests.session.given import Client, call, route_with
+
+RULES = """
+defaults: {mode: enforce}
+rules:
+  no-flush: {refuse: [FLUSHALL]}
+  unlink: {replace: {DEL: UNLINK}}
+  lifetime: {lifetime: {default: 5m}}
+"""
+
+
+def test_order_and_replies_are_the_same_and_each_trace_is_taken_once() -> None:
+    plain, looked = Client(route_with(RULES)), Client(route_with(RULES, traces=200))
+    for client in (plain, looked):
+        commands = [call("GET", "a"), call("DEL", "b"), call("FLUSHALL"), call("SETNX", "c", 1), call("SET", "d", 1)]
+        client.send(b"".join(commands * 4))
+    sent = [client.route.upstream().taken() for client in (plain, looked)]
+    assert sent[0] == sent[1]
+    for client in (plain, looked):
+        client.route.upstream().answer(*[b"$1\r\nx\r\n", b":1\r\n", b"+OK\r\n", b"+OK\r\n"] * 4)
+    assert plain.heard() == looked.heard()
+    assert plain.route.observed == []
+    told = looked.route.observed
+    assert len(told) == 20
+    assert len({id(each) for each in told}) == len(told)
+
+
+@pytest.mark.parametrize(
+    ("command", "reply", "line", "size"),
+    [
+        (call("GET", "a"), b"$5\r\nhello\r\n", b"$5\r\n", 11),
+        (call("SETNX", "a", "v"), b"$-1\r\n", b"$-1\r\n", 5),
+        (call("HGETALL", "a"), b"*2\r\n$1\r\na\r\n$1\r\nb\r\n", b"*2\r\n", 18),
+    ],
+)
+def test_what_is_known_of_a_command(command: bytes, reply: bytes, line: bytes, size: int) -> None:
+    client = Client(route_with(RULES, traces=200))
+    client.send(command)  # the very first command is looked at
+    client.route.upstream().taken()
+    client.route.moment += 0.25
+    client.route.upstream().answer(reply)
+    (trace,) = client.route.observed
+    assert (trace.first_line, trace.bytes_out, trace.bytes_in) == (line, size, len(command))
+    assert (trace.arrived, trace.sent, trace.answered) == (1000.0, 1000.0, 1000.25)
+
+
+@pytest.mark.parametrize("line", [("MULTI",), ("FLUSHALL",), ("BLPOP", "q", "0"), ("KEYRAIL", "HELP")])
+def test_what_has_no_reply_to_measure_is_told_at_once(line: tuple[str, ...]) -> None:
+    client = Client(route_with(RULES, traces=200))
+    client.send(call(*line))
+    (trace,) = client.route.observed
+    assert trace.first_line == b""
+    assert trace.refused == (line == ("FLUSHALL",))
+
+
+def test_a_client_that_leaves_takes_its_measurement_along() -> None:
+    client = Client(route_with(RULES, traces=200))
+    client.send(call("GET", "a"))
+    client.on_close()
+    client.route.upstream().answer(b"+x\r\n")
+    assert client.route.upstream().complaints == []
+
+
+def test_a_large_reply_is_reported_although_its_command_is_not_traced() -> None:
+    client = Client(route_with(RULES))
+    upstream = client.route.upstream()
+    upstream.large = 100
+    client.send(call("GET", "small") + call("HGET", "large", "f") + call("GET", "c"))
+    upstream.taken()
+    upstream.receive(b"$1\r\nx\r\n$500\r\n" + b"v" * 50)
+    assert client.route.large == [(b"large", 508)]
+    upstream.receive(b"v" * 450 + b"\r\n+OK\r\n")
+    client.send(call("MGET", "a", "b"))
+    upstream.receive(b"*2\r\n$500\r\n" + b"v" * 50)
+    assert len(client.route.large) == 1, "of which of its keys nobody knows"
