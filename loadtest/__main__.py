@@ -27,7 +27,7 @@ def main() -> int:
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
         ("rules", "what each rule of a policy costs"),
-        ("traces", "what traffic insight costs, on against off"),
+        ("traces", "what traffic statistics costs, on against off"),
         ("builds", "CPU per command of one build of Keyrail beside another's"),
     ):
         verb = verbs.add_parser(name, help=about)
@@ -114,7 +114,7 @@ def _traces(program: list[str], redis_program: str, course: Course) -> None:
         samples = list(traces.rounds(redis, ways, course, _say))
     form = ways[0].about
     about = {
-        "Keyrail": f"{form}, one worker, under bench.yaml: keys counted, commands looked at, a reader on the page's "
+        "Keyrail": f"{form}, one worker, under bench.yaml: keys counted, commands traced, a reader on the page's "
         "events, against none of it",
         **_machine(),
         "processors": str(course.placement),

@@ -193,7 +193,7 @@ class Keyrail:
         self.process.wait()
 
     def close(self) -> None:
-        """Let go of everything, without waiting for what is owed to anybody."""
+        """Let go of everything, without waiting for pending replies."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.send_signal(signal.SIGTERM)

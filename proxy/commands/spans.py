@@ -173,7 +173,7 @@ def _geosearchstore(argv: _Argv) -> int:
 
 
 def _counted(argv: _Argv) -> int:
-    # LPOP key [count] and its kin; a negative count of SRANDMEMBER asks for so many, repeated ones included.
+    # LPOP key [count] and its relatives; a negative count of SRANDMEMBER asks for so many, repeated ones included.
     return abs(_number(argv, 2)) if len(argv) > 2 else 1
 
 

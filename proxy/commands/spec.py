@@ -37,7 +37,7 @@ class ConnectionState(IntEnum):
     NAME = 18
     """CLIENT SETNAME, GETNAME, SETINFO: about the client, not about a shared upstream."""
     IDLE = 19
-    """Ends what other clients wait for: needs an upstream on which nothing is owed, of whatever database."""
+    """Ends what other clients wait for: needs an upstream without pending replies, of whatever database."""
     REFUSED = 20
     """Turns the connection into a replication link: never passed on."""
     UNKNOWN = 21

@@ -11,7 +11,7 @@ outgoing.py           what is sent to Redis on one upstream connection, and who 
 in_flight.py          the queue of pending replies: whose each one is
 upstream_pipeline.py  one upstream connection without its socket: routes each reply to its client
 router.py             which node a request goes to, where a topology has several
-reply_order.py        the order in which a client asked, where several sources owe it replies
+reply_order.py        the order in which a client asked, where several sources send its replies
 sampler.py            picks the commands to trace
 counters.py           counts uses of keys in fixed memory, with error bounds
 counter_snapshot.py   the busiest keys of one interval, with their error bounds

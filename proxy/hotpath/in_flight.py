@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What is owed: the queue that says for each reply of an upstream whose it is.
+"""Replies in flight: the queue that says for each reply of an upstream whose it is.
 
-Redis answers in order, so one queue of entries is all there is to reply handling. An entry names its creditor, how
-many frames are due, and their fate:
+Redis answers in order, so one queue of entries is all there is to reply handling. An entry names its sink, how
+many frames are due, and the action on them:
 
-    FORWARD   to the creditor, as they are; neighbouring entries of one creditor are one entry with a larger count
+    FORWARD   to the sink, as they are; neighbouring entries of one sink are one entry with a larger count
     HIDE      dropped: the reply to a command that the proxy added
     LOCAL     no frame at all: ``payload`` leaves in this place. Never at the head between calls: it is flushed when
               it is queued and after every entry that ends, hidden ones too
@@ -12,8 +12,8 @@ many frames are due, and their fate:
     EDIT      the whole frame is handed to ``payload(frame)``, and what that returns is sent
     PEEK      the first line is shown to ``payload(line)``; then as FORWARD
     MEMBERS   EXEC's array: ``payload`` maps positions to entries for these members; the rest is forwarded
-    CONFIRM   SUBSCRIBE and its kin: ``payload`` is (verb, count); count() gives the number of confirmations where the
-              command did not name it
+    CONFIRM   SUBSCRIBE and its relatives: ``payload`` is (verb, count); count() gives the number of confirmations where
+              the command did not name it
     NOTE      the whole frame is handed to ``payload(frame)``, and nothing is sent: a hidden reply that tells something
     UNWRAP    EXEC's reply where the proxy itself has put MULTI and EXEC around a client's command: ``payload`` is
               (members, instead). Of the array each member has an entry, and its head is dropped; any other reply is
@@ -21,7 +21,7 @@ many frames are due, and their fate:
     MEASURE   as FORWARD, one frame; ``payload.begins(line)`` is told its first line, ``payload.comes(size, whole)``
               each piece of it
 
-What they bring gathers with their creditors until the round ends, so each is written to once.
+What they bring gathers with their sinks until the round ends, so each is written to once.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,11 +53,11 @@ TRACE = _TRACE
 
 
 class ReplySink:
-    """One to whom replies are owed: a client. ``write`` takes bytes for it.
+    """Where replies go: a client. ``write`` takes bytes for it.
 
-    While replies are owed, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long, and
-    ``wrote`` says that not all of them are to commands that only read. ``ordered`` says that several sources owe it
-    something.
+    While replies are pending, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long,
+    and ``wrote`` says that not all of them are to commands that only read. ``ordered`` says that several sources still
+    send it something.
     """
 
     def __init__(self) -> None:
@@ -87,13 +87,13 @@ class ReplySink:
         """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large."""
 
     def on_idle(self) -> None:
-        """Nothing is owed any more; called only while ``notify_when_idle``."""
+        """No reply is pending any more; called only while ``notify_when_idle``."""
 
     def on_resume(self) -> None:
-        """At most ``low_water`` replies are owed; called only while ``stalled``."""
+        """At most ``low_water`` replies are pending; called only while ``stalled``."""
 
     def advance(self) -> None:
-        """Something that was owed has come; called only while ``ordered``, in place of ``on_idle`` and
+        """A pending reply has come; called only while ``ordered``, in place of ``on_idle`` and
         ``on_resume``."""
 
     def client(self) -> "ReplySink | None":
@@ -102,7 +102,7 @@ class ReplySink:
 
 
 class InFlightEntry:
-    """So many frames for one creditor, and their fate."""
+    """So many frames for one sink, and the action on them."""
 
     def __init__(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
         self.sink = sink
@@ -114,7 +114,7 @@ class InFlightEntry:
 
 class InFlightQueue:
     """The queue: what ``head`` has due comes next. ``dirty`` were brought something in this round, and ``calls`` have
-    to be told that they are owed less."""
+    to be told that fewer replies are pending."""
 
     def __init__(self) -> None:
         self.head: InFlightEntry | None = None
@@ -123,14 +123,14 @@ class InFlightQueue:
         self.calls: list[ReplySink] = []
 
     def entries(self) -> Iterator[InFlightEntry]:
-        """All that is owed now, what comes next first."""
+        """All entries, the next one first."""
         entry = self.head
         while entry is not None:
             yield entry
             entry = entry.next
 
     def add(self, entry: InFlightEntry) -> None:
-        """What this one is owed comes behind all others."""
+        """Put an entry behind all others."""
         if self.tail is None:
             self.head = entry
         else:
@@ -138,7 +138,7 @@ class InFlightQueue:
         self.tail = entry
 
     def forward(self, sink: ReplySink, due: int) -> None:
-        """So many frames more are owed to this one, as they are."""
+        """Expect so many more frames for this sink, to be forwarded as they are."""
         tail = self.tail
         if tail is not None and tail.sink is sink and tail.action == _FORWARD:
             tail.due += due
@@ -153,7 +153,7 @@ class InFlightQueue:
         self.add(entry)
 
     def deliver(self, sink: ReplySink, chunk: bytes) -> None:
-        """Put bytes behind what the creditor gets at the end of the round."""
+        """Put bytes behind what the sink gets at the end of the round."""
         if sink.gone or not chunk:
             return
         if not sink.out:
@@ -186,7 +186,7 @@ class InFlightQueue:
             self.calls.append(sink)
 
     def end_round(self) -> None:
-        """Send what was delivered, and tell those who are owed little enough."""
+        """Send what was delivered, and tell those who have few enough replies pending."""
         dirty = self.dirty
         if dirty:
             self.dirty = []
@@ -208,7 +208,7 @@ class InFlightQueue:
                     sink.on_resume()
 
     def clear(self) -> list[ReplySink]:
-        """No reply comes any more: who is still owed one. LOCAL answers of others are delivered."""
+        """No reply comes any more: return those who still expect one. LOCAL answers of others are delivered."""
         unanswered: list[ReplySink] = []
         entry = self.head
         while entry is not None:

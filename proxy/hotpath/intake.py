@@ -2,10 +2,10 @@
 """What a client sends: bytes in, runs of commands out.
 
 One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
-slice of the client's own bytes and one ledger entry with a count, submitted to the ledger that the session chose. A
+slice of the client's own bytes and one entry with a count in the queue of the upstream that the session chose. A
 command that is rewritten by a closed operation stays in the run, with its pieces replaced. A command that the plan
 refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the session, as do
-the commands that the sampler wants looked at (``sampled`` is then what each stands for):
+the commands that the sampler wants traced (``sampled`` is then what each stands for):
 
     handle(command_id, data, request)   a command to judge or to route
     handle_inline(words, size)          an inline command, taken apart
@@ -14,11 +14,11 @@ the commands that the sampler wants looked at (``sampled`` is then what each sta
 
 which answer TAKEN (go on behind it), WAIT (stop before it; ``resume`` will bring it again), or ENDED (read no more).
 
-Flow control is three rules. No more than ``window`` replies are owed to one client: behind that its bytes wait. While
-a client does not take what it has been sent (``full``), nothing more is forwarded for it. While bytes wait, reading
-from the client is paused by ``hold``, which whoever runs the connection overrides.
+Flow control is three rules. No more than ``window`` replies are pending for one client: behind that its bytes wait.
+While a client does not take what it has been sent (``full``), nothing more is forwarded for it. While bytes wait,
+reading from the client is paused by ``hold``, which whoever runs the connection overrides.
 
-While the intake is ``running``, answers of the proxy's own to a client that is owed nothing gather in ``out``; they
+While the intake is ``running``, answers of the proxy's own to a client without pending replies gather in ``out``; they
 leave as one when it stops.
 
 What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when it
@@ -69,7 +69,7 @@ class HotPathConfig:
 
     ``pooled`` and ``pinned`` hold a byte for each command id: READS or MAY_WRITE where the intake may forward the
     command by itself on a shared and on a private upstream, 0 elsewhere. ``request`` is the scratch space that all
-    clients of a worker share, and ``sampler`` says which commands are to be looked at closely; without one, none are.
+    clients of a worker share, and ``sampler`` says which commands are traced; without one, none are.
     ``router`` says which node owns a request's keys, where the topology has several; each client's ``nodes`` then holds
     the connections that it uses, by node, and ``upstream`` is the last one.
     """
@@ -200,7 +200,7 @@ class Intake(ReplySink):
         self.partial.scan(self.assembly, 0, self.limits)
 
     def on_resume(self) -> None:
-        """Few enough replies are owed again."""
+        """Few enough replies are pending again."""
         self.stalled = False
         self.resume()
 
@@ -209,14 +209,14 @@ class Intake(ReplySink):
         return self
 
     def begin_order(self) -> ReplyOrder:
-        """From now on, until nothing is owed, replies may come from several sources."""
+        """From now on, until no reply is pending, replies may come from several sources."""
         if self.order is None:
             self.order = ReplyOrder(self)
             self.ordered = True
         return self.order
 
     def advance(self) -> None:
-        """Of the replies that several sources owe, some have come."""
+        """Some of the replies that several sources send have come."""
         order = self.order
         if order is None:
             return

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """What may still be spent under a limit.
 
-The hot path only spends: a command that a purse affords is paid for and goes on, any other is judged. Whoever judges
-(``rules.limits.token_buckets``) knows the time, and grants more. A run asks its purses once what they afford, and pays
-when it ends.
+The hot path only spends: a command that the token sets afford is paid for and goes on, any other is judged. Whoever
+judges (``rules.limits.token_buckets``) knows the time, and grants more. A run asks its token sets once what they
+afford, and pays when it ends.
 """
 
 # Under two names: a C integer in here, Python's for everybody else.
@@ -35,10 +35,10 @@ class TokenSet:
 
 
 class TokenSpender:
-    """What a run spends from the purses of one client: it asks them once, and pays when it ends.
+    """What a run spends from the token sets of one client: it asks them once, and pays when it ends.
 
-    ``numbers`` says which of the purses, as the plan has it; None while there are none. Nobody else may look at them
-    before ``settle``.
+    ``numbers`` says which of the token sets, as the plan has it; None while there are none. Nobody else may look at
+    them before ``settle``.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class TokenSpender:
         self.numbers = None
 
     def open(self, token_sets: list[TokenSet] | None, numbers: bytes) -> None:
-        """Pay, and go on with these purses. Until somebody has said which are the client's, they afford nothing."""
+        """Pay, and go on with these token sets. Until somebody has said which are the client's, they afford nothing."""
         self.settle()
         commands = _UNLIMITED
         volume = _UNLIMITED
@@ -73,7 +73,7 @@ class TokenSpender:
         self._volume = self._volume_left = volume
 
     def affords(self, size: int) -> bool:
-        """Whether all of the purses can pay for one more command of ``size`` bytes."""
+        """Whether all of the token sets can pay for one more command of ``size`` bytes."""
         return self._commands_left > 0 and self._volume_left >= size
 
     def take(self, size: int) -> None:

@@ -119,8 +119,8 @@ class Plan:
     """The operations of every command id below ``commands``; built by a policy's rules, then only read.
 
     ``changed`` counts, by command id, the requests that the plan has changed or refused by itself. ``token_sets`` has
-    the numbers of the client's purses that a command is paid from; whoever runs the plan sees to that, as they are the
-    client's.
+    the numbers of the client's token sets that a command is paid from; whoever runs the plan sees to that, as they are
+    the client's.
     """
 
     def __init__(self, commands: int) -> None:
@@ -225,9 +225,9 @@ class Plan:
         return len(error) > 0
 
     def spend(self, command_id: int, token_sets: bytes) -> None:
-        """Each request of the command is paid for from the client's purses of these numbers, or judged.
+        """Each request of the command is paid for from the client's token sets of these numbers, or judged.
 
-        Equal numbers are the same object, by which a run knows that it goes on with the same purses.
+        Equal numbers are the same object, by which a run knows that it goes on with the same token sets.
         """
         self.spends = True
         self.token_sets[command_id] = self.known_token_sets.setdefault(token_sets, token_sets)

@@ -1,20 +1,20 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""The order in which a client asked, where more than one source owes it replies.
+"""The order in which a client asked, where more than one source sends its replies.
 
-While all that a client is owed comes from one upstream connection, that connection's queue is its order. As soon as a
-second source owes it something (another connection, or Keyrail itself) there is a ``ReplyOrder``. It vanishes when
-nothing is owed any more:
+While all pending replies of a client come from one upstream connection, that connection's queue is its order. As soon
+as a second source has a reply for it (another connection, or Keyrail itself) there is a ``ReplyOrder``. It vanishes
+when no reply is pending any more:
 
-    client ──> what its first connection owes it, as before
+    client ──> the replies of its first connection, as before
                Segment of connection B    3 replies, held back until all before it has left
                Segment of Keyrail's own   an answer, ready
                Segment of connection A    2 replies
 
-A connection owes its replies to a segment in the client's place, and notices nothing. What reaches the first segment
+A connection sends its replies to a segment in the client's place, and notices nothing. What reaches the first segment
 leaves at once; what reaches a later one is held back. The client's ``window`` bounds how many replies can be held back,
 and ``MOST_HELD`` stops the client from asking for more while their bytes are many.
 
-Several connections can owe parts of one reply to one segment (``join``). A command can be sent again, to another
+Several connections can send parts of one reply to one segment (``join``). A command can be sent again, to another
 connection, in the place where its reply is awaited: whoever hears its first reply owes the segment another one.
 """
 
@@ -30,7 +30,7 @@ MOST_HELD = 1 << 20
 class Segment(ReplySink):
     """Neighbouring replies of one ``source``, or of Keyrail itself (None), in the client's order.
 
-    ``asked`` is how many of the replies that the client is owed are this segment's. ``held`` are its bytes that wait
+    ``asked`` is how many of the client's pending replies are this segment's. ``held`` are its bytes that wait
     for all segments before it.
     """
 
@@ -49,7 +49,7 @@ class Segment(ReplySink):
             self.order.take(self)
 
     def advance(self) -> None:
-        """Something that was owed has come."""
+        """A pending reply has come."""
         self.order.asker.advance()
 
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
@@ -62,9 +62,9 @@ class Segment(ReplySink):
 
 
 class ReplyOrder:
-    """What several sources owe the client ``asker``, in the order in which it asked.
+    """The replies that several sources send the client ``asker``, in the order in which it asked.
 
-    Of the replies that the client is owed, ``beyond`` belong to segments. The others come first: they are of the
+    Of the client's pending replies, ``beyond`` belong to segments. The others come first: they are of the
     connection that was its only source. ``size`` is how many bytes are held back.
     """
 
@@ -84,7 +84,7 @@ class ReplyOrder:
         self._ask(segment, count)
 
     def send(self, source: UpstreamPipeline, command: bytes, action: int, payload: Any) -> None:
-        """Send one command on this connection; its reply has a fate of its own, and comes behind all others."""
+        """Send one command on this connection; its reply has an action of its own, and comes behind all others."""
         self.send_part(self._segment(source), source, command, action, payload)
 
     def send_part(self, segment: Segment, source: UpstreamPipeline, command: bytes, action: int, payload: Any) -> None:

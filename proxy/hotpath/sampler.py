@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""Which commands are looked at closely: one of ``interval``, at random, and never more than a worker can afford.
+"""Which commands are traced: one of ``interval``, at random, and never more than a worker can afford.
 
-What is looked at leaves the run: it is judged, its client and reply are looked at, and it is timed. That costs tens of
-microseconds, so there is a number of looks for each second. While there are few commands, it is every one, so their
+A traced command leaves the run: it is judged and timed, and its client and reply are noted. That costs tens of
+microseconds, so there is a limit on traces for each second. While there are few commands, it is every one, so their
 figures are exact. Each second the interval is set anew to what the last one would have wanted, but it shrinks by steps,
 and slowly while nothing comes: what was busy a moment ago will hardly come back as one command.
 
-Traffic that begins, or becomes more, must not be looked at as often as the little that was there before. So when the
-looks that a second begins with are taken (all of them where the second before was busy too, else a quarter), the
-interval grows at once, and faster once the second has had all its looks.
+Traffic that begins, or becomes more, must not be traced as often as the little that was there before. So when the
+traces that a second begins with are used up (all of them where the second before was busy too, else a quarter), the
+interval grows at once, and faster once the second has had all its traces.
 
-The gaps between looks are random (uniform, their mean is the interval), or a client that sends in step would be seen
-always or never. Each look stands for as many commands as its interval was, so sums over looks are unbiased, but for
+The gaps between traces are random (uniform, their mean is the interval), or a client that sends in step would be seen
+always or never. Each trace stands for as many commands as its interval was, so sums over traces are unbiased, but for
 what came after the last one.
 """
 
@@ -35,7 +35,7 @@ class Sampler:
         self._passed = 0
 
     def due(self) -> bool:
-        """Count a command; whether it is to be looked at. ``weight`` says how many it then stands for."""
+        """Count a command; whether it is to be traced. ``weight`` says how many it then stands for."""
         self.left -= 1
         if self.left > 0:
             return False

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""The replies of one upstream, each to the client that asked for it, as the queue of debts says.
+"""The replies of one upstream, each to the client that asked for it, as the queue of replies in flight says.
 
     head        reply frame                         error frame            push frame (``>``)          end of stream
     (empty)     ``uninvited``: close both sides     ``uninvited``          to the owner, else dropped  close
-    FORWARD     to the creditor, one less due       same                   to the owner                close creditors
-    HIDE        dropped, one less due               same                   to the owner                close creditors
-    CONFIRM     one less due if it confirms         ends the whole entry   counts if it confirms       close creditors
+    FORWARD     to the sink, one less due           same                   to the owner                close sinks
+    HIDE        dropped, one less due               same                   to the owner                close sinks
+    CONFIRM     one less due if it confirms         ends the whole entry   counts if it confirms       close sinks
 
 Out of step means closing both sides. A reply is never guessed at.
 """
@@ -32,7 +32,7 @@ from proxy.hotpath.outgoing import Outgoing
 from proxy.wire.reply import ReplyScanner
 
 _SHORT = 4096
-"""Bytes; a run that is longer is not kept, so that what is owed costs little memory."""
+"""Bytes; a run that is longer is not kept, so that pending replies cost little memory."""
 
 _MINUS = 45
 _STAR = 42
@@ -48,7 +48,7 @@ REPLY = _REPLY
 
 
 class UpstreamPipeline(Outgoing):
-    """One upstream connection: what was sent, and what is owed for it.
+    """One upstream connection: what was sent, and the replies that it still expects.
 
     ``owner`` is the only client of a private upstream, and None for a shared one. ``usable`` says that clients may
     submit. ``listener`` follows the subscriptions of the owner; ``arrays`` says that they speak RESP2.
@@ -101,7 +101,7 @@ class UpstreamPipeline(Outgoing):
         self.add(InFlightEntry(sink, due, action, payload))
 
     def when_drained(self, act: Callable[[], object]) -> None:
-        """Call ``act`` when everything that is owed now has been paid."""
+        """Call ``act`` when all replies that are pending now have come."""
         marker = ReplySink()
         marker.write = lambda _: act()
         self.enqueue(marker, 1, LOCAL, b" ")
@@ -109,7 +109,7 @@ class UpstreamPipeline(Outgoing):
     # From Redis
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from Redis and hand each reply to whom it is owed."""
+        """Take bytes from Redis and hand each reply to its sink."""
         if self.closed:
             return
         if self.rest:
@@ -200,13 +200,13 @@ class UpstreamPipeline(Outgoing):
         return i
 
     def _note_large_reply(self, sink: ReplySink, due: int, done: int, size: int) -> None:
-        # Whose reply it is can be told where the creditor's last run is all that it is still owed.
+        # Whose reply it is can be told where all pending replies of the sink are to its last run.
         place = sink.commands - (due - done)
         if sink.pending_replies == due and sink.run is not None and place >= 0:
             sink.on_large_reply(sink.run, place, size)
 
     def _stream(self, data: bytes, p: bytes, i: int, size: int, sink: ReplySink | None, counts: bool) -> int:
-        # One frame to a creditor, or to nobody, in as many pieces as it comes.
+        # One frame to a sink, or to nobody, in as many pieces as it comes.
         n = self.scanner.walk(p, i, size)
         if n < 0:
             return -1
@@ -423,7 +423,7 @@ class UpstreamPipeline(Outgoing):
             self.doubt_role()
 
     def abandon(self) -> list[ReplySink]:
-        """The connection is lost: who is still owed a reply of Redis. LOCAL answers of others are sent."""
+        """The connection is lost: return those who still expect a reply of Redis. LOCAL answers of others are sent."""
         self.closed = True
         self.usable = False
         unanswered = self.clear()

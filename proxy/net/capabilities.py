@@ -19,7 +19,7 @@ from proxy.wire.limits import limits_of
 from proxy.wire.request import RequestLimits
 
 NAMES = "CLIENT"
-"""CLIENT SETNAME and its kin are answered by Keyrail, for those who may use them."""
+"""CLIENT SETNAME and its relatives are answered by Keyrail, for those who may use them."""
 
 _UNKNOWN_REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256

@@ -136,7 +136,7 @@ class Checkout(PoolPort):
             self._watch(user)
 
     def _watch(self, user: str) -> None:
-        # Those who wait are served when nothing is owed any more on one of the user's shared connections.
+        # Those who wait are served when no reply is pending any more on one of the user's shared connections.
         for pool in self._pools.of_user(user):
             for upstream in pool.lanes[Lane.FAST]:
                 if upstream.head is not None and upstream not in self._watched:
@@ -253,7 +253,7 @@ class Checkout(PoolPort):
         return sum(client.key.user == user for client in self._clients)
 
     def await_user(self, waiter: PoolWaiter, user: str) -> bool:
-        """Whether it is being found out for the first time what this user may run; then the seeker waits for it."""
+        """Whether it is being found out for the first time what this user may run; then ``waiter`` waits for it."""
         if self._capabilities.knows_user(user) or not self._learning[user]:
             return False
         self._awaiting[user].append(waiter)

@@ -121,18 +121,18 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
     # What the session asks for
 
     def on_idle(self) -> None:
-        """Nothing is owed."""
+        """No reply is pending."""
         self._guarded(super().on_idle)
         self._close_if_done()
 
     def advance(self) -> None:
-        """Of the replies that several sources owe, some have come."""
+        """Some of the replies that several sources send have come."""
         self._guarded(super().advance)
         if not self.full and (self.order is None or self.order.size <= MOST_HELD):
             self._release_upstream()
 
     def on_resume(self) -> None:
-        """Few enough replies are owed."""
+        """Few enough replies are pending."""
         self._guarded(super().on_resume)
         self._close_if_done()
 
@@ -209,7 +209,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
             self.notify_when_idle = True
 
     def close_when_drained(self, cause: str) -> None:
-        """Read no more, and close when nothing is owed."""
+        """Read no more, and close when no reply is pending."""
         self.cause = cause
         self.leaving = True
         self.ended = True

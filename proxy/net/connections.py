@@ -2,7 +2,7 @@
 
 They are opened when they are needed, but for one that is always wanted: as long as it stands, the route is ready. One
 attempt at a time is made for each lane of a pool; after a failure the next one waits, ever longer, as long as somebody
-wants it. A connection that is lost takes along the clients that have debts or state on it, and no others.
+wants it. A connection that is lost takes along the clients that have pending replies or state on it, and no others.
 """
 
 import asyncio
@@ -241,7 +241,7 @@ class Connections:
             self.supply_all()
 
     def take_spare(self, user: str, key: PoolKey | None = None) -> UpstreamConnection | None:
-        """A connection of this user on which nothing is owed, as it is; clients that share it get another.
+        """A connection of this user without pending replies, as it is; clients that share it get another.
 
         With ``key``, one of that pool.
         """
@@ -250,7 +250,7 @@ class Connections:
             return None
         self.account(upstream)
         upstream.shared = False
-        for client in self._clients:  # nothing is owed on it: they only forget it
+        for client in self._clients:  # no reply is pending on it: they only forget it
             if client.upstream is upstream:
                 client.upstream, client.direct = None, False
         return upstream
@@ -301,7 +301,7 @@ class Connections:
     # What connections report
 
     def lost(self, upstream: UpstreamConnection) -> None:
-        """Close the clients that have debts or state on it; the others notice nothing."""
+        """Close the clients that have pending replies or state on it; the others notice nothing."""
         self._all.discard(upstream)
         self.account(upstream)
         pool = self.pools.of(upstream.key)

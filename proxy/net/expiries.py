@@ -1,4 +1,4 @@
-"""Which keys expire, and when: of the keys that are looked at, a few are asked about each second.
+"""Which keys expire, and when: of the keys of traced commands, a few are asked about each second.
 
 The questions go over a connection of Keyrail's own, with Keyrail's own login, so no client waits for them and nothing
 comes between a client's commands. They change nothing: ``PTTL`` does not count as a use of the key. None is asked

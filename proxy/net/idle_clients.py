@@ -2,8 +2,8 @@
 
 Those that have sent no command for long, as Redis does with ``timeout`` (clientsCronHandleTimeout).
 
-As there, a client stays that blocks, subscribes or monitors, and one to which a reply is owed or whose command is on
-its way. Nothing is noted while a command passes: each turn compares how many commands a client has sent by then.
+As there, a client stays that blocks, subscribes or monitors, and one for which a reply is pending or whose command is
+on its way. Nothing is noted while a command passes: each turn compares how many commands a client has sent by then.
 """
 
 from collections.abc import Callable, Collection

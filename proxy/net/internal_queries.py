@@ -1,7 +1,7 @@
 """Questions of Keyrail's own, on connections that no client uses.
 
 There is one such connection for each pool that is asked about, taken when there is a question and given back when
-nothing is owed on it: what rules of many clients ask at a time travels as one pipeline. For users that clients have
+no reply is pending on it: what rules of many clients ask at a time travels as one pipeline. For users that clients have
 logged in as Keyrail keeps no password, so the connection is one of theirs: an idle one, or else the one that they
 share. Where there is none, as with ``--pooling off``, nobody is asked.
 """
@@ -19,11 +19,11 @@ from proxy.session.ports import PoolKey, QueryPort, Questions
 Answered: TypeAlias = Callable[[Sequence[bytes] | None], None]
 
 _MOST_WAITING = 10_000
-"""Inquiries that may wait for one pool's connection, or for answers on it."""
+"""Queries that may wait for one pool's connection, or for answers on it."""
 
 
 _MOST_OPEN = 128
-"""Inquiries under way on one pool's connection: what clients send comes between these and the next."""
+"""Queries under way on one pool's connection: what clients send comes between these and the next."""
 
 
 class InternalQueries(QueryPort):

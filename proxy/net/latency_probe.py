@@ -1,4 +1,4 @@
-"""The pulse of a route's Redis, for circuit breakers.
+"""How fast a route's Redis answers PING, for circuit breakers.
 
 Ten times a second a PING of Keyrail's own goes out on a shared connection of each pool, in line with the clients'
 commands: what it takes is what they wait for, and none of theirs has to be timed. One that is not answered yet counts

@@ -1,10 +1,10 @@
 """The policy in force on one route, compiled for what each user may run.
 
 A rewrite may need a command that some user is not allowed, and rules have a mode of their own for each app, so there is
-a *regime* for each set of allowed commands and each app.
+an *effective policy* for each set of allowed commands and each app.
 What is allowed is learnt on connections that are nobody's; whenever more is known, or another policy comes into force,
-the clients adopt new regimes. Former regimes are kept for a while: transactions end under them, and their plans still
-hold counts.
+the clients adopt new effective policies. Former ones are kept for a while: transactions end under them, and their plans
+still hold counts.
 
 To compile a large policy takes tens of milliseconds for each app. So before another policy comes into force, or the
 kill switch is turned, a thread makes the regimes of the clients that are there, while the event loop goes on serving
@@ -51,7 +51,7 @@ _EffectivePolicies: TypeAlias = dict[_Whose, EffectivePolicy]
 
 @dataclass(slots=True)
 class _Prepared:
-    """A policy that is to come into force, and its regimes so far."""
+    """A policy that is to come into force, and its effective policies so far."""
 
     policy: Policy
     generation: int

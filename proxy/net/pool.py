@@ -1,8 +1,8 @@
 """The upstream connections of a route, by pool: shared ones on two lanes, idle ones for single clients, and who waits.
 
 A pool is a (user, database, protocol). Its clients' runs meet on one shared connection for as long as that takes them;
-more are opened, up to a limit, while it is burdened or congested. Commands that can hold Redis up for long go on
-connections of a second lane.
+more are opened, up to a limit, while its head is blocked or it is congested. Commands that can hold Redis up for long
+go on connections of a second lane.
 
 Pools of the route's own login open connections as they need them. Pools of a user that clients have logged in as
 consist only of connections on which some client's AUTH succeeded, for Keyrail keeps no password: every such login

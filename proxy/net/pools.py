@@ -51,7 +51,7 @@ class Pools:
         return next((found for pool in self.of_user(user) if (found := pool.take_idle()) is not None), None)
 
     def find_spare(self, user: str | None, key: PoolKey | None = None) -> UpstreamConnection | None:
-        """A connection of this user on which nothing is owed: of this pool, or else of any that can do without it."""
+        """A connection of this user without pending replies: of this pool, or else of any that can do without it."""
         theirs = self.of_user(user) if key is None else [self.of(key)]
         idle = (upstream for pool in theirs for upstream in reversed(pool.idle))
         shared = (upstream for pool in theirs for upstream in pool.lanes[Lane.FAST])

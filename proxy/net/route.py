@@ -214,7 +214,7 @@ class Route(RoutePort):
         self._servers.clear()
 
     async def drain(self, seconds: float) -> None:
-        """Read no more; give each client up to ``seconds`` to receive what it is owed, then close it."""
+        """Read no more; give each client up to ``seconds`` to receive its pending replies, then close it."""
         for client in list(self.clients):
             client.close_when_drained("shutdown")
         self._drained = asyncio.Event()

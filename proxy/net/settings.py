@@ -106,7 +106,7 @@ class Settings:
     """False gives every client an upstream connection of its own."""
 
     drain: float = 10.0
-    """Seconds that clients get to receive what they are owed when Keyrail stops."""
+    """Seconds that clients get to receive their pending replies when Keyrail stops."""
 
     shutdown_delay: float = 0.0
     """Seconds for which clients are still accepted after SIGTERM."""
@@ -169,7 +169,7 @@ class Settings:
     """What the hashes of keys are keyed with; of this run alone, and the same in all its workers."""
 
     traces: int = 50
-    """Commands that one worker looks at closely, per route and second: 30 to 100 microseconds each. 0 for none."""
+    """Commands that one worker traces, per route and second: 30 to 100 microseconds each. 0 for none."""
 
     allow_cluster: bool = False
     """Serve an upstream in cluster mode, although clients may learn the nodes' addresses and walk around."""

@@ -1,6 +1,6 @@
-"""Looking closely at one route's commands: what sessions measure becomes looks, and these become figures.
+"""Traces of one route's commands: what sessions measure becomes traces, and these become figures.
 
-Each second's figures are a digest, which the supervisor adds to those of the other workers.
+Each second's figures are an ``IntervalStats``, which the supervisor adds to those of the other workers.
 """
 
 import logging
@@ -24,12 +24,12 @@ from proxy.traffic.trace import Trace
 _log = logging.getLogger("keyrail.tracing")
 
 _MOST_WAITING = 10
-"""Digests that wait for a supervisor which does not take them."""
+"""Intervals that wait for a supervisor which does not take them."""
 _MOST_KEYS = 16
-"""Of one command; the keys behind these are not looked at."""
+"""Of one command; a trace leaves out the keys behind these."""
 
 _MOST_FOLLOWED = 4
-"""Clients that are followed each second: their next few commands each cost half as much as a look."""
+"""Clients that are followed each second: their next few commands each cost half as much as a trace."""
 
 _TOGETHER = 16
 """Measurements that become figures together: code that has just run is three times as fast as code that has not."""
@@ -65,7 +65,7 @@ class Tracer(TracePort):
             self._count_finished()
 
     def observe_large(self, client: PoolWaiter, key: bytes, size: int) -> None:
-        """Take that a reply is large; it is known of those that nobody looks at too."""
+        """Take that a reply is large; it is known of commands without a trace, too."""
         if self._sampler.traces > 0 and isinstance(client, ClientConnection):
             policy = client.effective_policy.compiled
             owner = policy.policy.schema.owner_of(key)
@@ -78,7 +78,7 @@ class Tracer(TracePort):
             try:
                 self._count_one(at, open_trace)
             except Exception:  # noqa: BLE001 - replies are on their way: no fault of figures may reach an upstream
-                _log.exception("a command that was looked at is missing in the figures")
+                _log.exception("a traced command is missing in the figures")
 
     def _count_one(self, at: float, open_trace: OpenTrace) -> None:
         client = open_trace.client
@@ -130,7 +130,7 @@ class Tracer(TracePort):
 
 
 def _trace(at: float, open_trace: OpenTrace, client: ClientConnection) -> tuple[Trace, frozenset[str]]:
-    # The look, and the names of those of its patterns that are entries of the schema.
+    # The trace, and the names of those of its patterns that are entries of the schema.
     schema = client.effective_policy.compiled.policy.schema
     keys = open_trace.command.known_keys[:_MOST_KEYS]
     owners = [schema.owner_of(key.name) for key in keys]

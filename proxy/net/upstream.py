@@ -1,10 +1,10 @@
-"""One connection to Redis: bytes to and from its ledger, and the questions that Keyrail itself asks on it.
+"""One connection to Redis: bytes to and from its pipeline, and the questions that Keyrail itself asks on it.
 
 ``Keeper`` is who owns connections (the pools): it hears when one is lost, out of step, or able to take work again.
 
-A shared connection can be *burdened*: a reply too large to wait for, or a client that does not take what it is sent,
-stands at its head. It then takes no new work until everything on it is paid, and the client has a second to catch up
-if others are waiting behind it.
+A shared connection can be *head-blocked*: a reply too large to wait for, or a client that does not take what it is
+sent, stands at its head. It then takes no new work until everything on it is paid, and the client has a second to catch
+up if others are waiting behind it.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20
-# Seconds for a client to catch up while others wait behind it; the next ones of the same burden get less, so that many
-# slow readers in a row don't add up.
+# Seconds for a client to catch up while others wait behind it; the next ones of the same blockage get less, so that
+# many slow readers in a row don't add up.
 _PATIENCE = 1.0
 _LATER_PATIENCE = 0.1
 _HEARD = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
-"""Fates of replies that something here listens to; a hidden command may follow from what they say."""
+"""Actions on replies that something here listens to; a hidden command may follow from what they say."""
 _LAST_WORDS = 5.0
 """Seconds for those of a client that has left."""
 
@@ -74,7 +74,7 @@ class Keeper(Protocol):
 
 
 class InternalClient(ReplySink):
-    """Keyrail itself, where it is owed replies: whatever is delivered to it is dropped."""
+    """Keyrail itself, where it expects replies: whatever is delivered to it is dropped."""
 
 
 class UnitOpenError(ConnectionError):
@@ -118,7 +118,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
     data_received = UpstreamPipeline.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wire the ledger to the transport."""
+        """Wire the pipeline to the transport."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
         self.write = self.transport.write
@@ -132,7 +132,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         self.watched = False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever is owed something has lost it."""
+        """Pending replies are lost."""
         self.usable = False
         for question in self._questions:
             if not question.done():
@@ -204,7 +204,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         return self.admits(self.internal_client)
 
     def is_free(self) -> bool:
-        """Whether nothing is owed on it, and it can be given to one client."""
+        """Whether no reply is pending on it, and it can be given to one client."""
         return self.head is None and self.vacant() and not self.closed and not self.retiring
 
     def check(self) -> None:
@@ -212,7 +212,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         if self.closed:
             raise ConnectionResetError("the connection was lost")
 
-    # What the ledger finds
+    # What the pipeline finds
 
     def out_of_step(self) -> None:
         """Close both sides: a reply is never guessed at."""
@@ -337,7 +337,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
             self.transport.close()
 
     def finish(self) -> None:
-        """Close like ``close``, but hear out what is owed first where a hidden command may follow from it."""
+        """Close like ``close``, but wait for pending replies first where a hidden command may follow from it."""
         self.usable = False
         if self.closed or all(entry.action not in _HEARD for entry in self.entries()):
             self.close()

@@ -6,8 +6,8 @@ other is only counted. So what audit reports is what enforce would do, but for o
 is not seen by the rules after it.
 
 A rule may have to ask Redis first (``Procedure``). Then the decision is put off: ``resume`` goes on from that rule
-with what its procedure has ended in. The procedure of a rule that is not enforced is an *aside*: nobody waits for it,
-and what it ends in is only counted.
+with what its procedure has ended in. The procedure of a rule that is not enforced runs in the *background*: nobody
+waits for it, and what it ends in is only counted.
 
 A rule that needs the keys of a command which cannot be told (``KeysUnknownError``) refuses it, in its own mode.
 

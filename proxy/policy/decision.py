@@ -39,7 +39,7 @@ class HiddenCommands:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rule at its place in the order. `mode` is what it has where its voice does not vary."""
+    """A rule at its place in the order. `mode` is what it has where its effective mode does not vary."""
 
     place: int
     rule: Rule

@@ -1,6 +1,6 @@
 """A JSON Schema of policy files, for editors: what the readers themselves would take.
 
-Every reader is run on sketches (``proxy.policy_yaml.json_schema_recorder``), so the schema cannot say anything that
+Every reader is run on recorders (``proxy.policy_yaml.json_schema_recorder``), so the schema cannot say anything that
 loading does not do. Where a reader checks more than a schema can say, its own words (what it expected) become the
 description.
 """
@@ -18,7 +18,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> dict[str, Any]:
     """The schema of a policy file, an app's own included."""
     node = Node()
-    node.field("app").note({"type": "string"})  # looked for, and not read, on a sketch
+    node.field("app").note({"type": "string"})  # looked for, and not read, on a recorder
     for mode in MODES:
         read_sections(Document(""), Fields(MappingRecorder(node, mode), Expectations()), True)
     found = node.schema()

@@ -9,7 +9,7 @@
 7. defaults    the policy's, else audit
 
 Exceptions and shares of keys (``enforce 10%``) depend on the command, everything else only on the app. So a rule has a
-*voice* for an app: a mode, or, where a command's keys or the day decide, a mode that is asked for each time.
+*effective mode* for an app: a mode, or, where a command's keys or the day decide, a mode that is asked for each time.
 """
 
 from collections.abc import Sequence

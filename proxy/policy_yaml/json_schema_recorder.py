@@ -1,6 +1,6 @@
 """Values that stand for any, and learn from their readers what those would take: how the JSON Schema is found.
 
-A reader is run on sketches three times, as if every value were text, a list and a mapping, since some readers take
+A reader is run on recorders three times, as if every value were text, a list and a mapping, since some readers take
 either. What it asks for gathers in one *node* for each place of a file: the forms that a value may have there, and the
 nodes below it.
 """
@@ -111,7 +111,7 @@ def _learn(recorder: "Recorder", node: Node, mode: Mode) -> None:
 
 
 def note(value: Value, **shape: Any) -> bool:
-    """Tell a sketch one of the forms that it may have; False for a value that is none."""
+    """Tell a recorder one of the forms that it may have; False for a value that is none."""
     if not isinstance(value, TextRecorder | ListRecorder | MappingRecorder):
         return False
     value.node.note(shape)

@@ -38,7 +38,7 @@ class Limiting(Protocol):
 
 
 class LimitMembership:
-    """One client's place under each of a policy's limits, and its purses in the same order."""
+    """One client's place under each of a policy's limits, and its token sets in the same order."""
 
     def __init__(self, limits: Sequence[Limiting], context: Context, client: ReplySink) -> None:
         self._client = client

@@ -3,7 +3,7 @@
 ``FLUSHALL`` is the command with whatever arguments, ``CONFIG SET`` a subcommand, ``FLUSHALL ASYNC`` only those that
 begin with that argument, in any letter case. A container (``CONFIG``) stands for all its subcommands, those of engines
 to come included: what the command table does not know is matched by the bytes of its first argument. A command stands
-for its twin too (SLAVEOF for REPLICAOF), or a list could be walked around.
+for its equivalent too (SLAVEOF for REPLICAOF), or a list could be walked around.
 """
 
 from collections.abc import Iterable, Sequence
@@ -88,7 +88,7 @@ class Listing:
 
 
 def covered(spec: Spec | None, table: Table) -> Iterable[Spec]:
-    """The commands that naming `spec` stands for: itself, its subcommands, and the twins of each."""
+    """The commands that naming `spec` stands for: itself, its subcommands, and the equivalents of each."""
     if spec is None:
         return ()
     family: Sequence[Spec] = (spec, *table.subcommands(spec.name)) if spec.container else (spec,)

@@ -311,7 +311,7 @@ class Lowering:
             self._appends = tuple(None if adds else each for adds, each in zip(adding, appends, strict=True))
 
     def spend(self) -> None:
-        """Judge the command if the client's purse for this rule cannot pay for it, else pay."""
+        """Judge the command if the client's token set for this rule cannot pay for it, else pay."""
         self._token_sets.append(self.token_set)
 
     def append(self, append: Append) -> None:

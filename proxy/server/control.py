@@ -131,7 +131,7 @@ class Cover(Notification):
 
 @dataclass(frozen=True, slots=True)
 class Drain(Notification):
-    """Stop accepting, finish what is owed within ``seconds``, end."""
+    """Stop accepting, finish pending replies within ``seconds``, end."""
 
     seconds: float
 

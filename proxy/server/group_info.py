@@ -23,7 +23,7 @@ from proxy.traffic import json_views
 
 
 def group_info(workers: Workers, switch: KillSwitch, route: int, query: InfoQuery) -> dict[str, Any]:
-    """Return what there is to know of a route and a topic."""
+    """Return what there is to know of a route and a query."""
     if query.subject in _TRAFFIC:
         return _TRAFFIC[query.subject](workers, route, query)
     age = {"age": round(workers.age(), 3)}

@@ -5,7 +5,7 @@
 
 A listening socket is the kernel's, not a process's: as long as one process has it open, connections to it wait instead
 of being refused. So an upgrade, or another configuration, costs no client more than one connection that is closed when
-nothing is owed on it. A successor that does not start changes nothing: the one that runs goes on.
+no reply is pending on it. A successor that does not start changes nothing: the one that runs goes on.
 
 What is handed on is named as the configuration names it; what the successor's configuration does not name, it closes.
 """

@@ -16,7 +16,7 @@ _LATE = 0.25
 
 
 class HungWorkers:
-    """Looks at the workers of a crew that should be ``workers`` strong."""
+    """Looks at the workers of a group that should have ``workers`` of them."""
 
     def __init__(self, workers: int, now: float) -> None:
         self._workers = workers

@@ -43,7 +43,7 @@ class IncidentsError(Exception):
 
 
 class Incidents:
-    """All incidents; ``routes`` are the names of the crew's routes.
+    """All incidents; ``routes`` are the names of the group's routes.
 
     With ``admin_options``, such as `` --admin URL``, ``keyrail remedy`` reaches this Keyrail.
     """

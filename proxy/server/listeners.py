@@ -8,7 +8,7 @@ While a worker is being replaced its socket stays open here, so that connections
 worker accepts from it (``covering``). A unix socket can't be shared that way: all workers accept from one. A stale
 socket file, which nobody answers behind, is removed; so is our own at the end.
 
-What a predecessor has handed on (``succession``) is taken instead of bound, and may be handed on again.
+What a predecessor has handed on (``hot_restart``) is taken instead of bound, and may be handed on again.
 """
 
 import errno

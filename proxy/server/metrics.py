@@ -45,7 +45,7 @@ from proxy.traffic.hotspots import IncidentKind
 
 
 class GroupCollector(Collector):
-    """Collects from the crew whenever somebody asks."""
+    """Collects from the workers whenever somebody asks."""
 
     def __init__(self, workers: Workers, reloader: Reloader, switch: KillSwitch, incidents: Incidents) -> None:
         self._workers = workers
@@ -173,7 +173,7 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
         "keyrail_upstream_reconnects", "Connections made to replace a lost one.", labels=("route",)
     )
     out_of_step = CounterMetricFamily(
-        "keyrail_out_of_step", "Replies that nobody was owed; both sides were closed.", labels=("route",)
+        "keyrail_out_of_step", "Replies that belonged to no client; both sides were closed.", labels=("route",)
     )
     events = CounterMetricFamily(
         "keyrail_events", "What has happened on the way to the upstream, by kind.", labels=("route", "event")

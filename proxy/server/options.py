@@ -220,7 +220,7 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         read_seconds,
         "TIME",
-        "how long clients may still receive what they are owed when Keyrail stops (default 10s)",
+        "how long pending replies are flushed when Keyrail stops (default 10s)",
     ),
     Option(
         "shutdown_delay",
@@ -312,7 +312,7 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         count(0, 100_000),
         "N",
-        "commands that one worker looks at closely, per route and second, for latency, sizes and clients (default 50)",
+        "commands that one worker traces, per route and second, for latency, sizes and clients (default 50)",
     ),
     Option(
         "log_format",

@@ -20,7 +20,7 @@ Signature = tuple[tuple[str, ...], ...]
 
 
 class PolicyFileWatcher:
-    """Looks at the files for ever; cancel ``run`` to end it."""
+    """Checks the files again and again; cancel ``run`` to end it."""
 
     def __init__(self, reloader: Reloader, poll_seconds: float = POLL_SECONDS) -> None:
         self._reloader = reloader

@@ -107,7 +107,7 @@ class StandingRemedies:
 
 
 class Remedies:
-    """Puts remedies in force and ends them; the crew starts with the ``standing`` ones."""
+    """Puts remedies in force and ends them; the workers start with the ``standing`` ones."""
 
     def __init__(self, workers: Workers, reloader: Reloader, standing: StandingRemedies) -> None:
         self._workers = workers

@@ -1,4 +1,4 @@
-"""The supervisor's life: open everything, start the crew, say so, watch, stop.
+"""The supervisor's life: open everything, start the workers, say so, watch, stop.
 
     configuration -> policies -> sockets -> embedded engine -> workers -> ready line ... signal -> drain -> end
 
@@ -239,7 +239,7 @@ class Supervisor:
 
     async def _watch(self) -> int:
         """Wait for the end, or for what should never end; then drain."""
-        assert self._workers is not None, "started without a crew"
+        assert self._workers is not None, "started without workers"
         engines = [self._spawn(engine.wait()) for engine in self._engines]
         await self._first(self._spawn(self._stop.wait()), self._workers.broken, *engines)
         status = 0

@@ -19,7 +19,7 @@ keyrail_pattern_largest_bytes{route,pattern}        the largest command or reply
 keyrail_client_rate{route,app,user,client_name,library,address}   commands per second
 keyrail_busiest_slot_share{route}                   of all uses of keys, as a cluster would have its slots
 keyrail_crossslot_rate{route}                       commands per second that a cluster would refuse
-keyrail_looks_total{route}                          commands that were looked at closely
+keyrail_traced_commands_total{route}                traced commands
 """
 
 import itertools
@@ -54,7 +54,7 @@ class RouteTraffic:
 
 
 def collect_traces(routes: list[RouteFigures]) -> Iterator[Metric]:
-    """Latency and bytes since the start, as estimated from the commands that were looked at."""
+    """Latency and bytes since the start, as estimated from traced commands."""
     times = {
         "proxy": HistogramMetricFamily(
             "keyrail_proxy_seconds", "From a command's arrival until it leaves for Redis (estimate).", labels=("route",)
@@ -67,7 +67,7 @@ def collect_traces(routes: list[RouteFigures]) -> Iterator[Metric]:
         "in": CounterMetricFamily("keyrail_received_bytes", "Bytes of commands (estimate).", labels=("route",)),
         "out": CounterMetricFamily("keyrail_sent_bytes", "Bytes of replies (estimate).", labels=("route",)),
     }
-    taken = CounterMetricFamily("keyrail_traced_commands", "Commands that were looked at closely.", labels=("route",))
+    taken = CounterMetricFamily("keyrail_traced_commands", "Traced commands.", labels=("route",))
     for route in routes:
         traces: Mapping[str, Mapping[str, float]] = route.counters.get("traces", {})
         for name, family in times.items():

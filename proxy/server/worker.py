@@ -1,4 +1,4 @@
-"""One worker process: a gateway for each route, on the listening sockets that the supervisor handed down.
+"""One worker process: a ``Route`` for each route, on the listening sockets that the supervisor handed down.
 
 It does what the supervisor says (``control``), reports every second, and ends when it has drained. Signals are the
 supervisor's business: Ctrl-C reaches every process of the terminal, so SIGINT and SIGHUP mean nothing here; a SIGTERM
@@ -138,7 +138,7 @@ class Worker:
         self._stop.set()
 
     async def _open(self) -> bool:
-        """Start the gateways and accept connections; False if a route turns out to be unfit."""
+        """Start the routes and accept connections; False if a route turns out to be unfit."""
         outcomes = await asyncio.gather(*(route.start() for route in self._routes), return_exceptions=True)
         for index, started in enumerate(outcomes):
             if isinstance(started, ClusterRefusedError | TlsError):

@@ -1,7 +1,7 @@
 """The worker processes as the supervisor sees them: started, heard, asked, replaced when they die, drained.
 
 A worker that dies is replaced, at once the first time and more slowly when it keeps dying. A replacement starts with
-the policies in force. Only the first start of the whole crew can fail: nobody is being served then, and the operator is
+the policies in force. Only the first start of all workers can fail: nobody is being served then, and the operator is
 there to read why.
 """
 
@@ -67,13 +67,13 @@ FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
 
 
 class WorkersError(Exception):
-    """The crew cannot start; the text is one line."""
+    """The workers cannot start; the text is one line."""
 
 
 class Workers:
     """All workers of the process group.
 
-    ``group_info`` returns what a worker's client is told about a route and a topic. ``on_change`` is called when a
+    ``group_info`` returns what a worker's client is told about a route and a query. ``on_change`` is called when a
     worker has reported, started to serve, or ended.
     """
 
@@ -233,7 +233,7 @@ class Workers:
             self.broken.set_exception(error)
 
     async def _keep(self, number: int) -> None:
-        """Keep worker ``number`` running until the crew stops."""
+        """Keep worker ``number`` running until all workers stop."""
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
@@ -356,7 +356,8 @@ class Workers:
             self._violations.take(route, seen.lines)
 
     def _fail(self, reason: str) -> None:
-        """Fail the crew's start; a replacement that finds the same is only reported, and will be tried again."""
+        """Fail the start of the workers; a replacement that finds the same is only reported, and will be tried
+        again."""
         if self._started.done():
             notice(reason)
         else:

@@ -116,7 +116,7 @@ class Dispatcher(Session):
             reply_mode.use_up(self)
 
     def malformed(self, request: Request) -> None:
-        """Answer in the engine's own words, behind what is owed, and close.
+        """Answer in the engine's own words, behind the pending replies, and close.
 
         Under CLIENT REPLY OFF and SKIP, Redis neither answers nor closes (``CLIENT_CLOSE_AFTER_REPLY``, and there is no
         reply): it reads no further until the client leaves.
@@ -201,7 +201,7 @@ class Dispatcher(Session):
     # Upstreams: what changes in them, and in what is waited for
 
     def on_idle(self) -> None:
-        """Nothing is owed: a private upstream whose state has ended goes back, and what waited goes on."""
+        """No reply is pending: a private upstream whose state has ended goes back, and what waited goes on."""
         self.notify_when_idle = False
         state = self.state
         if type(state) is Pinned:
@@ -229,7 +229,7 @@ class Dispatcher(Session):
         return True
 
     def on_close(self) -> None:
-        """The client has left: its debts become hidden, its private upstream is closed."""
+        """The client has left: its pending replies are dropped, its private upstream is closed."""
         self.gone = True
         self.halted = True
         self.reconsider()

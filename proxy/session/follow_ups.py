@@ -47,7 +47,7 @@ def take(session: Session, follow_up: FollowUp) -> None:
 
 
 def catch_up(session: Session, most: int = _AT_ONCE) -> bool:
-    """Send what had to wait, if it need not any more; whether something is owed now."""
+    """Send what had to wait, if it need not any more; whether a reply is pending now."""
     if session.watching is not None or session.transaction is not None:
         return False
     sent = 0

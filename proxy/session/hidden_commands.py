@@ -36,7 +36,7 @@ _ABORTED = b"-EXECABORT"
 _REASON = b"-EXECABORT Transaction discarded because of: "
 
 _NOBODY = ReplySink()
-"""Who is owed the replies that nobody waits for."""
+"""Takes the replies that nobody waits for."""
 
 
 def note_state(session: Session, command: Command) -> None:

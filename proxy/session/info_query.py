@@ -1,6 +1,6 @@
 """What a client can ask about the whole process group, and how it may ask: KEYRAIL HOTKEYS WINDOW 600 BY bytes.
 
-How many rows a client wants is no part of the topic. Whatever COUNT says, the supervisor is asked for as many as there
+How many rows a client wants is no part of the query. Whatever COUNT says, the supervisor is asked for as many as there
 can be, so that its answer serves all clients of the worker for a moment, and few different ones exist.
 """
 
@@ -32,7 +32,7 @@ TRAFFIC = {"hotkeys": ("COUNT", "WINDOW", "BY"), "patterns": ("COUNT", "WINDOW")
 
 
 def read_options(subject: str, arguments: Sequence[bytes]) -> tuple[InfoQuery, int]:
-    """Read [COUNT n] [WINDOW n] [BY order] into a topic and the number of rows wanted. Raises ValueError."""
+    """Read [COUNT n] [WINDOW n] [BY order] into a query and the number of rows wanted. Raises ValueError."""
     known = TRAFFIC[subject]
     words = [argument[:64].decode("utf-8", "replace") for argument in arguments]
     given: dict[str, str] = {}

@@ -22,7 +22,7 @@ class Item:
     edit: ReplyEdit | None = None
     hidden: tuple[HiddenCommands, ...] = ()
     trace: OpenTrace | None = None
-    """There for a command that is looked at closely."""
+    """There for a traced command."""
 
 
 class FollowUp(NamedTuple):

@@ -1,7 +1,7 @@
 """Runs of single reads: keys of one pattern read one by one, each when the last one's reply was there ("N+1"), where
 one MGET or one pipeline would do.
 
-Where a look falls on such a read, its client is followed until another kind of command comes: as long as it is, all of
+Where such a read is traced, its client is followed until another kind of command comes: as long as it is, all of
 its commands come to the session, and none is forwarded by the intake. When so many reads have come that they are a run,
 the first of them counts, and the client is left alone.
 """
@@ -80,7 +80,7 @@ class NPlusOneDetector:
 
 
 def begin(session: NPlusOneClient, command: Command, weight: int) -> None:
-    """A command is looked at closely: follow its client, if it is a read like those of a run."""
+    """A command is traced: follow its client, if it is a read like those of a run."""
     key = _read_alone(session, command)
     if key is not None and session.n_plus_one is None:
         reads = session.ports.traces.start_n_plus_one(weight)

@@ -1,4 +1,4 @@
-"""Commands that are looked at closely: whose they are, how large, how long they took, and what came of them.
+"""Traced commands: whose they are, how large, how long they took, and what came of them.
 
 The sampler chooses them. A chosen command goes its usual way; its reply is measured while it passes through. What
 has no reply of its own to measure (inside MULTI, blocking, refused …) is told as soon as it is routed.
@@ -19,7 +19,7 @@ class Observer(Protocol):
         """Seconds on a clock that never goes back."""
 
     def observe(self, trace: "OpenTrace") -> None:
-        """Take what is known of a command that was looked at closely."""
+        """Take a trace that is complete."""
 
 
 @dataclass(slots=True, eq=False)

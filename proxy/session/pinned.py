@@ -1,7 +1,7 @@
 """Commands that need an upstream of their client's own.
 
-Some give it back with their reply (BLPOP and its kin, WAIT, a command that turns out not to exist), the others hold it
-for the rest of the session: what they set, only Redis knows.
+Some give it back with their reply (BLPOP and its relatives, WAIT, a command that turns out not to exist), the others
+hold it for the rest of the session: what they set, only Redis knows.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def _blocking(session: Session, item: Item) -> int:
 
 def submit_blocking(session: Session, item: Item) -> None:
     """Send a command that may block."""
-    # Until its reply comes, the client counts as blocked; where none is listened for, until nothing is owed.
+    # Until its reply comes, the client counts as blocked; where none is listened for, until no reply is pending.
     state = session.on_its_own
     state.blocked += 1
     if session.reply_mode != reply_mode.ON or item.edit is not None:
@@ -117,7 +117,7 @@ def _pin(session: Session, item: Item) -> int:
 
 
 def _monitor(session: Session, item: Item) -> int:
-    # Its lines look like replies, so nothing may be owed when they begin, and nothing is counted afterwards.
+    # Its lines look like replies, so no reply may be pending when they begin, and nothing is counted afterwards.
     upstream = switching.to_private(session)
     if upstream is None:
         return WAIT

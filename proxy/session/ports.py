@@ -115,13 +115,13 @@ class CapabilityPort(Protocol):
     """What the Redis behind the route can do, and whom it lets do it."""
 
     def limits(self, authenticated: bool) -> RequestLimits:
-        """What a client may announce; a stranger less, where the engine asks for a password."""
+        """What a client may announce; less before a login, where the engine asks for a password."""
 
     def knows_user(self, user: str) -> bool:
         """Whether it is known what this user, as whom some client has logged in, may run."""
 
     def keeps_names(self, key: PoolKey) -> bool:
-        """Whether CLIENT SETNAME and its kin are answered here: not for users who may not use them."""
+        """Whether CLIENT SETNAME and its relatives are answered here: not for users who may not use them."""
 
     def unauthenticated(self, key: PoolKey) -> bool:
         """Whether nobody has logged in on this pool's connections, although Redis asks for a password."""
@@ -175,13 +175,13 @@ class ReportPort(Protocol):
 
 
 class TracePort(Observer, Protocol):
-    """Who takes commands that are looked at closely."""
+    """Who takes traces."""
 
     def note_sent(self, upstream: UpstreamPipeline, trace: OpenTrace) -> None:
         """Note when the command, which has just been sent, leaves for Redis."""
 
     def start_n_plus_one(self, weight: int) -> int:
-        """How many reads a look of this weight stands for if its client is followed from there; 0 if it is not."""
+        """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""
 
     def observe_large(self, client: PoolWaiter, key: bytes, size: int) -> None:
         """Take that a command of this client about this key has a large reply, of at least so many bytes."""

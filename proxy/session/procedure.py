@@ -1,6 +1,6 @@
 """Rules that ask Redis before they decide.
 
-The command that such a rule was asked about waits, and with it all that its client sends behind it; what it is owed
+The command that such a rule was asked about waits, and with it all that its client sends behind it; its pending replies
 from before still comes. The questions go over a connection of Keyrail's own, so nothing is added to what the client's
 upstreams carry, and no other client waits.
 

@@ -1,7 +1,7 @@
 """CLIENT REPLY: which commands are answered at all.
 
-OFF silences all that follow and SKIP the next one, in Redis and here alike: a silenced command is sent and owes
-nothing. Answers of Keyrail's own fall silent with them, and use a SKIP up as Redis's would.
+OFF silences all that follow and SKIP the next one, in Redis and here alike: a silenced command is sent and expects
+no reply. Answers of Keyrail's own fall silent with them, and use a SKIP up as Redis's would.
 
 MONITOR is kept in the same place, for it ends the counting as well: its lines look like replies, so from then on all
 that its connection sends is relayed as it comes.

@@ -3,7 +3,7 @@
 Handlers work on it, each with the commands of one subject. Which handler a command goes to is ``dispatcher.py``'s
 business.
 
-What it sends has its place among the replies that are owed, and falls silent where CLIENT REPLY says so.
+What it sends has its place among the pending replies, and falls silent where CLIENT REPLY says so.
 """
 
 from collections.abc import Hashable, Mapping
@@ -268,7 +268,7 @@ class Session(Intake):
         self.ports.traces.note_sent(upstream, trace)
 
     def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
-        """Send one command to the current upstream and owe its reply, unless CLIENT REPLY has silenced it."""
+        """Send one command to the current upstream and expect its reply, unless CLIENT REPLY has silenced it."""
         upstream = self.upstream
         assert upstream is not None
         self.forwarded += 1
@@ -288,7 +288,7 @@ class Session(Intake):
         upstream.send(self, raw)
 
     def submit_with_action(self, raw: bytes, action: int, payload: object, due: int = 1) -> None:
-        """Send one command whose reply has a fate of its own."""
+        """Send one command whose reply has an action of its own."""
         upstream = self.upstream
         assert upstream is not None
         upstream.send(self, raw)
@@ -312,7 +312,7 @@ class Session(Intake):
         self.pinned.enqueue(self, 1, HIDE, None)
 
     def log_in(self) -> None:
-        """Redis has accepted a login: its limits for strangers no longer hold."""
+        """Redis has accepted a login: its limits for unauthenticated clients no longer hold."""
         self.limits = self.ports.capabilities.limits(authenticated=True)
 
     def log_out(self) -> None:
@@ -392,5 +392,5 @@ class Session(Intake):
         raise AssertionError("the connection decides")
 
     def close_when_drained(self, cause: str) -> None:
-        """Close the client as soon as nothing is owed."""
+        """Close the client as soon as no reply is pending."""
         raise AssertionError("the connection decides")

@@ -3,7 +3,7 @@
     Pooled               its commands go to shared upstreams
     PooledTransaction    a transaction that has arrived whole is on its way to a shared upstream
     Pinned               it has an upstream of its own: for how long (``Keeping``), and what is open there (``Unit``)
-    Departed             it has left; replies that it is still owed may have to be read
+    Departed             it has left; replies that are still pending may have to be read
 
 What only a private upstream can hold, only ``Pinned`` has, so a client without one can hold none of it. The table
 ``KEEPING`` is all transitions of the first, the functions behind ``Unit`` those of the second.
@@ -25,9 +25,9 @@ MOST_WATCHED = 1024
 class Keeping(Enum):
     """For how long a private upstream is kept, once nothing is open on it."""
 
-    SERVING = "until nothing is owed"
+    SERVING = "until no reply is pending"
     LINGERING = "a moment longer, since a login is rarely followed by nothing"
-    RETURNING = "until nothing is owed, which the client's next command waits for"
+    RETURNING = "until no reply is pending, which the client's next command waits for"
     FOR_GOOD = "as long as the client stays: what it holds, only Redis knows"
 
 
@@ -75,10 +75,10 @@ class Watching:
 
 @dataclass(slots=True)
 class Transaction:
-    """What has been queued: ``first`` is the client's command count at MULTI; the fates of single members of EXEC's
-    array, by position, as the ledger takes them. Where one ``switches_database`` the client (AUTH, SELECT, HELLO), what
-    stands behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watching`` is what
-    MULTI came behind; ``watches_in_vain`` says that there was a WATCH between MULTI and EXEC."""
+    """What has been queued: ``first`` is the client's command count at MULTI; the actions on single members of EXEC's
+    array, by position, as the upstream takes them. Where one ``switches_database`` the client (AUTH, SELECT, HELLO),
+    what stands behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watching`` is
+    what MULTI came behind; ``watches_in_vain`` says that there was a WATCH between MULTI and EXEC."""
 
     first: int
     database: int

@@ -5,7 +5,7 @@ command is judged, and rewritten, before anything is sent; a refused one is read
 arguments follow, the pieces are sent as they come with the very last byte withheld: the command is judged when all of
 it has passed, and a refusal closes that upstream, so that Redis never runs it.
 
-Each is looked at closely, whatever the sampler says: they are few, and the largest values are what people look for.
+Each is traced, whatever the sampler says: they are few, and the largest values are what people look for.
 
 Rules see the first bytes of each large argument (``words.LONGEST``): Redis reads a word up to its first NUL, and
 whatever stands behind that does not change which word it is.
@@ -242,7 +242,7 @@ class _Stream:
             session.resume()
 
     def _trace(self, command: Command) -> OpenTrace | None:
-        """What will be known of the command; None where its reply is not measured, or nobody looks."""
+        """What will be known of the command; None where its reply is not measured, or nothing is traced."""
         session = self.session
         if session.config.sampler.traces <= 0:
             return None

@@ -2,8 +2,8 @@
 
 One command has as many confirmations as it names channels; a bare UNSUBSCRIBE has one for each channel, or a single
 null one. RESP3 sends confirmations and messages as pushes; RESP2 sends both as arrays, which look like replies. So in
-RESP2 a subscription begins only when nothing else is owed, and while there is one every array is read as far as its
-first word. The client stays pinned until its last subscription ends.
+RESP2 a subscription begins only when no other reply is pending, and while there is one every array is read as far as
+its first word. The client stays pinned until its last subscription ends.
 """
 
 from collections.abc import Callable

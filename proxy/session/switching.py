@@ -1,13 +1,14 @@
 """Between upstreams: a client's commands go to a shared one, or to one of its own.
 
-All that a client is owed comes from one upstream, but for what is sent elsewhere on purpose (see ``pinned``). It is
+All pending replies of a client come from one upstream, but for what is sent elsewhere on purpose (see ``pinned``). It
+is
 *pooled* (``upstream`` is a shared upstream, and the intake forwards plain commands by itself) or *pinned* (``pinned``
 is an upstream of its own). Before it changes upstreams, all
-replies that it is owed must have come: the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
+pending replies must have come: the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
 
       pooled ──(MULTI, WATCH, SUBSCRIBE, BLPOP, CLIENT ID …)──> pinned
         ^                                                         │
-        └──────(the state has ended and nothing is owed)──────────┘
+        └──────(the state has ended, no reply is pending)─────────┘
 """
 
 from proxy.commands.table import Lane
@@ -34,7 +35,7 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
             return None
         session.unpin()
         current = None
-    # A client with debts on the slow lane stays there: it never has debts on two.
+    # A client with pending replies on the slow lane stays there: it never has some on two lanes.
     stays = session.direct == (lane is Lane.FAST) or (not session.direct and session.pending_replies > 0)
     if stays and current is not None and current.usable and not current.closed:
         return current
@@ -103,7 +104,7 @@ def keeps_pin(session: Session) -> bool:
 
 
 def wait_until_settled(session: Session) -> None:
-    """Read no further until nothing is owed."""
+    """Read no further until no reply is pending."""
     assert session.pending_replies > 0, "nothing would ever bring the next command on"
     session.halted = True
     session.notify_when_idle = True
@@ -115,7 +116,7 @@ def settle_pin(session: Session) -> None:
     if type(state) is not Pinned:
         return
     if session.pending_replies > 0:
-        # Its next command waits for that, or a client that always has debts would never go back.
+        # Its next command waits for that, or a client that always has pending replies would never go back.
         session.notify_when_idle = True
         if not keeps_pin(session):
             state.happens(Event.ENDED)

@@ -1,7 +1,7 @@
 """The busiest keys of a window: computed here and nowhere else.
 
-``/hotkeys``, the page, ``keyrail top``, ``KEYRAIL HOTKEYS``, metrics and incidents read ``Rings.hot_keys``. They show
-the same figures for the same window and snapshot, and each names its snapshot by the time at which it was taken.
+``/hotkeys``, the page, ``keyrail top``, ``KEYRAIL HOTKEYS``, metrics and incidents read ``TimeSeries.hot_keys``. They
+show the same figures for the same window and snapshot, and each names its snapshot by the time at which it was taken.
 """
 
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ _MOST_OPEN = 100
 
 
 _QUIET = {IncidentKind.HOT_KEY: 60.0, IncidentKind.HOT_SLOT: 60.0, IncidentKind.BIG_VALUE: 600.0}
-"""Seconds without it, after which it is over. Of commands with large values only some are looked at."""
+"""Seconds without it, after which it is over. Of commands with large values only some are traced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""What one route did in a second, or in many: the counts of its keys, and what was seen of the commands looked at.
+"""What one route did in a second, or in many: the counts of its keys, and what traces tell.
 
-Digests add up: those of workers to the process group's, those of seconds to a window's. Everything in one is bounded.
+Intervals add up: those of workers to the process group's, those of seconds to a window's. Everything in one is bounded.
 If there are too many names, those with the least weight are folded into ``other``, which is shown.
 
-Counts of keys come from the counters and have bounds (``traffic.merge``). All other figures are sums over looks, each
+Counts of keys come from the counters and have bounds (``traffic.merge``). All other figures are sums over traces, each
 of which stands for ``weight`` commands: they are estimates, unbiased, and the better the more often something was seen.
 """
 
@@ -25,7 +25,7 @@ MOST_SLOW = 20
 READS_OF_RUN = 8
 """Reads of single keys, one by one, that are a run."""
 _SNAPSHOTS = 8
-"""Slices of counts that stand side by side, before they are made one."""
+"""Snapshots of counts that are kept apart, before they are merged."""
 
 Client = tuple[str, ...]
 """The app, and then a Who."""
@@ -117,7 +117,7 @@ class Volume:
 
     @classmethod
     def of(cls, trace: Trace, write: bool, share: int = 1) -> "Volume":
-        """What a look says; of the bytes, one of so many equal shares."""
+        """What a trace says; of the bytes, one of so many equal shares."""
         weight = trace.weight
         # Whether a key was there: a write's OK does not say so, nor does the array that MGET answers for all its keys.
         tells = trace.measured and not trace.failed and not write and len(trace.keys) == 1
@@ -265,10 +265,10 @@ class IntervalStats:
         self.crossslot = 0
         self.slow: list[SlowCommand] = []
 
-    # One look
+    # One trace
 
     def see(self, trace: Trace, schema: frozenset[str]) -> None:
-        """Add a command that was looked at; `schema` are those of its patterns that are entries of the schema."""
+        """Add a trace; `schema` are those of its patterns that are entries of the schema."""
         client: Client = (trace.app, *_host(trace.who))
         volume = Volume.of(trace, any(trace.writes))
         self.volume.add(volume)
@@ -307,7 +307,7 @@ class IntervalStats:
             known.until = until
 
     def see_large(self, pattern: str, key: bytes, size: int, app: str, *, schema: bool) -> None:
-        """Add that a reply about this key was large, whether or not anybody looked at its command."""
+        """Add that a reply about this key was large, whether or not its command was traced."""
         self.patterns.put(pattern, PatternFigures(Volume(), Histogram(), app, largest=size, largest_key=key))
         if schema:
             self.schema.add(pattern)
@@ -330,7 +330,7 @@ class IntervalStats:
     # Sums
 
     def add(self, more: "IntervalStats") -> None:
-        """Add another worker's digest of the same time, or that of another time."""
+        """Add another worker's figures of the same time, or that of another time."""
         self.commands += more.commands
         self.volume.add(more.volume)
         self.proxy.merge(more.proxy)

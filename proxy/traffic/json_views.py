@@ -305,7 +305,7 @@ def clients(time_series: TimeSeries, window: int, count: int, now: float) -> dic
 
 
 def slow(time_series: TimeSeries, count: int, redaction: Redaction) -> dict[str, Any]:
-    """The slowest of the commands that were looked at in the last hour, with their time at Redis and in the proxy."""
+    """The slowest of the commands traced in the last hour, with their time at Redis and in the proxy."""
     found = sorted(time_series.slow(), key=lambda each: -each.took)[:count]
     return {"commands": [_slow(each, redaction) for each in found]}
 

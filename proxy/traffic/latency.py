@@ -64,7 +64,7 @@ class Latencies:
         self.traces = 0
 
     def add(self, trace: Trace) -> None:
-        """Count what was looked at."""
+        """Count a traced command."""
         self.traces += 1
         self.bytes_in += trace.weight * trace.bytes_in
         if trace.measured:

@@ -1,7 +1,7 @@
 """What a route did lately: seconds for a minute, tens of seconds for ten minutes, minutes for an hour.
 
-Workers hand in a digest for each second; what two of them say about the same second is added up. A window is the sum
-of the digests that reach into it, so it moves by whole ones. Memory is bounded.
+Workers hand in their figures for each second; what two of them say about the same second is added up. A window is the
+sum of the intervals that reach into it, so it moves by whole ones. Memory is bounded.
 
 Adding up a window takes a tenth of a second, and each viewer asks for several views of it every second. So intervals
 that no longer change are added up once (of a minute's seconds, the whole tens of seconds; of ten minutes, the minutes),
@@ -34,7 +34,7 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class _Ring:
-    """Digests of `seconds` each, for as long as `reach`; the newest is still growing."""
+    """Intervals of `seconds` each, for as long as `reach`; the newest is still growing."""
 
     seconds: int
     reach: int
@@ -69,7 +69,7 @@ class TimeSeries:
         self._second_of_snapshots = 0
 
     def add(self, interval: IntervalStats) -> None:
-        """Take a worker's digest of about a second."""
+        """Take a worker's figures of about a second."""
         self.newest = max(self.newest, interval.began + interval.seconds)
         if self._first is None:
             self._first = interval.began // 1
@@ -127,7 +127,7 @@ class TimeSeries:
         return max(self.newest, now - _LATE)
 
     def _reach(self, seconds: int, until: float) -> tuple[int, float]:
-        """The finest ring that reaches back so far, and when the first of its digests in the window began."""
+        """The finest ring that reaches back so far, and when the first of its intervals in the window began."""
         level = next((i for i, ring in enumerate(self._rings) if seconds <= ring.reach), len(self._rings) - 1)
         step = self._rings[level].seconds
         return level, (until - seconds) // step * step
@@ -155,7 +155,7 @@ class TimeSeries:
         return over[0].began, over[-1].began + ring.seconds
 
     def slow(self) -> list[SlowCommand]:
-        """The slowest of the commands that were looked at in the last hour, a few of each minute."""
+        """The slowest of the commands traced in the last hour, a few of each minute."""
         return [command for interval in self._rings[-1].intervals for command in interval.slow]
 
     def seconds(self) -> list[IntervalStats]:

@@ -1,6 +1,6 @@
-"""What is known of one command that was looked at closely: whose, about what, how large, how long, with what result.
+"""One traced command: whose, about what, how large, how long, with what result.
 
-A look stands for ``weight`` commands (``hotpath.sampler``), so every figure made of looks is a sum of weights.
+A trace stands for ``weight`` commands (``hotpath.sampler``), so every figure made of traces is a sum of weights.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Runs a script against one server in one of several ways of sending it, and compares what two servers answered.
 
-The ways differ in what reaches a proxy's parser and ledger at once: one command at a time, all in one write, in
+The ways differ in what reaches a proxy's parser and reply queue at once: one command at a time, all in one write, in
 scraps of a few bytes, as inline commands, and inside MULTI…EXEC (arriving whole, or command by command).
 """
 
@@ -67,8 +67,8 @@ class Session:
         return Answer(line, tuple(frames))
 
     def end(self) -> Answer:
-        """Nothing more is owed: the next reply answers a PING that only now is sent."""
-        last = Line("PING (nothing more is owed)")
+        """No more replies are pending: the next reply answers a PING that only now is sent."""
+        last = Line("PING (no more replies are pending)")
         try:
             self.wire.say("PING", fence := self.fence())
             frame = self.wire.frame()
@@ -189,7 +189,7 @@ WAYS: dict[str, Way] = {
 
 def sensible(way: str, protocol: int, pooling: bool) -> bool:
     """Whether a way of sending can show something here that it does not show elsewhere, since time is short: how
-    inline text is read and how requests are cut depends on no protocol, and without a pool each client has a ledger
+    inline text is read and how requests are cut depends on no protocol, and without a pool each client has an upstream
     of its own."""
     if way in ("inline", "scraps"):
         return protocol == 2 and (pooling or way == "scraps")
@@ -207,7 +207,7 @@ def applies(script: Script, way: str, protocol: int, pooling: bool) -> bool:
 
 
 def run(way: str, script: Script, address: Address, protocol: int) -> list[Answer]:
-    """All answers to a script on a new connection; the last one says that nothing more was owed."""
+    """All answers to a script on a new connection; the last one says that no more replies were pending."""
     session = Session(address, protocol)
     try:
         answers = list(WAYS[way](session, script.lines, random.Random(script.title)))

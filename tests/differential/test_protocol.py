@@ -2,7 +2,7 @@
 
 Proves: blank lines, `*0` and `*-1` get no reply; inline commands are read as Redis reads them, quotes and escapes and
 all; limits hold before anything is allocated, the small ones before AUTH too; a protocol error gets that engine's own
-text, behind the replies to what came before it, and a close; a half-closed client gets every reply that it is owed;
+text, behind the replies to what came before it, and a close; a half-closed client gets all its pending replies;
 the replication protocol is refused.
 """
 
@@ -216,7 +216,7 @@ def test_before_auth(guarded: Callable[[str], tuple[Engine, Keyrail]], engine_na
 def test_reset_makes_a_client_unauthenticated_again(
     guarded: Callable[[str], tuple[Engine, Keyrail]], engine_name: str
 ) -> None:
-    """One after the other: an engine may have read on, as a stranger or not, before it runs what came first."""
+    """One after the other: an engine may have read on, logged in or not, before it runs what came first."""
     engine, keyrail = guarded(engine_name)
     commands = (["AUTH", "sesame"], ["GET", *"abcdefghijk"], ["RESET"], ["GET", "k"], ["GET", *"abcdefghijk"])
     with engine.wire() as direct, keyrail.wire() as wire:

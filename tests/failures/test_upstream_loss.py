@@ -1,6 +1,6 @@
 """When Redis goes away: who is closed, who stays, and what is never done.
 
-Proves: clients with replies owed and clients with state on an upstream of their own are closed; idle pooled clients
+Proves: clients with pending replies and clients with state on an upstream of their own are closed; idle pooled clients
 stay and work again when Redis is back; nothing is ever sent twice; an upstream that is down at start is no error, and
 Keyrail becomes ready by itself; a command that finds no upstream waits for the attempt under way and no longer;
 errors that nobody asked for reach nobody.
@@ -130,7 +130,7 @@ def test_killed_connections_close_only_clients_with_pending_replies(
         for round_ in range(10):
             assert wire.ask("SET", "k", round_) == b"+OK\r\n"
             assert direct.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") != b":0\r\n"
-            # Keyrail knows of it when it has come back: a command that it reads before that is one more debt.
+            # Keyrail knows of it when it has come back: a command that it reads before that is one more pending reply.
             eventually(lambda: len(client_ids(direct)) > 1)
             assert wire.silent(0)
             assert wire.ask("GET", "k") == b"$1\r\n%d\r\n" % round_

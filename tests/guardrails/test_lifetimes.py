@@ -271,7 +271,7 @@ def test_errors_of_redis_stay_its_own(wire: Wire, direct: Wire) -> None:
 
 
 def test_large_values(keyrail: Keyrail, wire: Wire, direct: Wire) -> None:
-    """What is streamed has its company around it, where nothing but the value is still to come."""
+    """What is streamed has its hidden commands around it, where nothing but the value is still to come."""
     value = b"v" * 1_500_000
     direct.send(EMPTY)
     direct.frame()

@@ -1,4 +1,4 @@
-"""A ledger on a bench: its keeper and its clients are the test, its module is a parameter."""
+"""An upstream pipeline on a bench: its keeper and its clients are the test, its module is a parameter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from proxy.session.subscription import Subscriptions
 Case = Callable[[ModuleType], None]
 
 PIPELINE = ModuleType("upstream_pipeline")
-"""The ledger and what it is made of, as the one module that a case asks for."""
+"""The upstream pipeline and what it is made of, as the one module that a case asks for."""
 vars(PIPELINE).update(vars(in_flight) | vars(outgoing) | vars(upstream_pipeline))
 
 OK = b"+OK\r\n"
@@ -34,7 +34,7 @@ def confirmation(verb: bytes, channel: bytes | None, count: int, protocol: int =
 
 
 class Bench:
-    """A ledger whose keeper is the test."""
+    """An upstream pipeline whose keeper is the test."""
 
     def __init__(self, module: ModuleType) -> None:
         bench = self
@@ -68,7 +68,7 @@ class Bench:
         self.upstream.schedule = schedule
 
     def client(self) -> Any:
-        """A creditor that keeps what it is sent and told."""
+        """A sink that keeps what it is sent and told."""
         bench = self
 
         class Client(self.module.ReplySink):  # type: ignore[misc, name-defined]  # whichever module is under test
@@ -101,7 +101,7 @@ class Bench:
         self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
 
     def pending_replies(self) -> list[tuple[int, int]]:
-        """What stands in the ledger: fate and count of each entry."""
+        """What stands in the upstream pipeline: action and count of each entry."""
         found = []
         entry = self.upstream.head
         last = None
@@ -121,7 +121,7 @@ def heard(client: Any) -> bytes:
 
 
 def cases_of(module: ModuleType) -> dict[str, Case]:
-    """The functions of a module that take the ledger's module: each plays one situation to it."""
+    """The functions of a module that take the upstream pipeline's module: each plays one situation to it."""
     found = vars(module).items()
     return {
         name: case

@@ -1,7 +1,7 @@
-"""The ledger's state table, case by case: what every fate does, and what happens without one.
+"""The upstream pipeline's state table, case by case: what every action does, and what happens without one.
 
-Each function plays one situation to the ledger of the module that it is given: ``test_ledger`` gives the real one,
-``test_ledger_can_fail`` broken ones.
+Each function plays one situation to the upstream pipeline of the module that it is given: ``test_upstream_pipeline``
+gives the real one, ``test_ledger_can_fail`` broken ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def runs_of_one_client_are_one_entry(module: ModuleType) -> None:
     assert (one.pending_replies, two.pending_replies, bench.upstream.commands) == (8, 1, 8)
 
 
-# An empty ledger
+# An empty pipeline
 
 
 def a_reply_that_nobody_asked_for_is_uninvited(module: ModuleType) -> None:
@@ -470,7 +470,7 @@ def a_wrapping_of_another_size_is_out_of_step(module: ModuleType) -> None:
         assert bench.events == ["out of step"]
 
 
-# MEASURE: a reply that is looked at while it passes
+# TRACE: a reply that is traced while it passes
 
 
 class Meter:

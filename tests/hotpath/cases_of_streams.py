@@ -1,7 +1,7 @@
-"""The ledger's state table, case by case: subscriptions, relay, flow, and the end of the connection.
+"""The upstream pipeline's state table, case by case: subscriptions, relay, flow, and the end of the connection.
 
-Each function plays one situation to the ledger of the module that it is given: ``test_ledger`` gives the real one,
-``test_ledger_can_fail`` broken ones.
+Each function plays one situation to the upstream pipeline of the module that it is given: ``test_upstream_pipeline``
+gives the real one, ``test_ledger_can_fail`` broken ones.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def under_relay_everything_goes_to_the_owner(module: ModuleType) -> None:
     assert (bench.events, client.pending_replies) == ([], 0)
 
 
-# Settled, relieved
+# Idle, resumed
 
 
 def an_attentive_client_hears_when_it_is_settled(module: ModuleType) -> None:

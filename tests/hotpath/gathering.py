@@ -33,7 +33,7 @@ def command_id(name: str) -> int:
 
 
 class Upstream(UpstreamPipeline):
-    """A ledger that notes each run."""
+    """An upstream pipeline that notes each run."""
 
     def __init__(self, log: list[Any]) -> None:
         super().__init__()

@@ -197,7 +197,7 @@ def test_what_a_token_set_affords_is_paid_for_and_the_rest_is_judged() -> None:
 def test_each_command_of_a_run_is_paid_from_its_own_token_sets() -> None:
     plan = Plan(len(STANDARD.specs))
     plan.spend(command_id("GET"), b"\0\1")
-    plan.spend(command_id("SET"), b"\1\0")  # other bytes, and the same purses
+    plan.spend(command_id("SET"), b"\1\0")  # other bytes, and the same token sets
     plan.spend(command_id("DEL"), b"\2")
     get, put, drop, free = pack("GET", "a"), pack("SET", "a", "1"), pack("DEL", "a"), pack("INCR", "a")
     data = (get + drop + put + free + get) * 2

@@ -202,7 +202,7 @@ def test_replies_come_in_the_order_of_the_commands(program: list[tuple[str, int,
     waits = client.notify_when_idle
     calls = client.calls
     client.finish()
-    assert client.calls == calls + waits, "who waits until nothing is owed is told once"
+    assert client.calls == calls + waits, "who waits until no reply is pending is told once"
 
 
 def thousand(random: Random) -> Asker:

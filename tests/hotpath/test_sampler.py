@@ -1,4 +1,4 @@
-"""The sampler looks at a bounded number of commands, at random, and what it looks at stands for all of them."""
+"""The sampler traces a bounded number of commands, at random, and what it traces stands for all of them."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ from proxy.hotpath.sampler import Sampler
 
 
 def run(sampler: Sampler, commands: int) -> list[tuple[int, int]]:
-    """The position and the weight of each look."""
+    """The position and the weight of each trace."""
     return [(i, sampler.weight) for i in range(commands) if sampler.due()]
 
 

@@ -1,4 +1,4 @@
-"""What real engines sent comes out of the ledger as it must, whole, byte by byte, and cut at every place."""
+"""What real engines sent comes out of the upstream pipeline as it must, whole, byte by byte, and cut at every place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The ledger keeps its state table, and holds it for any order of fates and any cut of the bytes."""
+"""The upstream pipeline keeps its state table, and holds it for any order of actions and any cut of the bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_each_client_gets_its_own_in_its_order(program: list[tuple[int, str, byt
 
 
 def queue(bench: Bench, client: Any, action: str, frame: bytes) -> bytes:
-    """Owe one reply, and say what must come of it."""
+    """Expect one reply, and say what must come of it."""
     keeper = bench.upstream
     if action == "forward":
         keeper.submit(client, b"x", 1)

@@ -1,8 +1,9 @@
-"""The checks of the ledger can fail: it is broken on purpose, one line at a time, and each break must be caught.
+"""The checks of the upstream pipeline can fail: it is broken on purpose, one line at a time, and each break must be
+caught.
 
-A break replaces a piece of the source of ``debts``, ``outgoing`` and ``upstream`` that occurs once; the result runs
-from memory as plain Python, whatever form is installed. A break that no longer applies fails here: write it anew for
-the line that took the old one's place.
+A break replaces a piece of the source of ``in_flight``, ``outgoing`` and ``upstream_pipeline`` that occurs once; the
+result runs from memory as plain Python, whatever form is installed. A break that no longer applies fails here: write it
+anew for the line that took the old one's place.
 """
 
 from __future__ import annotations
@@ -39,14 +40,17 @@ BREAKS: dict[str, tuple[str, str]] = {
     "a run is kept for what comes by itself": ("sink.run = None\n        sink.wrote", "sink.wrote"),
     "a run is kept when all is paid": ("sink.run = None\n            sink.wrote", "sink.wrote"),
     "runs of different clients join": ("tail.sink is sink and tail.action == _FORWARD", "tail.action == _FORWARD"),
-    "a run joins an entry of another fate": (
+    "a run joins an entry of another action": (
         "tail.sink is sink and tail.action == _FORWARD",
         "tail.sink is sink",
     ),
     "a run is not counted": ("            tail.due += due\n", "            tail.due += 1\n"),
     "a local answer overtakes": ("if action == LOCAL and self.head is None:", "if action == _LOCAL:"),
     "a local answer at the head waits": ("if action == LOCAL and self.head is None:", "if False:"),
-    "an unknown count owes nothing": ("sink.pending_replies += due if due > 0 else 1", "sink.pending_replies += due"),
+    "an unknown count expects nothing": (
+        "sink.pending_replies += due if due > 0 else 1",
+        "sink.pending_replies += due",
+    ),
     "every send is scheduled": ("if not self.scheduled and", "if"),
     "a flush does not end": ("        self.scheduled = False\n        outgoing", "        outgoing"),
     "a closed connection is written to": (
@@ -150,7 +154,7 @@ BREAKS: dict[str, tuple[str, str]] = {
     "the wrapping is shown": ("if not unwraps:", "if True:"),
     "the wrapping's size is not checked": ("if unwraps and count != len(actions):", "if False:"),
     "what comes instead passes": ("entry.payload[1](data[i:n])", "data[i:n]"),
-    "members are not owed": ("entry.sink.pending_replies += count - 1", "pass"),
+    "members are not expected": ("entry.sink.pending_replies += count - 1", "pass"),
     "what follows EXEC is lost": ("last.next = entry.next", "last.next = None"),
     "the tail stays at EXEC": ("            self.tail = last\n", "            pass\n"),
     "members come in any order": ("sorted(actions)", "actions"),
@@ -179,11 +183,11 @@ BREAKS: dict[str, tuple[str, str]] = {
     ),
     "a local answer is never paid": ("            self._answered(local.sink, 1)\n", ""),
     "the tail outlives its entry": ("        if self.head is None:\n            self.tail = None\n", ""),
-    "debts are not paid": ("        sink.pending_replies -= done\n", ""),
-    "settled is never said": ("if sink.pending_replies == 0:\n", "if sink.pending_replies < 0:\n"),
+    "replies stay pending": ("        sink.pending_replies -= done\n", ""),
+    "idle is never said": ("if sink.pending_replies == 0:\n", "if sink.pending_replies < 0:\n"),
     "relief never comes": ("(sink.stalled and sink.pending_replies <= sink.low_water)", "False"),
     "overflow is not told": ("                if sink.full:\n", "                if False:\n"),
-    "settled is said to who owes again": (
+    "idle is said to who has pending replies again": (
         "if sink.notify_when_idle and sink.pending_replies == 0:",
         "if sink.notify_when_idle:",
     ),
@@ -200,7 +204,7 @@ BREAKS: dict[str, tuple[str, str]] = {
         "        self.closed = True\n        self.usable = False\n",
         "        self.usable = False\n",
     ),
-    "debts outlive the connection": (
+    "entries outlive the connection": (
         "        self.head = None\n        self.tail = None\n        return unanswered",
         "        return unanswered",
     ),
@@ -220,7 +224,7 @@ def few(transcript: Transcript) -> Iterator[list[bytes]]:
 
 
 def check(module: ModuleType) -> None:
-    """Every check of the ledger, on fewer cuts. Raises whatever the first failing one raises."""
+    """Every check of the upstream pipeline, on fewer cuts. Raises whatever the first failing one raises."""
     for case in CASES.values():
         case(module)
     for transcript in RECORDED.values():
@@ -238,5 +242,5 @@ def test_a_break_is_caught(name: str) -> None:
     old, new = BREAKS[name]
     assert SOURCE.count(old) == 1, f"{old!r} stands {SOURCE.count(old)} times in the source"
     module = module_of(SOURCE.replace(old, new))
-    with pytest.raises(Exception):  # noqa: B017, PT011 - a broken ledger may fail in any way
+    with pytest.raises(Exception):  # noqa: B017, PT011 - a broken pipeline may fail in any way
         check(module)

@@ -1,6 +1,6 @@
 """A relay that makes one mistake, so that the hunt can be seen to catch it.
 
-It knows frames (a faulty ledger loses whole replies, not bytes), and goes wrong once in `EVERY` of them.
+It knows frames (a faulty pipeline loses whole replies, not bytes), and goes wrong once in `EVERY` of them.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ LIMIT_SECONDS = 60.0
 
 
 class Wrong(Exception):
-    """A reply that is not the one that was owed: what the whole hunt is about."""
+    """A reply that is not the expected one: what the whole hunt is about."""
 
 
 class Found(Exception):

@@ -129,13 +129,14 @@ BROKEN = (
     "one reply of several is paid",
     "a local answer overtakes",
 )
-"""Breaks of the ledger that give one client another's replies. The ledger's own tests try all its breaks."""
+"""Breaks of the upstream pipeline that give one client another's replies. The upstream pipeline's own tests try all its
+breaks."""
 
 
-@pytest.mark.skipif(DIRECT, reason="there is no ledger in a relay")
+@pytest.mark.skipif(DIRECT, reason="there is no reply queue in a relay")
 @pytest.mark.parametrize("name", rest_is_long(*BROKEN))
 def test_a_broken_pipeline_is_caught(fleet: Fleet, tmp_path: Path, name: str) -> None:
-    """Keyrail itself with one line of its ledger changed, as plain Python: the swarm hears it at once."""
+    """Keyrail itself with one line of its upstream pipeline changed, as plain Python: the swarm hears it at once."""
     package = tmp_path / "proxy"
     shutil.copytree(package_folder(), package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     right, wrong = BREAKS[name]

@@ -51,7 +51,7 @@ class Client:
 
 
 def checkout_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Checkout, Capabilities]:
-    """Who lends a pool's connections, while Redis is there or not."""
+    """Who gives out a pool's connections, while Redis is there or not."""
     loop = cast("asyncio.AbstractEventLoop", clock)
     connections: Any = SimpleNamespace(
         pools=SimpleNamespace(of=lambda _key: pool),

@@ -1,5 +1,5 @@
-"""Questions of Keyrail's own travel together on one connection, which is given back when nothing is owed on it; where
-none is to be had, or it is lost, whoever asked is told so."""
+"""Questions of Keyrail's own travel together on one connection, which is given back when no reply is pending on it;
+where none is to be had, or it is lost, whoever asked is told so."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Connection:
 
 
 class Fake:
-    """Lending that has these connections."""
+    """A checkout that has these connections."""
 
     def __init__(self, *connections: Connection) -> None:
         self.idle = list(connections)

@@ -87,7 +87,7 @@ class Transport:
 
 
 class Client(ReplySink):
-    """Somebody who is owed replies."""
+    """Somebody who expects replies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,7 +214,7 @@ def test_a_large_reply_takes_the_connection_out_of_the_pool_until_it_has_passed(
     shared.upstream.receive(b"$%d\r\n" % (LARGE + 1))
     assert not shared.takes_work()
     shared.upstream.receive(b"x" * (LARGE + 1) + b"\r\n")
-    assert not shared.takes_work(), "what was behind it is still owed"
+    assert not shared.takes_work(), "what was behind it is still pending"
     shared.upstream.receive(b"+b\r\n")
     assert shared.takes_work()
     assert (len(b"".join(shared.client.heard)), behind.heard) == (len(b"$1048577\r\n\r\n") + LARGE + 1, [b"+b\r\n"])

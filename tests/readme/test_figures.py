@@ -67,7 +67,7 @@ def met(run: str) -> str:
 
 
 def costs() -> str:
-    """What rules, traffic insight and connections cost."""
+    """What rules, traffic statistics and connections cost."""
 
     def judged(what: str, figure: str, least: float) -> list[str]:
         return [what, figure, f"≥ {least:g}", "met" if float(figure.partition(" ")[0]) >= least else "MISSED"]
@@ -78,8 +78,8 @@ def costs() -> str:
         for verb in ("GET", "SET")
         for all_rules in [rules[f"{verb}, P=16"]["all rules"]]
     ]
-    rows.append(judged("traffic insight, GET P=16: throughput, on against off", insight[0], 0.95))
-    rows.append(["traffic insight, GET P=16: proxy CPU, on against off", insight[1], "stated", ""])
+    rows.append(judged("traffic statistics, GET P=16: throughput, on against off", insight[0], 0.95))
+    rows.append(["traffic statistics, GET P=16: proxy CPU, on against off", insight[1], "stated", ""])
     rows += [[what, *cells] for what, cells in tables("memory")[""].items()]
     return table(["", "measured", "goal", ""], rows)
 

@@ -14,7 +14,7 @@ import proxy
 
 ROOT = Path(proxy.__file__).parent
 FILES = sorted(file for file in ROOT.rglob("*.py") if file != ROOT / "policy_yaml" / "json_schema_recorder.py")
-"""A sketch of a policy file is a node that readers complete while they are made: that is all that it is for."""
+"""A recorder of a policy file is a node that readers complete while they are made: that is all that it is for."""
 
 
 def rewritten(source: str) -> list[str]:

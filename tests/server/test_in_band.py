@@ -55,7 +55,7 @@ def test_the_busiest_keys_and_who_is_behind_them_while_redis_is_down(
 
 
 def _told(client: Any, *words: str) -> Any:
-    """The answer, once the looks of all that was done are in it."""
+    """The answer, once the traces of all that was done are in it."""
     found: Any = None
     for _ in ticks():
         found = client.execute_command("KEYRAIL", *words)

@@ -19,7 +19,7 @@ from proxy.traffic.time_series import TimeSeries
 
 
 class OneRoute:
-    """A crew whose traffic a test makes up."""
+    """Workers whose traffic a test makes up."""
 
     policies = (TRANSPARENT,)
 

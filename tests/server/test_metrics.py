@@ -76,7 +76,7 @@ def time_series(
 
 
 class OneRoute:
-    """A crew with something of everything to tell."""
+    """Workers with something of everything to tell."""
 
     living, restarts, generation, failures, on = 2, 1, 3, 4, True
     policies = (TRANSPARENT,)

@@ -1,4 +1,5 @@
-"""The crew's start ends, one way or the other; and what it asks of its workers ends, whatever becomes of them."""
+"""The start of the workers ends, one way or the other; and what the supervisor asks of them ends, whatever becomes of
+them."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ class FakeWorker:
 
 @contextlib.asynccontextmanager
 async def workers_of(fakes: int) -> AsyncIterator[tuple[Workers, list[FakeWorker]]]:
-    """A crew, and workers that serve."""
+    """The workers, and fakes that serve."""
     workers, made, loop = a_group(fakes), list[FakeWorker](), asyncio.get_running_loop()
     tasks = []
     for number in range(fakes):

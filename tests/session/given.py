@@ -246,7 +246,7 @@ class FakeRoute(
 
     def release(self, upstream: PrivatePipeline) -> None:
         assert isinstance(upstream, Upstream)
-        assert upstream.head is None, "released with debts"
+        assert upstream.head is None, "released with pending replies"
         self.lent.remove(upstream)
         self.released.append(upstream)
         self.idle.append(upstream)
@@ -406,9 +406,9 @@ class Client(Dispatcher):
         return heard
 
     def check(self) -> None:
-        """Debts at one upstream only, and a private upstream belongs to who holds it."""
+        """Pending replies at one upstream only, and a private upstream belongs to who holds it."""
         owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self)]
-        assert len(owing) <= 1, "debts on two upstreams"
+        assert len(owing) <= 1, "pending replies at two upstreams"
         assert not owing or owing[0] is self.upstream
         if self.pinned is not None:
             assert self.pinned.owner is self

@@ -122,7 +122,7 @@ def test_commands_under_way_are_those_of_all_the_subjects_clients() -> None:
     route.moment += 1.0
     assert (one.pending_replies, two.pending_replies, refusals(route)) == (0, 4, 2)
     one.send(call("GET", "c") * 2)
-    # Of the debts of the second two are refusals that have not left yet.
+    # Of the pending replies of the second two are refusals that have not left yet.
     assert (route.upstream().taken(), refusals(route)) == (call("GET", "c"), 3)
     route.upstream().answer(OK * 3)
     route.moment += 1.0

@@ -9,7 +9,7 @@ NEVER = 1 << 60
 
 
 def client_of(rules: str = "rules: {}", *, pooling: bool = True) -> Client:
-    """A client whose next command is looked at, and no other."""
+    """A client whose next command is traced, and no other."""
     route: FakeRoute = route_with(rules, traces=100, pooling=pooling)
     route.follows = True
     return Client(route)

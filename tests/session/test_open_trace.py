@@ -1,4 +1,4 @@
-"""Commands that are looked at closely go their usual way, and what is known of them is true."""
+"""Traced commands go their usual way, and what is known of them is true."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_order_and_replies_are_the_same_and_each_trace_is_taken_once() -> None:
 )
 def test_what_is_known_of_a_command(command: bytes, reply: bytes, line: bytes, size: int) -> None:
     client = Client(route_with(RULES, traces=200))
-    client.send(command)  # the very first command is looked at
+    client.send(command)  # the very first command is traced
     client.route.upstream().taken()
     client.route.moment += 0.25
     client.route.upstream().answer(reply)

@@ -29,7 +29,7 @@ def asked(route: FakeRoute) -> list[bytes]:
 
 
 def tell(route: FakeRoute, *frames: bytes) -> None:
-    """Redis answers the oldest inquiry."""
+    """Redis answers the oldest query."""
     _, _, answered = route.asked.pop(0)
     answered(frames)
 

@@ -1,4 +1,5 @@
-"""Judging, routing, waiting, and changing upstreams: one upstream with debts at a time, no command judged twice."""
+"""Judging, routing, waiting, and changing upstreams: pending replies at one upstream at a time, no command judged
+twice."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def test_slow_commands_have_a_lane_of_their_own_and_a_client_pending_replies_on_
     fast, slow = route.upstream(), route.upstream(HOME, Lane.SLOW)
     assert (fast.taken(), slow.taken(), client.is_paused()) == (call("GET", "a"), b"", True)
     fast.answer(OK)
-    # What follows a slow command while it is owed stays behind it.
+    # What follows a slow command while its reply is pending stays behind it.
     assert slow.taken() == call("EVAL", "x", 0) + call("GET", "b")
     slow.answer(OK, OK)
     client.say("GET", "c")

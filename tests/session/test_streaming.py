@@ -54,7 +54,7 @@ def test_every_byte_passes_however_it_is_cut(sent: bytes) -> None:
             client.send(piece)
             passed += total(route)
             for upstream in route.all_upstreams():
-                # Nothing of a streamed value is owed before all of it is there.
+                # No reply to a streamed value is expected before all of it is there.
                 while upstream.head is not None:
                     upstream.answer(OK)
             passed += total(route)

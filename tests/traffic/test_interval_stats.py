@@ -1,4 +1,4 @@
-"""Digests add up and lose nothing but what they say they fold; what is told of them is what was done."""
+"""Intervals add up and lose nothing but what they say they fold; what is told of them is what was done."""
 
 import json
 import math

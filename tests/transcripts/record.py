@@ -1,8 +1,9 @@
 """Record what real engines answer: ``python -m tests.transcripts.record`` rewrites the JSON files beside this file.
 
-A transcript is a list of steps on one connection. Each step is a command, the fate that its reply is to have in the
-ledger, and the frames that the engine sent for it. Steps of fate ``push`` are what came without being asked for, set
-off by a second connection; ``local`` steps are answers of Keyrail's own, for which the engine saw nothing.
+A transcript is a list of steps on one connection. Each step is a command, the action on its reply in the
+upstream pipeline, and the frames that the engine sent for it. Steps of action ``push`` are what came without being
+asked for, set off by a second connection; ``local`` steps are answers of Keyrail's own, for which the engine saw
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ABORTING_COMMAND = "GET"
 
 
 def step(line: str, action: str = "forward", frames: int = 1, **more: Any) -> Step:
-    """A command, its reply's fate, and how many frames come for it."""
+    """A command, the action on its reply, and how many frames come for it."""
     return {"send": line, "action": action, "due": frames, **more}
 
 
@@ -83,7 +84,7 @@ def traces(protocol: int) -> dict[str, Any]:
 
 def actions(protocol: int) -> dict[str, Any]:
     return transcript(
-        f"every fate, RESP{protocol}",
+        f"every action, RESP{protocol}",
         protocol,
         local("+before all\r\n"),
         step("SET key one"),

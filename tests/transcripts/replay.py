@@ -1,7 +1,7 @@
-"""Play a recorded transcript to a ledger, in pieces of any size, and hold what comes out against what must.
+"""Play a recorded transcript to an upstream pipeline, in pieces of any size, and hold what comes out against what must.
 
 What must come out is computed from the steps alone, with the tests' own reading of frames. The module under test is a
-parameter: the same transcripts are played to ledgers that were broken on purpose.
+parameter: the same transcripts are played to pipelines that were broken on purpose.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Expectation:
 
 
 class Play:
-    """A ledger with everything queued, and nothing received yet."""
+    """An upstream pipeline with everything queued, and nothing received yet."""
 
     def __init__(self, module: ModuleType, transcript: Transcript, clients: int = 1) -> None:
         self.module = module

@@ -180,9 +180,9 @@ class Breaker(Rule):
         return self._refusals.of(circuit.why, "", retry=circuit.until - context.now)
 
     def enter(self, _context: Context) -> Presence:
-        """All clients have one purse, which is empty while the circuit is not closed."""
+        """All clients have one token set, which is empty while the circuit is not closed."""
         return Presence(self._circuit.token_set)
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        """The plan passes what the purse affords."""
+        """The plan passes what the token set affords."""
         lowering.spend()

@@ -14,10 +14,10 @@ long, a hidden LTRIM follows that keeps the end that was pushed to. What falls o
 A push that is known to make a list too long is refused before it is made. An XADD that trims its stream to the cap by
 itself (MAXLEN, without a LIMIT to its trimming) is let through.
 
-A command that writes a collection whole (SUNIONSTORE and its kin, SORT with STORE, COPY, RENAME, MOVE) could pass the
-cap in one step. So it always waits until the sizes of its sources have been looked up, and is refused if the result can
-be too large. Where sizes can't be learnt, inside MULTI above all, it passes and is counted as skipped, or is refused,
-as the policy says. A RESTORE is judged by the headers of its payload.
+A command that writes a collection whole (SUNIONSTORE and its relatives, SORT with STORE, COPY, RENAME, MOVE) could pass
+the cap in one step. So it always waits until the sizes of its sources have been looked up, and is refused if the result
+can be too large. Where sizes can't be learnt, inside MULTI above all, it passes and is counted as skipped, or is
+refused, as the policy says. A RESTORE is judged by the headers of its payload.
 """
 
 from collections.abc import Sequence

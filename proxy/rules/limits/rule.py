@@ -5,9 +5,9 @@
 
 A command is paid for when everything that is pure has let it pass. What it costs is one token of the rate, and its own
 size in bytes: what its reply will weigh is not known beforehand. ``concurrency`` is how many replies the subject's
-clients may be owed. Some commands are free, for without them a client could not introduce itself, stay alive, or leave
-a state that it is in: those about the connection or a transaction, those that libraries send while they connect, the
-UNSUBSCRIBE family, and Keyrail's own.
+clients may have pending. Some commands are free, for without them a client could not introduce itself, stay alive, or
+leave a state that it is in: those about the connection or a transaction, those that libraries send while they connect,
+the UNSUBSCRIBE family, and Keyrail's own.
 
 A client beyond the limit of ``connections`` is refused its next command and closed, as Redis does at ``maxclients``.
 Who a client is by user or name is known only once it has said so; until then the commands that say it still pass.
@@ -50,7 +50,7 @@ class Per(StrEnum):
     ADDRESS = "address"
     """The host, whatever the port; clients of a unix socket count as one."""
     CLIENT_NAME = "client_name"
-    """Claimed, not proven: a client that changes its name has the allowance of the new one."""
+    """Claimed, not proven: a client that changes its name has the limits of the new one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ by the time that has passed, only when somebody asks it for what it does not hav
 one, so a subject that has been silent for long enough is forgotten without being forgiven anything. Only so many
 subjects are kept; the others share one account.
 
-How many commands are on their way to Redis is not counted one by one either: a client knows how many replies it is
-owed. Places are given out until none is left, and only then the debts of the subject's clients are added up to see how
-many have come free. They are never more than the limit.
+How many commands are on their way to Redis is not counted one by one either: a client knows how many of its replies
+are pending. Places are given out until none is left, and only then the pending replies of the subject's clients are
+added up to see how many have come free. They are never more than the limit.
 
 Several workers share a limit by leases: each tells how much of the limit it could have used lately, the supervisor
 deals out shares of the whole (``rules.shared_state``), and a worker's buckets hold and gain only its share. A subject

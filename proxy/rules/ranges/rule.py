@@ -37,7 +37,7 @@ class Ranges(Rule):
         self._refusals = refusals
 
     def touches(self, spec: Spec) -> bool:
-        """LRANGE, ZRANGE, XRANGE and their kin; GETRANGE where bytes are limited."""
+        """LRANGE, ZRANGE, XRANGE and their relatives; GETRANGE where bytes are limited."""
         return spec.name in SPANS or (self._settings.bytes is not None and spec.name in BYTE_SPANS)
 
     def judge(self, command: Command, _context: Context) -> Verdict:

@@ -1,10 +1,10 @@
 """Reads of whole collections: HGETALL, SMEMBERS, SUNION, ``LRANGE k 0 -1`` …
 
 What they cost, only the collections know, and one of them with a million members stops every client for a second. A
-policy refuses them outright, or has their sizes looked up first: HLEN, SCARD and their kin take no time, are asked on
-a connection of Keyrail's own, and are remembered for a short while. A collection that grows in that while is not
-noticed. A span that has an end (``LRANGE k 0 99``) is about the whole only if it asks for more than may be read; how
-long spans may be otherwise is what ``ranges`` says.
+policy refuses them outright, or has their sizes looked up first: HLEN, SCARD and their relatives take no time, are
+asked on a connection of Keyrail's own, and are remembered for a short while. A collection that grows in that while is
+not noticed. A span that has an end (``LRANGE k 0 99``) is about the whole only if it asks for more than may be read;
+how long spans may be otherwise is what ``ranges`` says.
 
 Where a size can't be learnt (inside MULTI, no connection, a user without HLEN) the command passes and is counted as
 skipped, or is refused, as the policy says. A key of another type passes: Redis answers WRONGTYPE.

@@ -35,7 +35,7 @@ CLOSED = web.AppKey("closed", bool)
 
 
 async def metrics(request: web.Request) -> web.Response:
-    """Answer in Prometheus's text format; to strangers without what names keys and clients."""
+    """Answer in Prometheus's text format; without names of keys and clients for those who may not ask."""
     registry = request.app[STATE].registry
     body = generate_latest(AnonymousRegistry(registry) if request.app[CLOSED] else registry)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -77,7 +77,7 @@ class AdminServer:
 
     @property
     def closed(self) -> bool:
-        """Whether strangers can reach it, so that it tells and does little."""
+        """Whether other machines can reach it, so that it tells and does little."""
         bound = [ip_address(each.getsockname()[0].partition("%")[0]) for each in self._sockets]
         return self._token_file is None and not all(address.is_loopback for address in bound)
 

@@ -18,7 +18,7 @@ from proxy.server.workers import Workers
 
 @dataclass(frozen=True, slots=True)
 class AdminState:
-    """The crew behind the answers; ``readiness`` returns why Keyrail is not ready."""
+    """The workers behind the answers; ``readiness`` returns why Keyrail is not ready."""
 
     settings: Settings
     workers: Workers

@@ -2,11 +2,11 @@
 
     /hotkeys?count=10&window=60[&by=reads|writes|bytes]    keys, with who is behind them and since when
     /patterns  /slots  /clients                            the same windows: 5, 10, 60, 600 and 3600 seconds
-    /slow?count=20                                         the slowest of the commands that were looked at in an hour
+    /slow?count=20                                         the slowest of the commands traced in an hour
     /traffic                                               the last minute by seconds, ten minutes by tens of seconds
 
 Every path takes ``route=NAME`` where there are several. Counts of keys are exact within their ``error``; all else is
-estimated from the commands that are looked at closely.
+estimated from traced commands.
 """
 
 import time

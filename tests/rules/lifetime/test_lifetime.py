@@ -255,7 +255,7 @@ def test_what_is_sent_along_must_be_allowed() -> None:
     assert followed_by("SETNX k v", b":1\r\n", rule=partly) == ["EXPIRE k 300 NX"]
 
 
-# Conduct
+# TTL options
 
 
 def test_existing_keys_may_be_stamped() -> None:

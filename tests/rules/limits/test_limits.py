@@ -164,7 +164,7 @@ def test_a_reload_forgets_nothing_unless_the_limit_is_another() -> None:
 
 
 def lowered(rule: LimitRule, name: str) -> tuple[bool, bytes]:
-    """Whether the plan leaves the command to the rule, and the purses that it pays from."""
+    """Whether the plan leaves the command to the rule, and the token sets that it pays from."""
     lowering, plan = Lowering(spec(name)), Plan(len(STANDARD.specs))
     lowering.token_set = 3
     rule.lower(spec(name), lowering)

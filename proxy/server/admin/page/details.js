@@ -51,7 +51,7 @@ const clients = new Table(
       },
     },
   ],
-  { id: (client) => JSON.stringify([client.app, client.user, client.client_name, client.library, client.address]), empty: "No client was looked at closely yet" },
+  { id: (client) => JSON.stringify([client.app, client.user, client.client_name, client.library, client.address]), empty: "No client was traced yet" },
 );
 
 /**

@@ -213,7 +213,7 @@ export const clientsTable = () => new Table(
     number("Out", "bytes_out", byteRate, { from: 560 }),
     number("Refused", "refused", (value) => (value ? rate(value) : "–"), { from: 560 }),
   ],
-  { id: (row) => JSON.stringify([row.app, row.user, row.client_name, row.library, row.address]), empty: "No client was looked at in this window" },
+  { id: (row) => JSON.stringify([row.app, row.user, row.client_name, row.library, row.address]), empty: "No client was traced in this window" },
 );
 
 /** @returns {Table<SlowCommand>} */
@@ -240,7 +240,7 @@ export const slowTable = () => new Table(
     number("Reply", "bytes_out", bytes, { from: 560 }),
     { label: "When", kind: "number", cell: text((row) => clock(row.time)) },
   ],
-  { id: (row) => `${row.time} ${row.command} ${row.key} ${row.at_redis_ms}`, empty: "No command was looked at yet" },
+  { id: (row) => `${row.time} ${row.command} ${row.key} ${row.at_redis_ms}`, empty: "No command was traced yet" },
 );
 
 const OUTCOMES = new Map([["rewritten", "rewrite"], ["skipped", "not rewritten"], ["error", "rule failed"]]);
