@@ -2,7 +2,7 @@
 
     python -m loadtest quick     throughput, latency and CPU per command, in interleaved rounds
     python -m loadtest rules     what each rule of a policy costs
-    python -m loadtest traces    what traffic statistics costs
+    python -m loadtest traces    what traffic statistics cost
     python -m loadtest memory    5,000 idle connections, plain and TLS; a value of 256 MB in both directions
 
 On a machine with other work, each single figure is wrong by tens of per cent. So every target is measured in every
@@ -19,7 +19,7 @@ unless ``--processors together`` leaves that to the kernel, which varies the fig
     generator.py    the load generator for command mixes, and for everything where redis-benchmark is missing
     quick.py        the rounds of targets
     rules.py        what each rule costs
-    traces.py       what traffic statistics costs
+    traces.py       what traffic statistics cost
     memory.py       connections and large values
     report.py       medians, spreads, goals, JSON and Markdown
 """

@@ -27,7 +27,7 @@ def main() -> int:
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
         ("rules", "what each rule of a policy costs"),
-        ("traces", "what traffic statistics costs, on against off"),
+        ("traces", "what traffic statistics cost, on against off"),
         ("builds", "CPU per command of one build of Keyrail beside another's"),
     ):
         verb = verbs.add_parser(name, help=about)

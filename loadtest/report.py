@@ -180,8 +180,8 @@ def rules_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
 
 
 def traces_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
-    """The report on what traffic statistics costs, on against off."""
-    lines = ["# What traffic statistics costs", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    """The report on what traffic statistics cost, on against off."""
+    lines = ["# What traffic statistics cost", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
     lines += ["Medians of the rounds, with the least and the most of them; on against off within a round.", ""]
     lines += ["| | throughput | proxy CPU | CPU of proxy and Redis |", "|---|---|---|---|"]
     for workload, pipeline in dict.fromkeys((sample.workload, sample.pipeline) for sample in samples):

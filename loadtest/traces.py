@@ -1,4 +1,4 @@
-"""``traces``: what traffic statistics costs, all of it on against all of it off, GET at three depths.
+"""``traces``: what traffic statistics cost, all of it on against all of it off, GET at three depths.
 
 On: keys are counted, commands are traced, and a reader follows the page's stream of events. Off: neither counted nor
 traced, and no admin port. Both hold commands against bench.yaml.

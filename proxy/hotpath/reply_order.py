@@ -15,7 +15,7 @@ leaves at once; what reaches a later one is held back. The client's ``window`` b
 and ``MOST_HELD`` stops the client from asking for more while their bytes are many.
 
 Several connections can send parts of one reply to one segment (``join``). A command can be sent again, to another
-connection, in the place where its reply is awaited: whoever hears its first reply owes the segment another one.
+connection, in the place where its reply is awaited: whoever hears its first reply expects another one for the segment.
 """
 
 from typing import Any

@@ -7,8 +7,8 @@ the clients adopt new effective policies. Former ones are kept for a while: tran
 still hold counts.
 
 To compile a large policy takes tens of milliseconds for each app. So before another policy comes into force, or the
-kill switch is turned, a thread makes the regimes of the clients that are there, while the event loop goes on serving
-them (``SWITCH_SECONDS`` is how long it may have to wait for the thread); then all clients change over at once.
+kill switch is turned, a thread makes the effective policies of the clients that are there, while the event loop goes on
+serving them (``SWITCH_SECONDS`` is how long it may have to wait for the thread); then all clients change over at once.
 """
 
 import asyncio

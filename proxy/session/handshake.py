@@ -96,7 +96,7 @@ def _ask(
 def _send(session: Session, raw: bytes, answered: ReplyEdit) -> int:
     session.forwarded += 1
     session.submit_with_action(raw, EDIT, answered)
-    switching.wait_until_settled(session)
+    switching.wait_until_drained(session)
     return TAKEN
 
 
@@ -106,7 +106,7 @@ def _select(session: Session, item: Item) -> int:
         return forward(session, item)
     if session.pinned is not None and session.pending_replies > 0:
         # What is to follow the commands before this one is about their database.
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     target = session.key._replace(database=database)
     if session.pinned is None and session.ports.pools.has_pool(target):
@@ -126,7 +126,7 @@ def read_number(argv: list[bytes]) -> int | None:
 def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
     if session.pending_replies > 0:
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     upstream = session.ports.pools.shared(target, Lane.FAST)
     if upstream is None:
@@ -157,14 +157,14 @@ def _linger_over(session: Session) -> None:
     state = session.state
     if type(state) is Pinned and state.keeping is Keeping.LINGERING:
         state.happens(Event.HURRIED)
-        switching.settle_pin(session)
+        switching.release_pin(session)
 
 
 def _auth(session: Session, item: Item) -> int:
     if session.reply_mode == reply_mode.RELAYED:
         session.answer(_UNKNOWABLE)
         return TAKEN
-    if switching.to_settled_private(session) is None:
+    if switching.to_drained_private(session) is None:
         return WAIT
     _linger(session)
     return _ask(session, item.raw, _logging_in(session, item.command.argv))
@@ -242,7 +242,7 @@ def _hello(session: Session, item: Item) -> int:
     if session.pinned is None and plain and session.ports.pools.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
         return _ask_in_pool(session, target, raw, accepted)
-    if switching.to_settled_private(session) is None:
+    if switching.to_drained_private(session) is None:
         return WAIT
     _linger(session)
     return _ask(session, item.raw, accepted, refused)
@@ -311,7 +311,7 @@ def _read_hello(argv: list[bytes]) -> _Hello | None:
 
 def _reset(session: Session, item: Item) -> int:
     if session.pending_replies > 0:
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     if len(item.command.argv) != 1 or (
         session.pinned is None and session.ports.capabilities.unauthenticated(session.key)
@@ -360,7 +360,7 @@ def _leaves_behind(session: Session) -> bool:
     follow_ups.leave(session)
     if session.pending_replies == 0:
         return False
-    switching.wait_until_settled(session)
+    switching.wait_until_drained(session)
     return True
 
 
@@ -368,7 +368,7 @@ def _quit(session: Session, item: Item) -> int:
     if session.pinned is not None and not session.pinned.relay:
         if session.pending_replies > 0:
             # What is to follow the commands before this one comes first.
-            switching.wait_until_settled(session)
+            switching.wait_until_drained(session)
             return WAIT
         if _leaves_behind(session):
             return WAIT

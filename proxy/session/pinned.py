@@ -47,7 +47,7 @@ def may_block(session: Session, command: Command) -> bool:
 def _blocking(session: Session, item: Item) -> int:
     if not may_block(session, item.command):
         return forward(session, item)
-    if switching.to_settled_private(session) is None:
+    if switching.to_drained_private(session) is None:
         return WAIT
     session.notify_when_idle = True
     if not item.hidden:
@@ -55,7 +55,7 @@ def _blocking(session: Session, item: Item) -> int:
     elif hidden_commands.send(session, item):
         session.on_its_own.blocked += 1
     else:
-        switching.settle_pin(session)
+        switching.release_pin(session)
     return TAKEN
 
 
@@ -83,7 +83,7 @@ def _wait(session: Session, item: Item) -> int:
     if upstream is None:
         return WAIT
     if session.subscriptions is not None and session.pending_replies > 0:
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     if session.covered is None and session.reply_mode == reply_mode.ON and not _confined(session):
 
@@ -95,20 +95,20 @@ def _wait(session: Session, item: Item) -> int:
         upstream.send(session, _SHARD_MESSAGE)
         upstream.enqueue(session, 1, EDIT, answered)
         session.happens(Event.LOGGED_IN)
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     covered, session.covered = session.covered, None
     session.notify_when_idle = True
     if covered is False:
         session.answer(_WAIT_REFUSED)
-        switching.settle_pin(session)
+        switching.release_pin(session)
         return TAKEN
     submit_blocking(session, item)
     return TAKEN
 
 
 def _pin(session: Session, item: Item) -> int:
-    if switching.to_settled_private(session) is None:
+    if switching.to_drained_private(session) is None:
         return WAIT
     session.happens(Event.UNKNOWN)
     hidden_commands.note_state(session, item.command)
@@ -122,7 +122,7 @@ def _monitor(session: Session, item: Item) -> int:
     if upstream is None:
         return WAIT
     if session.pending_replies > 0:
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     session.happens(Event.UNKNOWN)
     if session.reply_mode != reply_mode.ON:
@@ -136,7 +136,7 @@ def _monitor(session: Session, item: Item) -> int:
         return frame
 
     session.submit(item.raw, answered)
-    switching.wait_until_settled(session)
+    switching.wait_until_drained(session)
     return TAKEN
 
 
@@ -146,7 +146,7 @@ def _reply(session: Session, item: Item) -> int:
     if switching.to_private(session) is None:
         return WAIT
     if session.subscriptions is not None and session.pending_replies > 0:
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     if session.reply_mode == reply_mode.RELAYED or _confined(session):
         session.submit(item.raw)
@@ -166,7 +166,7 @@ def _reply(session: Session, item: Item) -> int:
         return b""
 
     session.submit_with_action(_REPLY_IN_NO_MODE, EDIT, answered)
-    switching.wait_until_settled(session)
+    switching.wait_until_drained(session)
     return TAKEN
 
 
@@ -188,7 +188,7 @@ def _unknown(session: Session, item: Item) -> int:
         return _lacking(session, item, name) if whole else forward(session, item)
     asks = session.probe is not None and session.pinned is not None
     if asks or (session.pinned is None and session.pending_replies > 0):
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     if session.probe is None:
         if session.ports.capabilities.probing(name):
@@ -269,7 +269,7 @@ def _idle(session: Session, item: Item) -> int:
         session.submit(item.raw, item.edit)
         return TAKEN
     if session.pending_replies > 0 and (session.wrote or not _only_ends_waits(item.command)):
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     upstream = switching.to_anywhere(session)
     if upstream is None:
@@ -278,7 +278,7 @@ def _idle(session: Session, item: Item) -> int:
     # for the replies to reads; whatever comes behind it waits for all of them.
     session.send_elsewhere(upstream, item.raw, item.edit)
     upstream.when_drained(partial(session.ports.pools.release, upstream))
-    switching.wait_until_settled(session)
+    switching.wait_until_drained(session)
     return TAKEN
 
 

@@ -52,13 +52,13 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     blocked = session.blocked and session.pending_replies > 0
     if blocked or (session.pinned is not None and follow_ups.undecided(session)):
         # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     session.assembling(request.position - request.start + request.bulk)
     if session.gone:
         return ENDED
     may_block = spec.state is ConnectionState.BLOCKING and session.transaction is None
-    if (switching.to_settled_private if may_block else switching.to_private)(session) is None:
+    if (switching.to_drained_private if may_block else switching.to_private)(session) is None:
         return WAIT
     assert session.upstream is not None
     if spec.process_bound:
@@ -231,7 +231,7 @@ class _Stream:
             self._submit(trace)
         elif session.pinned is not None:
             session.refuse(self.refusal)
-            switching.settle_pin(session)
+            switching.release_pin(session)
         else:
             session.answer(self.refusal)
         if session.end_if_closed_by(self.verdict) == ENDED:

@@ -29,7 +29,7 @@ def _change(session: Session, item: Item) -> int:
     subscriptions = session.subscriptions
     if session.pending_replies > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
         # Nothing could follow the commands before this one once Redis lets the client do little else.
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     if subscriptions is None:
         subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol)

@@ -31,7 +31,7 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
         if keeps_pin(session) or (session.pending_replies > 0 and state.keeping is not Keeping.RETURNING):
             return current
         if session.pending_replies > 0:
-            wait_until_settled(session)
+            wait_until_drained(session)
             return None
         session.unpin()
         current = None
@@ -40,7 +40,7 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
     if stays and current is not None and current.usable and not current.closed:
         return current
     if session.pending_replies > 0:
-        wait_until_settled(session)
+        wait_until_drained(session)
         return None
     found = session.ports.pools.shared(session.key, lane)
     if found is None:
@@ -60,7 +60,7 @@ def to_private(session: Session) -> PrivatePipeline | None:
         session.direct = state.reply_mode == reply_mode.ON
         return state.upstream
     if session.pending_replies > 0:
-        wait_until_settled(session)
+        wait_until_drained(session)
         return None
     found = session.ports.pools.private(session.key)
     if found is None:
@@ -81,10 +81,10 @@ def to_anywhere(session: Session) -> PrivatePipeline | None:
     return found
 
 
-def to_settled_private(session: Session) -> PrivatePipeline | None:
+def to_drained_private(session: Session) -> PrivatePipeline | None:
     """The same for a command behind which nothing could follow the commands before it: once those are answered."""
     if session.pinned is not None and session.pending_replies > 0:
-        wait_until_settled(session)
+        wait_until_drained(session)
         return None
     return to_private(session)
 
@@ -103,14 +103,14 @@ def keeps_pin(session: Session) -> bool:
     return session.stream is not None or (type(state) is Pinned and state.holds())
 
 
-def wait_until_settled(session: Session) -> None:
+def wait_until_drained(session: Session) -> None:
     """Read no further until no reply is pending."""
     assert session.pending_replies > 0, "nothing would ever bring the next command on"
     session.halted = True
     session.notify_when_idle = True
 
 
-def settle_pin(session: Session) -> None:
+def release_pin(session: Session) -> None:
     """Give the private upstream back as soon as nothing holds it."""
     state = session.state
     if type(state) is not Pinned:

@@ -69,7 +69,7 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     whole = session.pinned is None and _arrived_whole(session, data, end)
     if not whole and session.pinned is not None and follow_ups.undecided(session):
         # What is to follow the commands before this one would be queued.
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if upstream is None:
@@ -198,7 +198,7 @@ def _end(session: Session, item: Item) -> int:
         session.submit(item.raw)
     _ended(session)
     if running.switches_database:
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
     return TAKEN
 
 
@@ -214,7 +214,7 @@ def _ended(session: Session) -> None:
     _forget_keys(session)
     if session.deferred and not switches_database:
         follow_ups.catch_up(session)
-    switching.settle_pin(session)
+    switching.release_pin(session)
     if session.stale:
         session.adopt()
 
@@ -249,7 +249,7 @@ def _watch(session: Session, item: Item) -> int:
         return WAIT
     if session.pending_replies > 0 or (session.deferred and not session.watching):
         # What is to follow the commands before this one may not do so while keys are watched.
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     state = session.on_its_own
     state.unit = watch(state.unit, item.command.argv[1:])
@@ -261,7 +261,7 @@ def _watch(session: Session, item: Item) -> int:
 def _unwatch(session: Session, item: Item) -> int:
     subscriptions = session.subscriptions
     if subscriptions is not None and session.pending_replies > 0:
-        switching.wait_until_settled(session)
+        switching.wait_until_drained(session)
         return WAIT
     confined = subscriptions is not None and subscriptions.confines()
     if session.pinned is None or len(item.command.argv) != 1 or confined:

@@ -86,7 +86,7 @@ def client(nodes: list[Engine]) -> Iterator[Routed]:
 
 
 def listen(client: Routed) -> None:
-    """Until nothing is owed."""
+    """Until no reply is pending."""
     assert client.nodes is not None
     with DefaultSelector() as selector:
         for node in client.nodes:

@@ -72,14 +72,14 @@ def costs() -> str:
     def judged(what: str, figure: str, least: float) -> list[str]:
         return [what, figure, f"≥ {least:g}", "met" if float(figure.partition(" ")[0]) >= least else "MISSED"]
 
-    rules, insight = tables("rules-strict"), tables("traces")[""]["GET, P=16"]
+    rules, traces = tables("rules-strict"), tables("traces")[""]["GET, P=16"]
     rows = [
         judged(f"all rules of `strict.yaml`, {verb} P=16: throughput, of `--policy none`'s", all_rules[1], 0.8)
         for verb in ("GET", "SET")
         for all_rules in [rules[f"{verb}, P=16"]["all rules"]]
     ]
-    rows.append(judged("traffic statistics, GET P=16: throughput, on against off", insight[0], 0.95))
-    rows.append(["traffic statistics, GET P=16: proxy CPU, on against off", insight[1], "stated", ""])
+    rows.append(judged("traffic statistics, GET P=16: throughput, on against off", traces[0], 0.95))
+    rows.append(["traffic statistics, GET P=16: proxy CPU, on against off", traces[1], "stated", ""])
     rows += [[what, *cells] for what, cells in tables("memory")[""].items()]
     return table(["", "measured", "goal", ""], rows)
 

@@ -29,7 +29,7 @@ HASH = b"*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$50\r\n" + b"b" * 50 + b"\r\n"
 @pytest.fixture(scope="module")
 def seen(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A Keyrail through which this went, command by command; all of it is traced."""
-    folder = tmp_path_factory.mktemp("insight")
+    folder = tmp_path_factory.mktemp("traces")
     (folder / "policy.yaml").write_text(POLICY)
     upstream = fleet.engine("valkey-9.1", "server").url
     arguments = ("--upstream", upstream, "--policy", str(folder / "policy.yaml"), "--traces", "100000")

@@ -1,5 +1,5 @@
-"""A command that a rule asks Redis about waits, and nothing else does: what its client is owed still comes, what it
-sends behind stays behind, and the answer, the time or the client's leaving ends it."""
+"""A command that a rule asks Redis about waits, and nothing else does: pending replies of its client still come, what
+it sends behind stays behind, and the answer, the time or the client's leaving ends it."""
 
 from itertools import count
 
