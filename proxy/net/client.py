@@ -44,7 +44,7 @@ class Route(Protocol):
 class ClientConnection(Dispatcher, asyncio.Protocol):
     """A client's TCP, TLS or unix socket connection."""
 
-    __slots__ = ("cause", "held_upstream", "leaving", "paused", "route", "transport")
+    __slots__ = ("cause", "held_upstreams", "leaving", "paused", "route", "transport")
 
     def __init__(self, route: Route, ports: Ports, home: PoolKey, limits: RequestLimits, listener: str) -> None:
         super().__init__(ports, home, limits, listener)
@@ -53,7 +53,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         self.cause = "client"
         self.paused = 0
         self.leaving = False
-        self.held_upstream: UpstreamConnection | None = None
+        self.held_upstreams: list[UpstreamConnection] | None = None
 
     data_received = Intake.receive
 
@@ -74,7 +74,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         """The client has left, or was closed."""
         if not self.gone:
             self.on_close()
-        self._release_upstream()
+        self._release_upstreams()
         self.route.client_closed(self, self.cause)
 
     def eof_received(self) -> bool:
@@ -94,7 +94,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client has caught up."""
         self.full = False
-        self._release_upstream()
+        self._release_upstreams()
         self._guarded(self.resume)
 
     def waiting(self) -> int:
@@ -104,18 +104,22 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
 
     def hold_upstream(self, upstream: UpstreamConnection) -> None:
         """Resume the upstream when the client has caught up."""
-        self.held_upstream = upstream
+        if self.held_upstreams is None:
+            self.held_upstreams = [upstream]
+        else:
+            self.held_upstreams.append(upstream)
 
-    def _release_upstream(self) -> None:
-        upstream = self.held_upstream
-        if upstream is not None:
-            self.held_upstream = None
-            upstream.resume()
+    def _release_upstreams(self) -> None:
+        held = self.held_upstreams
+        if held is not None:
+            self.held_upstreams = None
+            for upstream in held:
+                upstream.resume_for(self)
 
     def unpin(self) -> None:
         """Give the private upstream back, reading again where it was held for this client."""
-        if self.held_upstream is self.pinned:
-            self._release_upstream()
+        if isinstance(self.pinned, UpstreamConnection):
+            self.pinned.resume_for(self)
         super().unpin()
 
     # What the session asks for
@@ -129,7 +133,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
         """Some of the replies that several sources send have come."""
         self._guarded(super().advance)
         if not self.full and (self.order is None or self.order.size <= MOST_HELD):
-            self._release_upstream()
+            self._release_upstreams()
 
     def on_resume(self) -> None:
         """Few enough replies are pending."""

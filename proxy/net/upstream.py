@@ -113,6 +113,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         self.leaving: list[OpenTrace] = []
         self._questions: set[asyncio.Future[bytes]] = set()
         self._held_timer: asyncio.TimerHandle | None = None
+        self._held_for: ReplySink | None = None
         self._last_timer: asyncio.TimerHandle | None = None
 
     data_received = UpstreamPipeline.receive
@@ -205,6 +206,8 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
 
     def is_free(self) -> bool:
         """Whether no reply is pending on it, and it can be given to one client."""
+        if self.transport is not None and self.transport.is_closing():
+            return False
         return self.head is None and self.vacant() and not self.closed and not self.retiring
 
     def check(self) -> None:
@@ -248,6 +251,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
             self._held_timer = self.loop.call_later(self._patience, self._close_slow_reader, client, reader.waiting())
             self.on_large_head(sink)
         self.hold()
+        self._held_for = client
         reader.hold_upstream(self)
 
     def hold(self) -> None:
@@ -256,8 +260,14 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
             self.reading = False
             self.transport.pause_reading()
 
+    def resume_for(self, client: ReplySink) -> None:
+        """This client has caught up: read from Redis again, unless that was held for another one."""
+        if self._held_for is client:
+            self.resume()
+
     def resume(self) -> None:
         """Read from Redis again."""
+        self._held_for = None
         if self._held_timer is not None:
             self._held_timer.cancel()
             self._held_timer = None

@@ -85,7 +85,15 @@ class Dispatcher(Session):
         if self.running_procedure is not None:
             self.halted = True
             return True
-        return self._awaits_user()
+        return self._awaits_order() or self._awaits_user()
+
+    def _awaits_order(self) -> bool:
+        # On one server, what comes behind a command that was sent elsewhere waits for its reply.
+        if self.order is None:
+            return False
+        self.halted = True
+        self.notify_when_idle = True
+        return True
 
     def _awaits_user(self) -> bool:
         # Before it is known what the user may run, rules cannot send what they need, and keys would stay without a TTL.
@@ -97,7 +105,7 @@ class Dispatcher(Session):
 
     def handle_large(self, data: bytes, request: Request) -> int:
         """Stream a request that is too large to collect."""
-        return WAIT if self._awaits_user() else streaming.begin(self, data, request)
+        return WAIT if self._awaits_order() or self._awaits_user() else streaming.begin(self, data, request)
 
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
@@ -156,7 +164,8 @@ class Dispatcher(Session):
             rewritten = Command(self.effective_policy.table, verdict.argv, verdict.spec)
             self.count_keys(rewritten)
             raw = encode_command(verdict.argv)
-            return self._route(Item(rewritten, raw, verdict.edit, decision.hidden), data, end)
+            reads = command.spec.only_reads
+            return self._route(Item(rewritten, raw, verdict.edit, decision.hidden, reads=reads), data, end)
         if request is None:
             self.count_keys(command)
         elif self.effective_policy.compiled.policy.count_keys:
@@ -164,7 +173,7 @@ class Dispatcher(Session):
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
         edit = scripts.edit_for(self, command) if follows else None
-        return self._route(Item(command, raw, edit, decision.hidden), data, end)
+        return self._route(Item(command, raw, edit, decision.hidden, reads=command.spec.only_reads), data, end)
 
     def _tell_refused(self) -> None:
         if self.trace is not None:

@@ -142,7 +142,9 @@ def _send(session: Session, follow_up: FollowUp) -> None:
         upstream.enqueue(_NOBODY, 4, HIDE, None)
     else:
         upstream.send(session, raw)
+    wrote = session.wrote
     upstream.enqueue(session, 1, NOTE, answered)
+    session.wrote = wrote  # this write is not the client's
 
 
 def _send_elsewhere(session: Session, follow_up: FollowUp, key: PoolKey) -> None:

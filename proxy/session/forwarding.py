@@ -31,5 +31,5 @@ def dispatch(session: Session, item: Item) -> None:
         session.submit(item.raw, item.edit)
     else:
         session.submit_traced(item.raw, item.edit, trace)
-    if item.command.spec.only_reads and not item.hidden:
+    if item.reads:
         session.wrote = wrote

@@ -23,6 +23,8 @@ class Item:
     hidden: tuple[HiddenCommands, ...] = ()
     trace: OpenTrace | None = None
     """There for a traced command."""
+    reads: bool = False
+    """Whether what the client sent changes nothing, whatever a rule has made of it."""
 
 
 class FollowUp(NamedTuple):

@@ -98,11 +98,11 @@ def _wait(session: Session, item: Item) -> int:
         switching.wait_until_drained(session)
         return WAIT
     covered, session.covered = session.covered, None
-    session.notify_when_idle = True
     if covered is False:
         session.answer(_WAIT_REFUSED)
         switching.release_pin(session)
         return TAKEN
+    session.notify_when_idle = True
     submit_blocking(session, item)
     return TAKEN
 
@@ -286,7 +286,7 @@ def _only_ends_waits(command: Command) -> bool:
     # What else may begin something, before which what was asked must be answered.
     row = ROWS.get(command.spec.name)
     ending = b"" if row is None else row.ends_waits_with
-    return not ending or any(word_of(word) == ending for word in command.argv[1:])
+    return not ending or [word_of(word) for word in command.argv[1:]] == [ending]
 
 
 def _refused(session: Session, item: Item) -> int:

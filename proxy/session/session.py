@@ -271,6 +271,7 @@ class Session(Intake):
         """Send one command to the current upstream and expect its reply, unless CLIENT REPLY has silenced it."""
         upstream = self.upstream
         assert upstream is not None
+        assert self.order is None, "what comes behind a command that was sent elsewhere waits for its reply"
         self.forwarded += 1
         self.wrote = True
         if self.reply_mode != reply_mode.ON and reply_mode.falls_on(self):
@@ -291,6 +292,7 @@ class Session(Intake):
         """Send one command whose reply has an action of its own."""
         upstream = self.upstream
         assert upstream is not None
+        assert self.order is None, "what comes behind a command that was sent elsewhere waits for its reply"
         upstream.send(self, raw)
         upstream.commands += 1
         upstream.enqueue(self, due, action, payload)
@@ -349,7 +351,7 @@ class Session(Intake):
 
     def arrived(self) -> None:
         """What this session waited for may be there."""
-        if self.halted and not self.gone:
+        if self.halted and not self.gone and self.order is None:
             self.halted = False
             self.resume()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -188,6 +189,35 @@ def test_it_does_not_wait_behind_reads_of_its_own_client(
             stage.clear()
             assert wire.frames(count + 1)[-1] == expected[-1], kind
         assert wire.frame().startswith((b"$1", b"-BUSY")), "what comes behind it has its place, too"
+
+
+SLIDING = "rules: {sliding: {lifetime: {default: 5m, sliding: true, keys: '*'}, mode: enforce}}"
+"""Adds a write to each read: GET becomes GETEX, and a hidden EXPIRE follows the others."""
+
+
+@pytest.mark.parametrize("one_write", [True, False])
+@pytest.mark.parametrize(
+    "read", [["GET", "k"], ["HGET", "h", "f"], ["STRLEN", "k"], ["MGET", "k"]], ids=lambda read: read[0]
+)
+def test_it_does_not_wait_for_what_a_rule_adds_to_reads(
+    engine: Engine, new_keyrail: NewKeyrail, tmp_path: Path, read: list[str], one_write: bool
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"keyrail: 1\n{SLIDING}\n")
+    with new_keyrail(engine.url, policy=policy).wire() as wire, engine.wire() as direct:
+        assert wire.ask("HSET", "h", "f", "v")[:1] == b":"
+        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
+        assert direct.ask("CLIENT", "PAUSE", PAUSE_MS, "WRITE") == b"+OK\r\n"
+        try:
+            if one_write:
+                wire.send(pack(*read) + pack("CLIENT", "UNPAUSE"))
+            else:
+                wire.say(*read)
+                eventually(lambda: b"blocked_clients:1" in direct.ask("INFO", "clients"))
+                wire.say("CLIENT", "UNPAUSE")
+            assert wire.frames(2)[1] == b"+OK\r\n"
+        finally:
+            direct.ask("CLIENT", "UNPAUSE")
 
 
 def test_a_transaction_that_begins_while_a_script_runs_waits_for_its_connection(

@@ -350,3 +350,46 @@ def test_what_the_engine_did_not_know_may_be_loaded_later() -> None:
     assert not shared.usable, "nobody else meets what it has set"
     client.say("MY.OWN", "x")
     assert client.own.taken() == call("MY.OWN", "x")
+
+
+def test_nothing_overtakes_a_command_that_was_sent_elsewhere() -> None:
+    """Whoever wakes the client too often: what comes behind the command waits for its reply."""
+    route = FakeRoute(traces=1)
+    client = Client(route)
+    client.say("GET", "a")
+    client.send(call("CLIENT", "UNPAUSE") + call("ECHO", "b") + call("SET", "c", "d"))
+    (own,) = route.lent
+    shared = route.upstream()
+    shared.taken()
+    for _ in range(3):
+        client.arrived()
+    assert shared.taken() == b""
+    shared.answer(b"$1\r\nA\r\n")
+    client.arrived()
+    assert (shared.taken(), client.heard()) == (b"", b"$1\r\nA\r\n")
+    own.answer(OK)
+    assert shared.taken() == call("ECHO", "b") + call("SET", "c", "d")
+    shared.answer(b"$1\r\nb\r\n", OK)
+    assert client.heard() == OK + b"$1\r\nb\r\n" + OK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("FAILOVER", "TO", "abort", "6379"),
+        ("FAILOVER",),
+        ("SHUTDOWN",),
+        ("SHUTDOWN", "NOSAVE"),
+        ("SHUTDOWN", "ABORT", "NOSAVE"),
+    ],
+    ids=" ".join,
+)
+def test_what_begins_something_overtakes_nothing(command: tuple[str, ...]) -> None:
+    route = FakeRoute()
+    client = Client(route)
+    client.say("GET", "a")
+    client.say(*command)
+    assert route.lent == []
+    route.upstream().answer(b"$1\r\nA\r\n")
+    (own,) = route.lent
+    assert own.taken() == call(*command)
