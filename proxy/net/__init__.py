@@ -5,6 +5,7 @@ client.py               a client connection: a session with a transport
 upstream.py             an upstream connection: a pipeline with a transport
 connect.py              opens an upstream connection: transport, login, database
 connections.py          a route's upstream connections: how they open, and what happens when they close
+deadline.py             deadlines that a pause of this process does not make too early
 checkout.py             gives connections to sessions
 pool.py                 one pool: shared connections, idle ones, and sessions that wait
 pools.py                all pools of a route, by user, database and protocol

@@ -37,6 +37,7 @@ from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
+from proxy.net.deadline import Deadline
 from proxy.net.engine import Engine
 from proxy.net.expiries import Expiries
 from proxy.net.idle_clients import IdleClients, close_who_left
@@ -168,7 +169,7 @@ class Route(RoutePort):
 
     def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
         """Call ``act`` when that time is over, unless what this returns is called before."""
-        return self.loop.call_later(seconds, act).cancel
+        return Deadline(self.loop, seconds, act).cancel
 
     def protocol_error(self, code: int, byte: int) -> bytes:
         """The engine's words for a protocol error."""
