@@ -43,6 +43,9 @@ def lane_of(name: str, flags: frozenset[str]) -> Lane:
     return Lane.SLOW if _row(name).slow or "module" in flags else Lane.FAST
 
 
+_CHANGING = frozenset({"write", "may_replicate", "admin", "noscript", "pubsub", "blocking"})
+
+
 def creates_of(name: str, flags: frozenset[str]) -> bool | None:
     """Whether the command may create a key; None for a write that nothing here decides."""
     row = _row(name)
@@ -56,6 +59,14 @@ def creates_of(name: str, flags: frozenset[str]) -> bool | None:
 def drops_ttl(name: str) -> bool:
     """Whether the command may leave a key without the lifetime that it had."""
     return _row(name).drops_ttl
+
+
+def only_reads(name: str, flags: frozenset[str], *, container: bool) -> bool:
+    """Whether the command changes nothing: neither data, nor the server, nor what other clients wait for."""
+    if _row(name).only_reads:
+        return True
+    told = "readonly" in flags or not (container or "module" in flags)
+    return told and not flags & _CHANGING
 
 
 def process_bound(name: str, categories: frozenset[str]) -> bool:

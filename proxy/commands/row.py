@@ -184,6 +184,8 @@ class Row(NamedTuple):
     """The same for the subcommands whose rows do not say it, those of engines to come included."""
     slow: bool = False
     """Its work grows with the keyspace, with several whole collections, or with a script or a disk."""
+    only_reads: bool = False
+    """Changes nothing, though the engines flag it as a command of administrators or of no script."""
     process_bound: bool | None = None
     """Whether the client counts on what dies with the server process, unless its category says it."""
     handshake: bool = False

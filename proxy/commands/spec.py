@@ -136,6 +136,8 @@ class Spec:
     """May create a key that was not there."""
     drops_ttl: bool
     """May leave a key without the lifetime that it had."""
+    only_reads: bool
+    """Changes nothing. Scripts, unknown commands and what a module does not flag as a read may."""
     process_bound: bool
     """Whoever sends it counts on what dies with the server process: loaded scripts and functions, tracking."""
     since: str
@@ -158,18 +160,11 @@ class Spec:
         return "write" in self.flags
 
     @property
-    def only_reads(self) -> bool:
-        """Changes nothing, as the engine's flags tell. Scripts and what a module does not flag as a read may."""
-        told = "readonly" in self.flags or not (self.container or "module" in self.flags)
-        return told and self.id != 0 and not self.flags & _CHANGING and not self.process_bound
-
-    @property
     def one_reply(self) -> bool:
         """Whether the command is answered by exactly one frame that is no push, whatever its arguments."""
         return self.state not in _OTHER_REPLY_COUNTS
 
 
-_CHANGING = frozenset({"write", "may_replicate", "admin", "noscript", "pubsub", "blocking"})
 _OTHER_REPLY_COUNTS = frozenset(
     {
         ConnectionState.SUBSCRIBE,

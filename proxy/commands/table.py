@@ -11,7 +11,7 @@ from proxy.commands.introspect import Description, descriptions
 from proxy.commands.keyrail_commands import keyrail_commands
 from proxy.commands.keys import UNKNOWN_KEYS, KeyFinder
 from proxy.commands.lookup import Lookup
-from proxy.commands.overlay import creates_of, drops_ttl, lane_of, process_bound, state_of
+from proxy.commands.overlay import creates_of, drops_ttl, lane_of, only_reads, process_bound, state_of
 from proxy.commands.published import published_commands
 from proxy.commands.recorded import standard_commands
 from proxy.commands.spec import ConnectionState, KeySpec, Lane, Spec
@@ -33,6 +33,7 @@ UNKNOWN = Spec(
     lane=Lane.SLOW,
     creates=True,
     drops_ttl=True,
+    only_reads=False,
     process_bound=False,
     since="",
     engines=(),
@@ -122,6 +123,7 @@ def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[s
         lane=lane_of(found.name, found.flags),
         creates=True if creates is None else creates,
         drops_ttl=drops_ttl(found.name),
+        only_reads=only_reads(found.name, found.flags, container=found.container),
         process_bound=process_bound(found.name, found.categories),
         since=since,
         engines=tuple(engines),

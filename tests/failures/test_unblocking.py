@@ -154,7 +154,11 @@ def test_it_is_answered_as_on_a_direct_connection(
 
 READS = [
     ["GET", "k"],
+    ["CLIENT", "LIST"],
     ["PING"],
+    ["CONFIG", "GET", "port"],
+    ["ROLE"],
+    ["SCRIPT", "EXISTS", "f"],
     ["ECHO", "k"],
     ["STRLEN", "k"],
     ["EXISTS", "k", "nokey"],
