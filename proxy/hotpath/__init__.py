@@ -1,6 +1,7 @@
 """What runs for every command: a policy's plan, client intake, the upstream queue, counters.
 
 plan.py               a policy as a few closed operations per command
+hot_path_config.py    what the hot path needs of the policy in force for a client
 intake.py             client bytes in, runs of commands out
 splice.py             the bytes of a run in which some commands are rewritten
 appending.py          arguments that a rewrite appends, such as a TTL

@@ -4,6 +4,7 @@ from proxy.commands.keys cimport KeyFinder
 from proxy.commands.lookup cimport Lookup
 from proxy.hotpath.leased_tokens cimport TokenSpender
 from proxy.hotpath.counters cimport Counters
+from proxy.hotpath.hot_path_config cimport HotPathConfig
 from proxy.hotpath.in_flight cimport ReplySink
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 from proxy.hotpath.plan cimport Plan
@@ -15,23 +16,8 @@ from proxy.wire.request cimport RequestLimits, Request
 
 cdef int _TAKEN, _WAIT, _ENDED
 cdef int APPEND, JUDGE, PASS, REFUSE, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
-cdef int _READS, _MAY_WRITE
+cdef int MAY_WRITE
 cdef int _SPECIAL, _STALLED, _REFUSED, _ASSEMBLE
-
-
-cdef class HotPathConfig:
-    cdef public Plan plan
-    cdef public Lookup lookup
-    cdef public KeyFinder keys
-    cdef public Counters counters
-    cdef public Request request
-    cdef public bytes pooled
-    cdef public bytes pinned
-    cdef public Py_ssize_t window
-    cdef public Sampler sampler
-    cdef public Router router
-    cdef public Splice splice
-    cdef public TokenSpender spender
 
 
 cdef class Intake(ReplySink):

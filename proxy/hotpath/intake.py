@@ -29,15 +29,12 @@ A session that passes a large request through in pieces sets ``stream``, which t
 
 from typing import Any
 
-from proxy.commands.keys import KeyFinder
-from proxy.commands.lookup import Lookup
-from proxy.hotpath.counters import Counters
+from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.leased_tokens import TokenSet, TokenSpender
+from proxy.hotpath.leased_tokens import TokenSet
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder
 from proxy.hotpath.router import Router
-from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.splice import Splice
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.inline import split_inline
@@ -51,54 +48,11 @@ TAKEN = _TAKEN
 WAIT = _WAIT
 ENDED = _ENDED
 
-# May the intake forward the command by itself?
-_READS = 1
-_MAY_WRITE = 2
-READS = _READS
-MAY_WRITE = _MAY_WRITE
-
 _SPECIAL = 10
 _STALLED = 11
 _REFUSED = 12
 
 _ASSEMBLE = 16384
-
-
-class HotPathConfig:
-    """What is in force for a client: the plan, the table behind it, and which command ids may join a run.
-
-    ``pooled`` and ``pinned`` hold a byte for each command id: READS or MAY_WRITE where the intake may forward the
-    command by itself on a shared and on a private upstream, 0 elsewhere. ``request`` is the scratch space that all
-    clients of a worker share, and ``sampler`` says which commands are traced; without one, none are.
-    ``router`` says which node owns a request's keys, where the topology has several; each client's ``nodes`` then holds
-    the connections that it uses, by node, and ``upstream`` is the last one.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        lookup: Lookup,
-        keys: KeyFinder,
-        counters: Counters,
-        request: Request,
-        pooled: bytes,
-        pinned: bytes,
-        window: int = 1024,
-        sampler: Sampler | None = None,
-        router: Router | None = None,
-    ) -> None:
-        self.plan = plan
-        self.lookup = lookup
-        self.keys = keys
-        self.counters = counters
-        self.request = request
-        self.pooled = pooled
-        self.pinned = pinned
-        self.window = window
-        self.sampler = Sampler(0) if sampler is None else sampler
-        self.router = router
-        self.splice = Splice()
-        self.spender = TokenSpender()
 
 
 class Intake(ReplySink):
@@ -376,7 +330,7 @@ class Intake(ReplySink):
                 break
             if plan.spends:
                 spender.take(request.end - request.start)
-            wrote = wrote or simple[command_id] == _MAY_WRITE
+            wrote = wrote or simple[command_id] == MAY_WRITE
             count += 1
             position = request.end
             if decision != PASS:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from proxy.commands.spec import Spec
 from proxy.commands.table import ConnectionState, Lane, Table
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.intake import MAY_WRITE, READS, HotPathConfig
+from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.sampler import Sampler
 from proxy.net.capabilities import NAMES, Capabilities
 from proxy.net.client import ClientConnection

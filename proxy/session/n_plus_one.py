@@ -10,7 +10,7 @@ from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake import HotPathConfig
+from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.session import reply_mode
 from proxy.session.ports import EffectivePolicy, Ports, PrivatePipeline
 from proxy.session.state import Transaction

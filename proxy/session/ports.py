@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
-from proxy.hotpath.intake import HotPathConfig
+from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy

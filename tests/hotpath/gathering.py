@@ -9,8 +9,9 @@ from hiredis import pack_command
 
 from proxy.commands.table import STANDARD, ConnectionState, Lane
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.intake import TAKEN, WAIT, HotPathConfig, Intake
+from proxy.hotpath.intake import TAKEN, WAIT, Intake
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import Request, RequestLimits

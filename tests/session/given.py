@@ -10,8 +10,8 @@ from hiredis import pack_command
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, ConnectionState, Lane
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.intake import HotPathConfig
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller

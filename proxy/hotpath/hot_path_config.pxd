@@ -1,0 +1,26 @@
+from proxy.commands.keys cimport KeyFinder
+from proxy.commands.lookup cimport Lookup
+from proxy.hotpath.counters cimport Counters
+from proxy.hotpath.leased_tokens cimport TokenSpender
+from proxy.hotpath.plan cimport Plan
+from proxy.hotpath.router cimport Router
+from proxy.hotpath.sampler cimport Sampler
+from proxy.hotpath.splice cimport Splice
+from proxy.wire.request cimport Request
+
+cdef int _READS, _MAY_WRITE
+
+
+cdef class HotPathConfig:
+    cdef public Plan plan
+    cdef public Lookup lookup
+    cdef public KeyFinder keys
+    cdef public Counters counters
+    cdef public Request request
+    cdef public bytes pooled
+    cdef public bytes pinned
+    cdef public Py_ssize_t window
+    cdef public Sampler sampler
+    cdef public Router router
+    cdef public Splice splice
+    cdef public TokenSpender spender

@@ -1,0 +1,55 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""What the hot path needs of the policy in force for a client."""
+
+from proxy.commands.keys import KeyFinder
+from proxy.commands.lookup import Lookup
+from proxy.hotpath.counters import Counters
+from proxy.hotpath.leased_tokens import TokenSpender
+from proxy.hotpath.plan import Plan
+from proxy.hotpath.router import Router
+from proxy.hotpath.sampler import Sampler
+from proxy.hotpath.splice import Splice
+from proxy.wire.request import Request
+
+# May the intake forward the command by itself? Under two names each: C integers in here, Python's for everybody else.
+_READS = 1
+_MAY_WRITE = 2
+READS = _READS
+MAY_WRITE = _MAY_WRITE
+
+
+class HotPathConfig:
+    """What is in force for a client: the plan, the table behind it, and which command ids may join a run.
+
+    ``pooled`` and ``pinned`` hold a byte for each command id: READS or MAY_WRITE where the intake may forward the
+    command by itself on a shared and on a private upstream, 0 elsewhere. ``request`` is the scratch space that all
+    clients of a worker share, and ``sampler`` says which commands are traced; without one, none are.
+    ``router`` says which node owns a request's keys, where the topology has several; each client's ``nodes`` then holds
+    the connections that it uses, by node, and ``upstream`` is the last one.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        lookup: Lookup,
+        keys: KeyFinder,
+        counters: Counters,
+        request: Request,
+        pooled: bytes,
+        pinned: bytes,
+        window: int = 1024,
+        sampler: Sampler | None = None,
+        router: Router | None = None,
+    ) -> None:
+        self.plan = plan
+        self.lookup = lookup
+        self.keys = keys
+        self.counters = counters
+        self.request = request
+        self.pooled = pooled
+        self.pinned = pinned
+        self.window = window
+        self.sampler = Sampler(0) if sampler is None else sampler
+        self.router = router
+        self.splice = Splice()
+        self.spender = TokenSpender()
