@@ -1,4 +1,4 @@
-"""A client as figures and findings name it."""
+"""A client as figures and reports name it."""
 
 from proxy.net.client import ClientConnection
 from proxy.traffic.evidence import ClientLabel

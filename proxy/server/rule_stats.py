@@ -26,7 +26,7 @@ from proxy.traffic.evidence import Record, Records, present
 
 
 def rule_stats(workers: Workers) -> dict[str, Any]:
-    """Return the findings of all routes."""
+    """Return the rule statistics of all routes."""
     return {
         "age": round(workers.age(), 3),
         "routes": [route_rule_stats(workers, i) for i in range(len(workers.policies))],

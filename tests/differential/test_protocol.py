@@ -226,12 +226,12 @@ def test_reset_makes_a_client_unauthenticated_again(
 
 def test_one_clients_password_opens_nothing_for_another(guarded: Callable[[str], tuple[Engine, Keyrail]]) -> None:
     _, keyrail = guarded("valkey-9.1")
-    with keyrail.wire() as known, keyrail.wire() as stranger:
+    with keyrail.wire() as known, keyrail.wire() as unauthenticated:
         assert known.ask("AUTH", "sesame") == b"+OK\r\n"
         assert known.ask("SET", "k", "v") == b"+OK\r\n"
-        assert stranger.ask("GET", "k").startswith(b"-NOAUTH")
+        assert unauthenticated.ask("GET", "k").startswith(b"-NOAUTH")
         assert known.ask("GET", "k") == b"$1\r\nv\r\n"
-        assert stranger.ask("AUTH", "nope").startswith(b"-WRONGPASS")
+        assert unauthenticated.ask("AUTH", "nope").startswith(b"-WRONGPASS")
         assert known.ask("GET", "k") == b"$1\r\nv\r\n"
 
 

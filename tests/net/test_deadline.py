@@ -55,7 +55,9 @@ def test_a_deadline_can_be_cancelled_until_it_acts(new_loop: Callable[[], asynci
         loop, events = asyncio.get_running_loop(), list[str]()
         deadline = Deadline(loop, 0.01, lambda: events.append("over"))
         loop.call_later(0.01, deadline.cancel)
-        await asyncio.sleep(0.05)
+        later = asyncio.Event()
+        Deadline(loop, 0.02, later.set)
+        await later.wait()
         return events
 
     with asyncio.Runner(loop_factory=new_loop) as runner:

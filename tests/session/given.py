@@ -146,7 +146,7 @@ class FakeRoute(
         self.lacking: set[CommandName] = set()
         self.workers = False
         self.sought: list[tuple[PoolWaiter, frozenset[ScriptKey]]] = []
-        self.briefings: dict[str, dict[str, Any]] = {}
+        self.group_infos: dict[str, dict[str, Any]] = {}
         self.strangers = False
         self.probes: dict[CommandName, list[PoolWaiter]] = {}
         self.known_users: set[str | None] = {None}
@@ -288,9 +288,9 @@ class FakeRoute(
         self.witnessed += [(hit.rule, command.name, len(command.argv)) for hit in hits]
 
     def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
-        if query.subject not in self.briefings:
+        if query.subject not in self.group_infos:
             self.waiting.append(waiter)
-        return self.briefings.get(query.subject)
+        return self.group_infos.get(query.subject)
 
     def find(self, waiter: PoolWaiter, keys: frozenset[ScriptKey]) -> bool:
         if not self.workers or not keys:

@@ -57,7 +57,7 @@ def test_it_is_answered_in_its_place_with_as_many_rows_as_wanted() -> None:
     assert route.waiting, "the supervisor is being asked"
     route.upstream().answer(b"$1\r\n1\r\n")
     assert client.heard() == b"$1\r\n1\r\n"
-    route.briefings["hotkeys"] = KEYS
+    route.group_infos["hotkeys"] = KEYS
     route.feed()
     rows = b"*4\r\n$3\r\nkey\r\n$6\r\nuser:0\r\n$4\r\nrate\r\n$3\r\n1.5\r\n"
     rows += rows.replace(b"user:0", b"user:1")
@@ -70,7 +70,7 @@ def test_it_is_answered_in_its_place_with_as_many_rows_as_wanted() -> None:
 def test_it_is_answered_while_no_upstream_is_to_be_had() -> None:
     route = FakeRoute()
     route.starving = True
-    route.briefings["slots"] = {"age": 0.5, "slots": []}
+    route.group_infos["slots"] = {"age": 0.5, "slots": []}
     client = Client(route)
     client.say("KEYRAIL", "SLOTS")
     assert client.heard() == b"*4\r\n$3\r\nage\r\n$3\r\n0.5\r\n$5\r\nslots\r\n*0\r\n"
@@ -88,6 +88,6 @@ def test_what_is_cut_is_in_other() -> None:
 def test_none_of_them_is_a_key() -> None:
     route = route_with("rules: {}\n")
     client = Client(route)
-    route.briefings["hotkeys"] = KEYS
+    route.group_infos["hotkeys"] = KEYS
     client.send(call("KEYRAIL", "HOTKEYS", "COUNT", "2") + call("SET", "a", "1"))
     assert [key_count.key for key_count in route.counters.harvest(10).key_counts] == [b"a"]

@@ -17,7 +17,7 @@ RULES = {
 
 def test_answered_in_its_place_while_redis_sees_nothing_of_it() -> None:
     route = FakeRoute()
-    route.briefings["info"] = INFO
+    route.group_infos["info"] = INFO
     client = Client(route)
     client.send(call("GET", "a") + call("keyrail", "Info") + b"KEYRAIL HELP\r\n" + call("GET", "b"))
     upstream = route.upstream()
@@ -34,7 +34,7 @@ def test_answered_in_its_place_while_redis_sees_nothing_of_it() -> None:
 
 def test_maps_in_resp3() -> None:
     route = FakeRoute()
-    route.briefings |= {"info": INFO, "rules": RULES}
+    route.group_infos |= {"info": INFO, "rules": RULES}
     client = Client(route, HOME._replace(protocol=3))
     client.say("KEYRAIL", "INFO")
     assert client.heard() == (
@@ -57,7 +57,7 @@ def test_what_is_not_known_yet_is_waited_for(pooling: bool) -> None:
     client = Client(route)
     client.send(call("KEYRAIL", "RULES") + call("GET", "a"))
     assert client.heard() == b""
-    route.briefings["rules"] = RULES
+    route.group_infos["rules"] = RULES
     route.feed()
     assert client.heard().startswith(b"*4\r\n$3\r\nage\r\n")
     assert client.pending_replies == 1, "and what came behind it went on"
@@ -65,7 +65,7 @@ def test_what_is_not_known_yet_is_waited_for(pooling: bool) -> None:
 
 def test_no_answer_from_the_supervisor_is_said() -> None:
     route = FakeRoute()
-    route.briefings["rules"] = {}
+    route.group_infos["rules"] = {}
     client = Client(route)
     client.say("KEYRAIL", "RULES")
     assert client.heard() == b"-ERR Keyrail: its supervisor does not answer; try again\r\n"
@@ -110,7 +110,7 @@ def test_explain(protocol: int) -> None:
 def test_before_a_login_nothing_is_told() -> None:
     route = FakeRoute()
     route.strangers = True
-    route.briefings["info"] = INFO
+    route.group_infos["info"] = INFO
     client = Client(route)
     client.say("KEYRAIL", "INFO")
     assert client.heard() == b"-NOAUTH Authentication required.\r\n"
@@ -128,7 +128,7 @@ def test_inside_multi_it_is_refused_and_the_transaction_fails() -> None:
 
 def test_while_subscribed_in_resp2_it_is_refused_as_redis_would() -> None:
     route = FakeRoute()
-    route.briefings["info"] = INFO
+    route.group_infos["info"] = INFO
     client = Client(route)
     client.say("SUBSCRIBE", "news")
     client.own.answer(b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
@@ -143,7 +143,7 @@ def test_while_subscribed_in_resp2_it_is_refused_as_redis_would() -> None:
 )
 def test_a_policy_can_refuse_them(listed: str, refused: set[str]) -> None:
     route = route_with(f"defaults: {{mode: enforce}}\nrules:\n  closed: {{refuse: [{listed}]}}\n")
-    route.briefings |= {"info": INFO, "rules": RULES}
+    route.group_infos |= {"info": INFO, "rules": RULES}
     client = Client(route)
     for subcommand in ("INFO", "RULES", "HELP"):
         client.say("KEYRAIL", subcommand)
@@ -172,8 +172,8 @@ def test_whatever_words_come_keyrail_answers_its_own_and_leaves_the_rest_to_redi
     request: list[bytes], inside: bool
 ) -> None:
     route = FakeRoute()
-    route.briefings |= {each: {"age": 0.1} for each in ("info", "policy", "hotkeys", "patterns", "slots")}
-    route.briefings["rules"] = RULES
+    route.group_infos |= {each: {"age": 0.1} for each in ("info", "policy", "hotkeys", "patterns", "slots")}
+    route.group_infos["rules"] = RULES
     client = Client(route)
     if inside:
         client.say("MULTI")

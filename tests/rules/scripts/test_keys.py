@@ -105,9 +105,9 @@ def test_keys_that_a_script_creates_get_their_ttl_whether_declared_or_not() -> N
     script = b"redis.call('SET', 'page:1', 'x') redis.call('GET', 'page:2') redis.call('INCR', KEYS[1])"
     slots = compiled(RULES.replace("slots: {one_slot: true}", "") % ("pass", ""))
     decision = slots.judge(command("EVAL", script, b"1", b"page:3"), context())
-    (following,) = decision.hidden
-    assert isinstance(following.surround, Surround)
-    assert {tuple(each) for each in following.surround.before} == {(b"TTL", b"page:1"), (b"TTL", b"page:3")}
+    (hidden,) = decision.hidden
+    assert isinstance(hidden.surround, Surround)
+    assert {tuple(each) for each in hidden.surround.before} == {(b"TTL", b"page:1"), (b"TTL", b"page:3")}
 
 
 @pytest.mark.parametrize(
