@@ -1,1 +1,2 @@
-"""README.md as a program: its commands run, its output is compared, its policies load, its tables are complete."""
+"""README.md and docs/ as programs: their commands run, their output is compared, their policies load, their links lead
+somewhere, their tables are complete."""

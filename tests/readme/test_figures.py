@@ -1,4 +1,4 @@
-"""The figures in README are those of the last run that `loadtest/results` keeps, the missed goals with them."""
+"""The figures in docs/benchmarks.md are those of the last run in `loadtest/results`, the missed goals with them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 import subprocess
 import sys
 
-from tests.readme.blocks import README, blocks_of
+from tests.readme.blocks import DOCS, REPOSITORY, blocks_of
 
-RESULTS = README.parent / "loadtest" / "results"
+PAGE = DOCS / "benchmarks.md"
+RESULTS = REPOSITORY / "loadtest" / "results"
 WORKLOADS = [f"{verb}, P={pipeline}" for pipeline in (1, 16, 64) for verb in ("GET", "SET")]
 TARGETS = {"direct": "Redis alone", "nutcracker": "twemproxy", "keyrail none": "Keyrail, `--policy none`"}
 TARGETS["keyrail bench"] = "Keyrail, `bench.yaml`"
@@ -29,7 +30,7 @@ def tables(name: str) -> dict[str, Rows]:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table as README has it."""
+    """A table as the page has it."""
     lines = [head, *rows]
     return (
         "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -85,21 +86,21 @@ def costs() -> str:
 
 
 def test_the_tables_of_figures_are_those_of_the_last_run() -> None:
-    readme = README.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     verdicts = f"{met('quick')} goals are met", f"{met('quick-together')}\nare met"
     for expected in (throughput(), *verdicts, missed(), costs()):
-        assert expected in readme, f"README has to say:\n\n{expected}\n"
+        assert expected in page, f"the page has to say:\n\n{expected}\n"
 
 
 def test_every_page_of_results_is_linked() -> None:
-    linked = re.findall(r"\]\(loadtest/results/([\w.-]+)\)", README.read_text(encoding="utf-8"))
+    linked = re.findall(r"\]\(\.\./loadtest/results/([\w.-]+)\)", PAGE.read_text(encoding="utf-8"))
     assert sorted(linked) == sorted(file.name for file in RESULTS.glob("*-compiled.md"))
 
 
 def test_every_load_test_is_named() -> None:
     command = [sys.executable, "-m", "loadtest", "--help"]
-    usage = subprocess.run(command, cwd=README.parent, capture_output=True, text=True, check=True)
+    usage = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     verbs = re.search(r"\{(.*?)\}", usage.stdout)
     assert verbs is not None
-    named = re.findall(r"-m loadtest (\w+)", "".join(block.text for block in blocks_of("sh")))
+    named = re.findall(r"-m loadtest (\w+)", "".join(block.text for block in blocks_of("sh", PAGE)))
     assert sorted(set(named)) == sorted(verbs[1].split(","))

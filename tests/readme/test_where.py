@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import proxy
-from tests.readme.blocks import README
+from tests.readme.blocks import DOCS, REPOSITORY
 
-REPOSITORY = README.parent
 ROOTS = REPOSITORY, Path(proxy.__file__).parents[1]
 """The second is another one where the compiled program is tested, beside no source."""
-MAP = REPOSITORY / "docs/where-to-change.md"
+MAP = DOCS / "where-to-change.md"
 NAMED = re.compile(r"`((?:proxy|tests|policies|docs|loadtest)/[\w./-]*|README\.md)(?:::(\w+))?`")
 ROW = re.compile(r"^\| (\d+)\. (.+\?) \| (.+) \|$", re.MULTILINE)
 
@@ -40,7 +39,3 @@ def test_a_file_that_is_gone_is_found(tmp_path: Path) -> None:
     (tmp_path / "proxy/one.py").write_text("def here(): ...")
     text = "`proxy/one.py::here`, `proxy/one.py::gone`, `proxy/two.py`, `README.md`, `keyrail top`"
     assert missing(text, [tmp_path]) == ["gone", "proxy/two.py", "README.md"]
-
-
-def test_readme_leads_there() -> None:
-    assert "(docs/where-to-change.md)" in README.read_text("utf-8")
