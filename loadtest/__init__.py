@@ -5,9 +5,9 @@
     python -m loadtest traces    what traffic statistics cost
     python -m loadtest memory    5,000 idle connections, plain and TLS; a value of 256 MB in both directions
 
-On a machine with other work, each single figure is wrong by tens of per cent. So every target is measured in every
-round, in an order that rotates, and the report gives the median of the rounds and of the ratios within one round, with
-their spread. CPU time per command, from the kernel's scheduler, varies least. The load has a processor for itself,
+On a machine with other work, each single figure is wrong by tens of per cent. Every target is therefore measured in
+every round, in an order that rotates, and the report gives the median of the rounds and of the ratios within one round,
+with their spread. CPU time per command, from the kernel's scheduler, varies least. The load has a processor for itself,
 unless ``--processors together`` leaves that to the kernel, which varies the figures more than anything else.
 
     targets.py      direct Redis, nutcracker, Keyrail under a policy: start, address, processes

@@ -27,7 +27,7 @@ _MISSED_AT_MOST = 0.0001
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is sent to whom. ``commands`` counts one run, before scaling; ``only`` limits the targets."""
+    """One workload and its targets. ``commands`` counts one run, before scaling; ``only`` limits the targets."""
 
     name: str
     pipeline: int

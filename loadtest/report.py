@@ -73,7 +73,7 @@ def _whole_cpu(sample: Sample) -> float:
 
 
 def goals() -> list[Goal]:
-    """What Keyrail under bench.yaml promises, compiled."""
+    """The goals of Keyrail under bench.yaml, compiled."""
     promised = []
     for verb in ("GET", "SET"):
         alone = (verb, 1, KEYRAIL_BENCH), (verb, 1, NUTCRACKER)

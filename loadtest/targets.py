@@ -1,4 +1,4 @@
-"""What is measured: the same private Redis, reached directly, through nutcracker, and through Keyrail."""
+"""The targets: the same private Redis, reached directly, through nutcracker, and through Keyrail."""
 
 import contextlib
 import shutil

@@ -1,4 +1,4 @@
-"""What is sent: GET and SET as redis-benchmark sends them, and a mix that no shortcut for GET and SET helps.
+"""The workloads: GET and SET as redis-benchmark sends them, and a mix that no shortcut for GET and SET helps.
 
 Each command of the mix comes with what its reply must look like, and with a reply of constant length, so that a load
 generator which only counts bytes still notices a wrong one.

@@ -1,4 +1,4 @@
-"""What every test of the whole program shares: private engines, and Keyrail processes in front of them.
+"""Fixtures for all tests of the whole program: private engines, and Keyrail processes in front of them.
 
 Both are started once and kept for the session, by what they are configured with; a test that kills or freezes one
 makes its own. Where test processes run side by side, each has a session, and so engines and Keyrails, of its own.

@@ -76,12 +76,12 @@ EXPECTED = ("valkey-9.1", "redis-6.2", "redis-7.0")
 """The engines that the suite is written for; one that is missing is skipped with a reason."""
 
 IN_BETWEEN = "redis-7.0"
-"""Neither the oldest nor the newest of them. By default, tests that go through the engines leave it out."""
+"""The engine that is neither the oldest nor the newest. By default, tests that go through the engines leave it out."""
 
 
 PORTS = range(10_000, 20_000)
-"""Where tests listen: below what the system hands out to connections, and an engine in cluster mode, which also takes
-the port 10,000 above its own, is in nobody's way."""
+"""The ports on which tests listen: below those that the system gives to connections, and an engine in cluster mode,
+which also takes the port 10,000 above its own, is in nobody's way."""
 
 BLOCK = 50
 

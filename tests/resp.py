@@ -42,7 +42,7 @@ class Malformed(Exception):
 
 
 def frame_end(data: bytes | bytearray, start: int) -> int:
-    """Where the frame that begins at `start` ends, or -1 if it is not complete yet."""
+    """The end of the frame that begins at `start`, or -1 if it is not complete yet."""
     pending, position = 1, start
     while pending:
         line_end = data.find(CRLF, position)
@@ -91,7 +91,7 @@ class FrameReader:
         return frame
 
     def rest(self) -> bytes:
-        """What has arrived and is not part of a frame taken yet."""
+        """The bytes that have arrived and are not part of a frame taken yet."""
         return bytes(self._data[self._position :])
 
 
@@ -169,7 +169,7 @@ def words(line: str) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to connect: a port of this machine, with TLS or without, or the path of a unix socket."""
+    """The address to connect to: a port of this machine, with TLS or without, or the path of a unix socket."""
 
     port: int = 0
     path: str = ""

@@ -61,7 +61,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def refused_here(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
-    """What `refused` does, without a process of its own."""
+    """The same as `refused`, without a process of its own."""
     status = main(["serve", "--upstream", NOWHERE, "--listen", "127.0.0.1:0", "--admin", "off", *arguments])
     lines = capsys.readouterr().err.splitlines()
     assert all(line.startswith("keyrail: ") for line in lines)

@@ -1,4 +1,5 @@
-"""What Keyrail's errors become in client libraries is what policies/README.md says, and none is sent again."""
+"""Client libraries turn Keyrail's errors into the exceptions that the documentation lists, and send no command
+again."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def keyrail(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def documented() -> dict[str, str]:
-    """What redis-py makes of an error, by what is on the wire."""
+    """The exceptions that redis-py makes of errors, by the text on the wire."""
     section = README.read_text().partition("## What an error becomes")[2]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return {row[0]: row[2] for row in rows[1:] if not row[0].startswith("---")}

@@ -1,5 +1,5 @@
-"""What payloads of RESTORE unpack to: on every engine, for every type in every encoding, against what the engine says
-of the key; and never less than that for a payload that cannot be read."""
+"""The sizes that payloads of RESTORE unpack to: on every engine, for every type in every encoding, against what the
+engine says of the key; and never less than that for a payload that cannot be read."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What Keyrail knows about a command beyond the engines' tables stands in its row, and nowhere else."""
+"""A command's row, and nothing else, holds what Keyrail knows about it beyond the engines' tables."""
 
 import ast
 import shutil

@@ -1,4 +1,4 @@
-"""What commands bring to be stored: the values, each with its key and its length, and the number of members. A
+"""The values that commands store, each with its key and its length, and the number of members. A
 streamed value counts with its announced length."""
 
 import pytest

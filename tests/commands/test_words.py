@@ -44,7 +44,7 @@ ALLOWED = {
     "session/info_query.py::read_options": "Keyrail's own command",
     "wire/inline.py": "escapes in quotes",
 }
-"""Where letters are folded, or keywords compared, that are no words of a client's command."""
+"""The places that fold letters or compare keywords that are no words of a client's command."""
 FOLDS = {"upper", "lower", "casefold", "swapcase", "title"}
 KEYWORD = re.compile(rb"[A-Za-z][A-Za-z0-9-]*|[=~$+-]")
 

@@ -55,7 +55,7 @@ exceptions:
 
 
 TEXTS = {"EVAL": 1, "EVAL_RO": 1, "SCRIPT|LOAD": 2, "RESTORE": 3, "RESTORE-ASKING": 3}
-"""Where scripts and payloads stand: they are no words, and one that is too long to be read is judged as such."""
+"""The positions of scripts and payloads: they are no words, and one that is too long to be read is judged as such."""
 
 
 def facts(command: Command) -> dict[str, object]:

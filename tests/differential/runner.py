@@ -118,7 +118,7 @@ def _at_once(session: Session, lines: list[Line], send: Callable[[list[Line]], N
 
 
 def pipeline(session: Session, lines: list[Line], _: random.Random) -> Iterator[Answer]:
-    """As many commands in one write as can be."""
+    """Send as many commands in one write as possible."""
     return _at_once(session, lines, lambda batch: session.wire.send(b"".join(map(session.bytes_of, batch))))
 
 
@@ -147,7 +147,7 @@ def _as_inline(arguments: list[bytes], chance: random.Random) -> bytes:
 
 
 def inline(session: Session, lines: list[Line], chance: random.Random) -> Iterator[Answer]:
-    """As typed into telnet, in any letter case, with blank lines between."""
+    """Send them as somebody types them into telnet, in any letter case, with blank lines between."""
 
     def send(batch: list[Line]) -> None:
         data = b""
@@ -218,7 +218,7 @@ def run(way: str, script: Script, address: Address, protocol: int) -> list[Answe
 
 
 def differences(script: Script, direct: list[Answer], through: list[Answer]) -> list[str]:
-    """Where the two differ, in words: command, direct bytes, Keyrail's bytes."""
+    """The first difference, in words: command, direct bytes, Keyrail's bytes."""
     found = []
     for ours, theirs in zip(direct, through, strict=False):
         same = len(ours.frames) == len(theirs.frames) and all(

@@ -172,7 +172,7 @@ def answered_alike(line: Line, direct: bytes, through: bytes) -> bool:
 
 
 def saved_text(frame: bytes) -> bytes:
-    """What `@save` keeps of a reply: its text or number; the first member's, of an array."""
+    """The part of a reply that `@save` keeps: its text or number; the first member's, of an array."""
     value = decode(frame)
     while isinstance(value, list):
         value = value[0] if value else b""

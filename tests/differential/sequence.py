@@ -29,7 +29,7 @@ from tests.resp import PATIENCE_SECONDS, Address, Closed, Wire, pack, words
 QUIET_SECONDS = 0.04
 NOTHING_CAME = b"<nothing came"
 HEALTH_CHECK = re.compile(rb'\+\d+\.\d+ \[\d+ \S+\] "PING"\r\n')
-"""What MONITOR shows of any Keyrail before the engine, each second."""
+"""The commands of any Keyrail before the engine that MONITOR shows each second."""
 
 LINE = re.compile(
     r"^(?P<who>[A-Z])(?P<what>[!~<>.@-]*)(?P<count>\d*)(?P<loose>~?)(?::\s*(?P<save>\w+=)?\s*(?P<text>.*))?$"
@@ -41,7 +41,7 @@ SEQUENCES = Path(__file__).parent / "sequences"
 
 @dataclass(slots=True)
 class Sequence:
-    """What it shows, and the lines that clients act out."""
+    """The purpose of a sequence, and the lines that clients act out."""
 
     name: str
     lines: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ def sequences_of(family: str) -> list[Sequence]:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one line of a sequence brought."""
+    """The result of one line of a sequence."""
 
     line: str
     frames: tuple[bytes, ...]
@@ -161,7 +161,8 @@ class Stage:
 
 
 def differences(sequence: Sequence, direct: list[Heard], through: list[Heard]) -> list[str]:
-    """Where two runs differ, in words; and where a direct client waits in vain, since such a sequence shows nothing."""
+    """The difference between two runs, in words; and where a direct client waits in vain, since such a sequence shows
+    nothing."""
     found = [
         f"[{sequence.name}] {ours.line}\n   direct: {list(ours.frames)!r}"
         for ours in direct

@@ -106,7 +106,7 @@ def test_every_command_of_the_engine_has_a_script(fleet: Fleet, engine_name: str
 
 
 def test_every_command_of_the_table_is_known_somewhere_or_has_a_script(fleet: Fleet) -> None:
-    """What the table knows and none of these engines does is sent to all of them by the test below."""
+    """The test below sends the commands that the table knows and none of these engines does to all of them."""
     known = set().union(*(names_of(fleet.engine(name)) for name in kinds() if name in EXPECTED))
     table = {spec.display for spec in STANDARD.specs if spec.name}
     assert known - table - {"HOST:", "POST"} == set()

@@ -1,4 +1,4 @@
-"""What holds over TCP holds over TLS and unix sockets too, on either side of Keyrail.
+"""TLS and unix sockets behave as TCP does, on either side of Keyrail.
 
 Proves: TLS, which cannot be half-closed, and unix sockets carry the same bytes as a plain connection: sequences with
 several clients, pipelines cut at any byte, large values, and the end of a client that leaves while it blocks.

@@ -80,7 +80,7 @@ def test_a_client_that_is_blocked_by_a_large_command_leaves(fleet: Fleet, poolin
 
 
 def test_a_blocked_client_that_has_sent_more_leaves(fleet: Fleet, pooling: bool) -> None:
-    """What waits behind the blocking command must not hide the client's end."""
+    """Bytes that wait behind the blocking command must not hide the client's end."""
     engine = fleet.engine(ENGINE)
     engine.do("DEL", "q", "k")
     wire = fleet.keyrail(ENGINE, pooling=pooling).wire()

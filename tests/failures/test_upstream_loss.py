@@ -80,7 +80,7 @@ STATES = {
 
 
 def test_clients_with_state_are_closed(new_engine: NewEngine, new_keyrail: NewKeyrail) -> None:
-    """What Redis forgot must not look as if it still held."""
+    """State that Redis has lost must not look as if it still held."""
     engine = new_engine()
     keyrail = new_keyrail(engine.url)
     holders = {name: keyrail.wire(3 if name == "tracking" else 2) for name in STATES}

@@ -56,7 +56,7 @@ def test_a_reply_that_takes_too_long_closes_its_client(new_engine: NewEngine, ne
         is_told(pinned)
         engine.thaw()
         assert rests.ask("GET", "k") == b"$1\r\nv\r\n"
-        # What it sent has run, once: nothing is sent again, and nobody gets its reply.
+        # The client's command has run, once: nothing is sent again, and nobody gets its reply.
         eventually(lambda: rests.ask("GET", "n") == b"$1\r\n1\r\n")
         assert rests.ask("RPUSH", "queue", "job") == b":1\r\n"
         assert waits.frame() == b"*2\r\n$5\r\nqueue\r\n$3\r\njob\r\n"

@@ -1,4 +1,4 @@
-"""What Keyrail has learnt of Redis and of its clients holds only for as long as it is true.
+"""Keyrail forgets what it has learnt of Redis and of its clients as soon as it is no longer true.
 
 Proves: limits of clients that have not logged in end with the password; a capability that a user loses is given up,
 and one that it gets is used; ACL users share nothing, whatever their names are; a name is gone from CLIENT LIST when

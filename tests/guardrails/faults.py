@@ -17,12 +17,12 @@ PASSWORD = "secret"
 FORMS = ("plain", "transaction")
 
 HIDDEN = ("exists", "expire", "ltrim", "type", "scan", "hlen", "scard")
-"""What rules send or ask by themselves, MULTI and EXEC apart."""
+"""The commands that rules send or ask by themselves, MULTI and EXEC apart."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong while a case is played: Redis is `full`, the keys have the `wrong_type`, or a user may not run the
+    """The fault while a case runs: Redis is `full`, the keys have the `wrong_type`, or a user may not run the
     client's command (`main`) or what goes with it (`hidden`), be it from the start or only `later`."""
 
     name: str
@@ -33,7 +33,8 @@ class Fault:
     later: bool = False
 
     def user(self, line: str, app: str) -> str:
-        """Who plays it. Who has all rights at first is a new one for each app: Keyrail learns of them at the login."""
+        """The user. A user that has all rights at first is a new one for each app: Keyrail learns its rights at the
+        login."""
         if self.main:
             return f"without-{line.split(maxsplit=1)[0].lower()}"
         return "without-hidden" if self.hidden and not self.later else f"somebody-of-{app}"

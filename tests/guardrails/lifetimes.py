@@ -1,4 +1,4 @@
-"""What the tests of lifetimes try, as tables. A case is one line:
+"""The cases of the tests of lifetimes, as tables. A case is one line:
 
     what is there before | the command | what each key's TTL is afterwards
 

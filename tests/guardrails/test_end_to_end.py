@@ -130,7 +130,7 @@ def test_rewritten_in_every_form(engine: Engine, wire: Wire, form: str, protocol
 
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "in-steps"])
 def test_in_transactions(engine: Engine, wire: Wire, whole: bool) -> None:
-    """What is rewritten gives EXEC's array the members that the application expects; what is refused aborts it."""
+    """Rewritten commands give EXEC's array the members that the application expects; a refused one aborts it."""
 
     def transact(*lines: str) -> list[bytes]:
         commands = [pack("MULTI"), *(pack(*line.split()) for line in lines), pack("EXEC")]

@@ -85,8 +85,8 @@ LARGE = "v" * 1_100_000
 
 @dataclass(frozen=True)
 class Program:
-    """What one client sends, in so many reads, and whether it leaves without having read the replies, in the middle
-    of a value."""
+    """The bytes that one client sends, in so many reads, and whether it leaves without having read the replies, in the
+    middle of a value."""
 
     user: str | None
     reads: Sequence[Sequence[str]]
@@ -143,7 +143,7 @@ def prepare(engine: Engine, seed: str) -> None:
 
 
 def play(address: Address, played: Sequence[Program]) -> list[list[bytes]]:
-    """What each client hears, all of them at work at once; nothing for who leaves."""
+    """The replies to each client, all of them at work at once; nothing for a client that leaves."""
     wires = [connect(address, program.user) for program in played]
     try:
         for turn in range(max(len(program.reads) for program in played)):

@@ -65,7 +65,7 @@ def test_every_command_answers_as_before_and_its_keys_expire(wire: Wire, direct:
         case.prepare(direct)
         expected = direct.ask(*case.command)
         case.prepare(direct)
-        # What follows a command runs before the client's next one.
+        # A follow-up runs before the client's next command.
         assert wire.ask(*case.command) == expected, case.line
         assert wire.ask("ECHO", "next") == b"$4\r\nnext\r\n"
         case.check(direct)
@@ -139,7 +139,7 @@ def test_what_the_application_does_next_has_the_last_word(wire: Wire, direct: Wi
 def test_a_key_of_the_same_name_elsewhere_is_left_alone(
     wire: Wire, direct: Wire, lines: list[str], followed: bool
 ) -> None:
-    """What follows a command is about its database, wherever the connection goes next."""
+    """A follow-up runs in its command's database, wherever the connection goes next."""
     direct.send(commands(["SELECT 5", "SET g:k 1", "SELECT 0", "DEL g:k x"]))
     direct.frames(4)
     assert wire.ask("CLIENT", "NO-EVICT", "OFF")[:1] in b"+-"  # on a connection of its own, if there is that command
@@ -182,7 +182,7 @@ def test_who_crashes_behind_a_command_leaves_no_key_for_ever(keyrail: Keyrail, d
 
 
 def test_between_watch_and_exec_nothing_follows(wire: Wire, direct: Wire) -> None:
-    """Neither EXEC of the proxy's own nor an EXPIRE may end or break what is being watched."""
+    """A WATCH is neither ended by an EXEC of the proxy's own nor broken by an EXPIRE."""
     direct.send(EMPTY + pack("SET", "s:k", "v", "EX", "60"))
     direct.frames(2)
     assert wire.ask("WATCH", "g:k", "s:k", "g:l") == b"+OK\r\n"
@@ -271,7 +271,7 @@ def test_errors_of_redis_stay_its_own(wire: Wire, direct: Wire) -> None:
 
 
 def test_large_values(keyrail: Keyrail, wire: Wire, direct: Wire) -> None:
-    """What is streamed has its hidden commands around it, where nothing but the value is still to come."""
+    """A streamed command has its hidden commands around it, where nothing but the value is still to come."""
     value = b"v" * 1_500_000
     direct.send(EMPTY)
     direct.frame()

@@ -92,7 +92,7 @@ def test_a_refused_streamed_command_never_runs(fleet: Fleet, engine: Engine, bef
 
 
 def test_no_watched_connection_is_given_to_another_client(engine: Engine, keyrail: Keyrail) -> None:
-    """Where a user may not run MULTI, EXEC ends no WATCH: whoever got that connection would see their EXEC fail."""
+    """If a user may not run MULTI, EXEC ends no WATCH: the next client of that connection would see its EXEC fail."""
     for block in (["WATCH w", "MULTI", "ECHO x", "EXEC"], ["MULTI", "WATCH w", "EXEC"]):
         engine.do("ACL", "SETUSER", "ann", "-multi")
         with keyrail.wire() as wire, keyrail.wire() as other:

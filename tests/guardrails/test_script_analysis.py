@@ -1,4 +1,4 @@
-"""What is read of scripts is sound: every command that an engine runs for a script is one that its text was read to
+"""The reading of scripts is sound: every command that an engine runs for a script is one that its text was read to
 call, with these arguments, and every key that it touches is declared, a literal, or known to be neither."""
 
 from __future__ import annotations

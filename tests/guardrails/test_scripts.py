@@ -149,7 +149,7 @@ def test_a_literal_key_that_a_script_creates_gets_its_ttl(fleet: Fleet, engine_n
 
 
 def _everywhere(keyrail: Keyrail, *command: str) -> set[bytes]:
-    """What new connections hear, each asked once."""
+    """The replies to new connections, each asked once."""
     heard = set()
     for _ in range(CONNECTIONS):
         with keyrail.wire() as wire:

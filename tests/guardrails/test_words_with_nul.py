@@ -25,7 +25,7 @@ exceptions:
   - {rule: commands, keys: "lock:*", because: walks of locks}
 """
 MORE = (b"", b"x", b"x" * 1_100_000)
-"""What stands behind the NUL."""
+"""The bytes behind the NUL."""
 ATTACKS: dict[str, tuple[int, str]] = {
     "STORE of SORT": (2, "SORT a:list STORE b:other"),
     "GET of SORT": (2, "SORT a:list GET b:*"),

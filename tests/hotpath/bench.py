@@ -101,7 +101,7 @@ class Bench:
         self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
 
     def pending_replies(self) -> list[tuple[int, int]]:
-        """What stands in the upstream pipeline: action and count of each entry."""
+        """The entries of the upstream pipeline: action and count of each."""
         found = []
         entry = self.upstream.head
         last = None
@@ -114,7 +114,7 @@ class Bench:
 
 
 def heard(client: Any) -> bytes:
-    """What has come since the last look."""
+    """The bytes that have come since the last call."""
     said = b"".join(client.sent)
     client.sent.clear()
     return said

@@ -164,7 +164,7 @@ def joined(log: list[Any]) -> list[Any]:
 
 
 def outcome(client: Client, pieces: list[bytes]) -> list[Any]:
-    """What becomes of bytes that come in pieces, when every reply is paid as soon as the client is held."""
+    """The outcome of bytes that come in pieces, when every reply comes as soon as the client is held."""
     for piece in pieces:
         client.receive(piece)
         while client.stalled:

@@ -91,7 +91,7 @@ class Gathered:
         self.bring = bring
 
     def part(self, indexes: list[int]) -> Callable[[bytes], None]:
-        """What hears the reply about the keys of these indexes."""
+        """The listener for the reply about the keys of these indexes."""
 
         def came(frame: bytes) -> None:
             reader = Reader()

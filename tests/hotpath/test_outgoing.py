@@ -1,7 +1,7 @@
 """The queue towards Redis: whatever clients and Keyrail itself try, what is written while a unit is open is its
 owner's, and what is written while a command is under way in pieces is that command, whole and unbroken.
 
-Random programs of three senders are played to one connection. What was written is then read back with a few lines
+Random programs of three senders are played to one connection. The bytes written are then read back with a few lines
 that know the rules and nothing of how they are kept.
 """
 

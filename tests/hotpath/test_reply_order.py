@@ -71,7 +71,7 @@ class Asker(Client):
         self.write: Callable[[bytes], object] = self.hear
 
     def hear(self, data: bytes) -> None:
-        """What the client is sent."""
+        """The bytes that the client is sent."""
         self.heard += data
 
     def on_idle(self) -> None:
@@ -130,7 +130,7 @@ class Asker(Client):
             self.begin_order().answer(answer)
 
     def _join(self, node: Node, reply: bytes) -> None:
-        # As MGET over two nodes: one reply of two parts, in the order of the nodes.
+        # MGET over two nodes works like this: one reply of two parts, in the order of the nodes.
         order = self.begin_order()
         place = order.join()
         parts: dict[Node, bytes] = {}
@@ -146,7 +146,7 @@ class Asker(Client):
         self.expected += b"*2\r\n" + reply + reply
 
     def _again(self, node: Node, reply: bytes) -> None:
-        # As after MOVED: what the first node says is not for the client; the other one is asked in its place.
+        # After MOVED it is like this: the first node's reply is not for the client; the other node's takes its place.
         order = self.begin_order()
         place = order.join()
         other = self.both[1 - self.both.index(node)]

@@ -1,4 +1,4 @@
-"""What is put together comes out whole, in order, and once."""
+"""The pieces come out whole, in order, and once."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""What real engines sent comes out of the upstream pipeline as it must, whole, byte by byte, and cut at every place."""
+"""Recorded replies of real engines come out of the upstream pipeline as they must, whole, byte by byte, and cut at
+every place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the job queues of the sessions run."""
+"""The jobs that the sessions' queues run."""
 
 RUNS: list[int] = []
 

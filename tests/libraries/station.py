@@ -135,7 +135,7 @@ class Station:
             return False
 
     def whole(self, library: Library, login: str = "") -> str:
-        """What went wrong in a whole session, through a restart of Redis; nothing if it succeeded."""
+        """The error of a whole session, through a restart of Redis; nothing if it succeeded."""
         answer = library.ask(f"use {self.url(login)}")
         if answer == "restart":
             self.restart()
@@ -143,7 +143,7 @@ class Station:
         return "" if answer == "done" else f"{answer}; its stderr:\n{library.stderr()}"
 
     def refused(self, library: Library, rule: str) -> str:
-        """What is wrong with a refusal: it must come from this rule, and before anything was changed."""
+        """The fault of a refusal: it must come from this rule, and before anything was changed."""
         answer = library.ask(f"use {self.url()}")
         text = json.loads(answer.removeprefix("failed")) if answer.startswith("failed") else ""
         if f"DENIED keyrail/{rule}: " not in text:

@@ -56,7 +56,7 @@ CELL = re.compile(
 
 @dataclass(frozen=True)
 class Cell:
-    """What becomes of a library under a policy, whose text is `text`: refused by `rule`, if there is one.
+    """The outcome of a library's session under a policy, whose text is `text`: refused by `rule`, if there is one.
 
     `granted` is the policy that lets it do all, where that takes more, and `login` how its clients then log in.
     """
@@ -109,7 +109,7 @@ def with_lines(policy: str, anchor: str) -> str:
 
 
 def wrong(library: Library, cell: Cell, station: Station) -> Iterator[str]:
-    """What differs from the table."""
+    """The differences from the table."""
     station.prepare(cell.text)
     if cell.rule:
         yield station.refused(library, cell.rule)
@@ -136,7 +136,7 @@ def try_all(row: str, stations: SimpleQueue[Station | None]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[list[str]]]]:
-    """What is wrong with each row that a test has been selected for; all of them are tried side by side."""
+    """The faults of each row that a test has been selected for; all of them are tried side by side."""
     chosen = [item.callspec.params.get("library") for item in request.session.items if hasattr(item, "callspec")]
     selected = [row for row in SESSIONS if row in chosen]
     stations: SimpleQueue[Station | None] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""What is measured as "off" counts nothing, and holds the same rules."""
+"""The benchmark's "off" counts nothing, and has the same rules."""
 
 from pathlib import Path
 

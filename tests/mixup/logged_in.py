@@ -24,7 +24,7 @@ _Asked = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a policy does to these clients: whether it refuses, and of which keys it sees to it that they expire."""
+    """The effect of a policy on these clients: whether it refuses, and which keys it makes expire."""
 
     refuses: bool
     expire: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ async def _expect_refused(client: Client, commands: Sequence[_Asked], token: byt
 
 
 async def _expect_lifetimes(client: Client, key: str, commands: Sequence[_Asked], kinds: Sequence[str]) -> None:
-    # What follows a command may leave after the command's own reply: some turns are given to it, no more.
+    # A follow-up may leave after the command's own reply: it gets a few turns of the loop, no more.
     sent = b"".join(command for command, _ in commands)
     for kind in kinds:
         if f"{key}:{kind}".encode() not in sent:

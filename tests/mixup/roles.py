@@ -1,4 +1,4 @@
-"""What the members of the swarm do: those who check every reply, and those who make trouble around them.
+"""The roles of the swarm's members: those who check every reply, and those who make trouble around them.
 
 Each is a coroutine of (swarm, its own name, its own randomness); the name is part of every token that it sends.
 """

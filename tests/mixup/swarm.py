@@ -50,7 +50,7 @@ def array(*members: bytes) -> bytes:
 
 @dataclass(slots=True)
 class Findings:
-    """What the swarm saw: wrong replies, and enough figures to know that it was really at work."""
+    """The result of a swarm: wrong replies, and enough figures to know that it was really at work."""
 
     wrong: list[str] = field(default_factory=list)
     replies: Counter[str] = field(default_factory=Counter)
@@ -185,5 +185,5 @@ class Swarm:
         return client
 
     def count(self, name: str, replies: int) -> None:
-        """So many right replies came."""
+        """Count this many right replies."""
         self.findings.replies[kind_of(name)] += replies

@@ -1,4 +1,4 @@
-"""Who waits for an upstream in vain is closed after a moment, and so is who waits for that client to ask on it."""
+"""A client that waits in vain for an upstream is closed after a moment, and so is a client that waits for its probe."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Client:
 
 
 def checkout_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Checkout, Capabilities]:
-    """Who gives out a pool's connections, while Redis is there or not."""
+    """The checkout of a pool's connections, while Redis is there or not."""
     loop = cast("asyncio.AbstractEventLoop", clock)
     connections: Any = SimpleNamespace(
         pools=SimpleNamespace(of=lambda _key: pool),

@@ -16,7 +16,8 @@ LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [uvloop.new_event_loop, a
 
 
 async def happened(seconds: float, pause: float) -> list[str]:
-    """What comes first: the deadline, or a reply that arrives while the process stands still over another one."""
+    """The event that comes first: the deadline, or a reply that arrives while the process stands still over another
+    one."""
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     with ours, theirs:

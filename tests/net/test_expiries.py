@@ -25,7 +25,7 @@ TRACE = Trace(
 
 
 class Redis:
-    """Whoever answers; `spare` says whether a connection is to be had."""
+    """The other side, which answers; `spare` says whether there is a connection."""
 
     def __init__(self) -> None:
         self.spare = True

@@ -30,7 +30,7 @@ class Door(FakeRoute):
 
 
 class Wire(asyncio.Transport):
-    """What would be sent is kept."""
+    """Keep what would be sent."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ class Fake:
 
 
 def played(checkout: Fake, play: Callable[[InternalQueries, list[object]], object]) -> list[object]:
-    """What was answered, in order, when all callbacks have run."""
+    """The answers, in order, when all callbacks have run."""
 
     async def run() -> list[object]:
         heard: list[object] = []

@@ -88,7 +88,7 @@ class Bench:
         return found
 
     async def seconds(self, count: int, *answering: Upstream, step: float = 1.0) -> None:
-        """So much time goes by, and these answer what they are asked."""
+        """Let so much time go by, while these connections answer."""
         for _ in range(count):
             self.now += step
             self.liveness.another_second()

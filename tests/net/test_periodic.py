@@ -1,4 +1,4 @@
-"""What is done again and again goes on after a failure, which is counted each time and logged once."""
+"""Periodic work goes on after a failure, which is counted each time and logged once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user may run is found out without running it."""
+"""Keyrail finds out which commands a user may run without running them."""
 
 from __future__ import annotations
 

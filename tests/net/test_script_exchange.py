@@ -1,4 +1,4 @@
-"""What other workers know is asked once for each script, however many clients wait, and nobody waits for ever."""
+"""A worker asks the others once for each script, however many clients wait, and nobody waits for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever waits for a connection gets one as soon as it is to be had, whatever happens to others of the route.
+"""A client that waits for a connection gets one as soon as there is one, whatever happens to others of the route.
 
 Proves, on a route whose connections are made and lost as a generator says: a lane backs off from its own failures
 alone; and whenever nothing is under way any more, nobody waits for a connection of their own that lies there.

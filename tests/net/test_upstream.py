@@ -41,7 +41,7 @@ class Loop:
         return SimpleNamespace(cancel=self.timers.clear)
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> Any:
-        """What is started comes to its end at once."""
+        """A task that is started ends at once."""
         with contextlib.suppress(StopIteration):
             work.send(None)
         return Ended()
@@ -59,7 +59,7 @@ class Ended:
 
 
 class Transport:
-    """What the connection writes to."""
+    """The transport of the connection."""
 
     def __init__(self) -> None:
         self.closed = ""

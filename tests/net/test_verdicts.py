@@ -1,4 +1,4 @@
-"""What is told of a violation holds nothing of a value, whatever the command and the rule."""
+"""The report of a violation holds nothing of a value, whatever the command and the rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in deploy/ fits the program: options that exist, files that are there, the user of the image.
+"""deploy/ fits the program: options that exist, files that are there, the user of the image.
 
 Templates are rendered where Helm is installed, and Compose's file is read by Docker where it can; elsewhere they are
 only read as YAML.

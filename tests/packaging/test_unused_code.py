@@ -1,4 +1,4 @@
-"""What is defined in proxy/ is used in proxy/: code that only tests use is tests' code."""
+"""proxy/ uses all that it defines: code that only tests use belongs to the tests."""
 
 import ast
 from collections.abc import Iterator

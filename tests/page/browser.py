@@ -35,7 +35,7 @@ _KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, "")}
 
 
 def program() -> str | None:
-    """Where Chromium is, if it is installed."""
+    """The path of Chromium, if it is installed."""
     return next((found for found in map(shutil.which, PROGRAMS) if found is not None), None)
 
 

@@ -36,7 +36,7 @@ TAGS = {
 
 
 def run(program: str, *arguments: str | Path) -> str:
-    """What a program of Node's packages has to complain about, such as `typescript/bin/tsc`."""
+    """The complaints of a program of Node's packages, such as `typescript/bin/tsc`."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not installed here")
@@ -51,7 +51,7 @@ def run(program: str, *arguments: str | Path) -> str:
 
 
 def checked(folder: Path) -> str:
-    """What the type checker complains about in a folder with the page's files."""
+    """The type checker's complaints about a folder with the page's files."""
     settings = {"extends": str(HERE / "tsconfig.json"), "include": [str(folder / "*")]}
     file = folder / "tsconfig.json"
     file.write_text(json.dumps(settings))

@@ -205,7 +205,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(
     with browser.tab(PHONE) as tab:
         shown(tab, running, traffic)
         tab.until("document.querySelector('#violations-table').textContent.includes('spark-7')", traffic)
-        # What scrolls inside of its own place counts too.
+        # An element that scrolls inside of its own box counts, too.
         places = "[...document.querySelectorAll('html, .scroll')].map((each) => [each.scrollWidth, each.clientWidth])"
         assert [wide for wide, room in tab.js(places) if wide > room] == []
         assert tab.js("document.documentElement.scrollWidth") == PHONE[0]

@@ -25,7 +25,7 @@ def policy(text: str) -> Policy:
 
 
 def problems(text: str) -> list[str]:
-    """What is wrong with such a file, without its name; nothing if it loads."""
+    """The error of such a file, without its name; nothing if it loads."""
     try:
         policy(text)
     except PolicyError as error:

@@ -1,4 +1,4 @@
-"""What wakes somebody is read from the policy, and what it leaves out is the default."""
+"""The policy says which incidents alert somebody; where it is silent, the default holds."""
 
 import pytest
 

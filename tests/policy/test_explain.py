@@ -1,4 +1,4 @@
-"""What `explain` tells and what a policy's own tests find is what judging does."""
+"""`explain` and a policy's own tests say what judging does."""
 
 import pickle
 from pathlib import Path

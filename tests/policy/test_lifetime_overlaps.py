@@ -1,4 +1,4 @@
-"""What a policy says of a key's lifetime is said once, acts, and leaves no key to live for ever by mistake."""
+"""A policy states a key's lifetime once, the statement acts, and no key lives for ever by mistake."""
 
 from itertools import permutations
 from pathlib import Path

@@ -33,7 +33,7 @@ WRITES = {"string": "APPEND {} v", "hash": "HSET {} f v", "list": "RPUSH {} v"}
 
 @dataclass(frozen=True)
 class Lifetime:
-    """What a mapping under ``ttl`` or ``lifetime`` says; times in seconds."""
+    """The contents of a mapping under ``ttl`` or ``lifetime``; times in seconds."""
 
     default: int | None
     least: int | None
@@ -111,8 +111,8 @@ class Written:
         return min(matching, key=lambda entry: sum(map(entry.matches, KEYS)), default=None)
 
     def lifetime_of(self, key: str) -> tuple[Lifetime | None, Rule | None]:
-        """What is said of a key's lifetime, and by which rule if by one: the entry before the rules, and of those the
-        one with the glob that matches the fewest keys."""
+        """The statement about a key's lifetime, and the rule that makes it if there is one: the entry before the rules,
+        and of those the one with the glob that matches the fewest keys."""
         owner = self.owner(key)
         if owner is not None and (owner.permanent or owner.lifetime is not None):
             return owner.lifetime, None
@@ -165,7 +165,7 @@ def drawn_policy(random: Random) -> Written:
 
 
 class Enforced:
-    """What becomes of commands."""
+    """The fate of commands."""
 
     def __init__(self, compiled: CompiledPolicy) -> None:
         self._compiled = compiled

@@ -1,4 +1,4 @@
-"""Who is of which app, and which mode a rule has for whom: the one list of precedence, line by line."""
+"""The app of a client, and the mode that a rule has for it: the one list of precedence, line by line."""
 
 from datetime import UTC, datetime
 from pathlib import Path

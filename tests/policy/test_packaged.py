@@ -45,7 +45,7 @@ def test_workers_are_handed_a_whole_policy(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(packaged("default").parent.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_policy_that_is_read_again_is_the_same(path: Path) -> None:
-    """So a reload that changes nothing is none, and has no generation of its own."""
+    """A reload that changes nothing is no reload, and has no generation of its own."""
     assert load_policy(path) == load_policy(path)
 
 

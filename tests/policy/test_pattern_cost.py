@@ -1,4 +1,4 @@
-"""What it costs to hold names against the patterns of a policy: never more than both lengths say.
+"""Matching a name against the patterns of a policy costs at most the product of both lengths.
 
 Every setting that takes patterns is here, and is fed the worst names. The limits on time are for stalls: a matcher that
 goes back needs seconds for names of 60 KB.

@@ -128,7 +128,7 @@ HELD: tuple[NamesSettings, ...] = (
     NamesSettings(hash_tags=(2,), prefixes=(("default", ("a", "{a")),)),
     NamesSettings(prefixes=(("checkout", ("a:b",)),)),
 )
-"""What names may hold beyond their characters: few of it, for each is made into an automaton."""
+"""The parts of names beyond their characters: few of them, since each becomes an automaton."""
 NAMES_SETTINGS = st.builds(
     replace,
     st.sampled_from(HELD),

@@ -214,7 +214,7 @@ NEVER = {"replace", "replies"}
 
 
 def answered(verdict: Verdict) -> Verdict:
-    """What a procedure ends in where Redis tells of nine members, and of keys without an end."""
+    """The verdict of a procedure where Redis reports nine members, and keys without an end."""
     if not isinstance(verdict, Procedure):
         return verdict
     steps = verdict.steps()
@@ -229,7 +229,7 @@ def answered(verdict: Verdict) -> Verdict:
 
 
 def refused(rule: str, text: str, words: str = "") -> str:
-    """What the client reads for a command that such a rule refuses, sooner or later."""
+    """The error that the client reads for a command that such a rule refuses, sooner or later."""
     off = "".join(f"  off-{part}: {{schema: {part}, mode: off}}\n" for part in PARTS if f"schema: {part}" not in rule)
     given = policy(f"{SCHEMA}rules:\n{off}  rule: {{{words}{rule[1:-1]}}}\n")
     compiled = compile_policy(given, STANDARD, memory=Memory())

@@ -95,7 +95,7 @@ def test_what_redis_refuses_by_its_arity_is_left_to_redis(text: str, line: str) 
 
 
 def test_only_judges_may_raise_over_keys() -> None:
-    """Whoever is asked outside of a rule has nobody to refuse the command for him."""
+    """Code outside of a rule has no rule that refuses the command for it."""
     judging = ("commands/", "rules/", "policy/precedence.py")
     for path in sorted(ROOT.rglob("*.py")):
         module = path.relative_to(ROOT).as_posix()

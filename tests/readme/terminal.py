@@ -42,7 +42,8 @@ def steps(text: str) -> list[Step]:
 
 
 def pattern(shown: str) -> re.Pattern[str]:
-    """What output matches the text that README shows; columns may be of another width, as port numbers are."""
+    """The pattern of output that matches the text that README shows; columns may be of another width, as port numbers
+    are."""
     return re.compile(r"\s*" + "".join(_line(line.strip()) for line in shown.splitlines()) + r"\s*")
 
 

@@ -40,7 +40,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def throughput() -> str:
-    """What went through, and what it took of the proxy."""
+    """The throughput, and the proxy's CPU time."""
     quick = tables("quick")
 
     def cell(target: str, workload: str) -> str:
@@ -68,7 +68,7 @@ def met(run: str) -> str:
 
 
 def costs() -> str:
-    """What rules, traffic statistics and connections cost."""
+    """The cost of rules, traffic statistics and connections."""
 
     def judged(what: str, figure: str, least: float) -> list[str]:
         return [what, figure, f"≥ {least:g}", "met" if float(figure.partition(" ")[0]) >= least else "MISSED"]

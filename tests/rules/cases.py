@@ -1,4 +1,4 @@
-"""What each guardrail is tried with, in every form in which a client can send it (``tests.guardrails.matrix``).
+"""The commands that try each guardrail, in every form in which a client can send them (``tests.guardrails.matrix``).
 
 The cases of a guardrail are in ``cases.py`` in its folder. A guardrail that no case can show, since one command by
 itself does not move it, says there who shows it instead.

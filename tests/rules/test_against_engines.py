@@ -36,7 +36,7 @@ COMMANDS = (
 
 
 class State:
-    """What a command left behind."""
+    """The state that a command left behind."""
 
     def __init__(self, wire: Wire) -> None:
         self.kind = wire.ask("TYPE", "{k}:1")

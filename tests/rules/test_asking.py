@@ -18,7 +18,7 @@ Redis = Callable[[Sequence[bytes]], bytes]
 
 
 def run(verdict: Verdict, redis: Redis) -> tuple[End, list[str]]:
-    """What a procedure ends in, and what it has asked."""
+    """The verdict of a procedure, and the questions that it has asked."""
     assert isinstance(verdict, Procedure)
     steps = verdict.steps()
     asked: list[str] = []

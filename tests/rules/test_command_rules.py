@@ -13,7 +13,7 @@ from tests.rules.given import BINDING, NO_WORDS, command, context, spec
 
 
 def error(rule: Rule, text: str) -> bytes:
-    """What the client reads; nothing where the command passes."""
+    """The error that the client reads; nothing if the command passes."""
     given = command(text)
     verdict = rule.judge(given, context()) if rule.touches(given.spec) else None
     return verdict.error if isinstance(verdict, Refuse) else b""

@@ -14,7 +14,8 @@ PACKAGE = Path(proxy.__file__).parent
 RULES = PACKAGE / "rules"
 TESTS = Path(__file__).parent
 RECIPE = {"rules/guardrails.py", "rules/order.py"}
-"""Who knows every guardrail: all that has to be changed beside the folder, as docs/where-to-change.md says."""
+"""The modules that know every guardrail: all that has to be changed beside the folder, as docs/where-to-change.md
+says."""
 CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {

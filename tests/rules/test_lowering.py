@@ -1,4 +1,4 @@
-"""What the plan does by the schema's entry that owns a key: it judges, passes, bounds or appends."""
+"""The schema's entry that owns a key decides whether the plan judges, passes, bounds or appends."""
 
 from collections.abc import Callable
 

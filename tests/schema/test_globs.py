@@ -43,7 +43,7 @@ class Counted(bytes):
 
 
 def worst_patterns() -> list[bytes]:
-    """As long as policies may have them: many stars, parts that repeat themselves, parts that come one short."""
+    """The longest that policies may have: many stars, parts that repeat themselves, parts that come one short."""
     short = [b"a:*:b:*:c", b"*-a-*-b-*", b"*a*a*a*b", b"*ab*ab*ba*", b"***a***b"]
     units = (b"*a", b"*ab", b"*aab", b"*aaaaaaab", b"*-a-*-b-")
     tails = (b"", b"*", b"c", b"*c")

@@ -52,7 +52,7 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Whoever is left holds the pipes that the threads read.
+        # A process that is left holds the pipes that the threads read.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -1,4 +1,4 @@
-"""Who may ask the admin port for what, and what a file of its own must hold."""
+"""Access to the admin port: who may ask it for what, and what a token file must contain."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ def token_file(tmp_path: Path) -> Path:
 
 
 def status(access: Access, method: str, path: str, **headers: str) -> int:
-    """What becomes of a request that the handler itself would answer with 200."""
+    """The status of a request that the handler itself would answer with 200."""
 
     async def handler(_request: web.Request) -> web.StreamResponse:
         return web.Response()

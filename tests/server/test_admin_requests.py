@@ -183,7 +183,7 @@ def test_a_long_number_is_no_other_remedy(running: Running) -> None:
 
 
 def test_off_loopback_metrics_name_no_key_and_no_client(fleet: Fleet) -> None:
-    """As the start line says; on loopback they do, but only to who calls the port by a name that is surely its own."""
+    """The start line says so. On loopback they do, but only to a client that calls the port by one of its own names."""
     upstream = fleet.engine("valkey-9.1", "server").url
     for host, tells in (("0.0.0.0", False), ("127.0.0.1", True)):
         with serve("--upstream", upstream, "--admin", f"{host}:0", "--traces", "100000") as running:

@@ -1,4 +1,4 @@
-"""What the page lives on: the newest violations, and one event a second for all who look."""
+"""The events that feed the page: the newest violations, and one event a second for all viewers."""
 
 import json
 import socket

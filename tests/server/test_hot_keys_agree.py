@@ -36,7 +36,7 @@ Figures = dict[str, dict[str, float]]
 
 
 class Shown:
-    """What was shown: of each snapshot, the figures by the source that showed them."""
+    """The figures of each snapshot, by the source that showed them."""
 
     def __init__(self) -> None:
         self.of: dict[Snapshot, dict[str, Figures]] = {}

@@ -27,7 +27,7 @@ def upstream(fleet: Fleet) -> str:
 
 @contextlib.contextmanager
 def taken_over(running: Running) -> Iterator[int]:
-    """What serves after a SIGUSR2, ended with the block: its process id."""
+    """The process that serves after a SIGUSR2, ended with the block: its process id."""
     running.process.send_signal(signal.SIGUSR2)
     line = running.await_line(r"^keyrail: process (\d+) has taken over: stopping$")
     successor = int(re.findall(r"\d+", line)[-1])

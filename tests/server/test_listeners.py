@@ -15,7 +15,7 @@ def route(*urls: str) -> RouteSettings:
 
 
 def own_sockets(listeners: Listeners, worker: int) -> list[socket.socket]:
-    """What a worker accepts from by itself: it inherits the sockets of the others, too."""
+    """The sockets that a worker accepts from: it inherits those of the others, too."""
     return [each for owner, _, _, each in listeners.sockets_for(worker) if owner == worker]
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus is told is named as promlint wants it; the dashboard and the alert rules use nothing else.
+"""Metrics have the names that promlint wants; the dashboard and the alert rules use no others.
 
 The rules are those of prometheus/util/promlint, as far as they concern names, units, labels and help texts.
 """
@@ -123,7 +123,7 @@ def exported() -> list[Metric]:
 
 
 def complaints(metrics: Iterable[Metric]) -> Iterator[str]:
-    """What promlint would say."""
+    """The complaints that promlint would have."""
     for metric in metrics:
         name = metric.name
         if not metric.documentation.strip():

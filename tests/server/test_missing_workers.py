@@ -75,7 +75,7 @@ def workers(*heard: float, serving: bool = True) -> list[WorkerProcess]:
 
 
 def looks(workers: list[WorkerProcess], times: list[float], group_size: int = 2) -> list[int]:
-    """Who is to be replaced after each look."""
+    """The worker to replace after each look."""
     hung = HungWorkers(group_size, 0.0)
     found = [hung.look(workers, now) for now in times]
     return [-1 if worker is None else worker.number for worker in found]

@@ -1,4 +1,4 @@
-"""What is in force changes in all workers at once: by a reload, by the kill switch, by a file that has changed."""
+"""The policy in force changes in all workers at once: by a reload, by the kill switch, by a file that has changed."""
 
 import json
 import os
@@ -128,7 +128,7 @@ def test_a_state_file_that_is_none_ends_the_start(upstream: str, tmp_path: Path)
 
 
 def test_a_changed_file_is_taken_up(upstream: str, tmp_path: Path) -> None:
-    """As Kubernetes changes a mounted ConfigMap: links to a folder that is itself a link, swapped in one step."""
+    """Kubernetes changes a mounted ConfigMap so: links to a folder that is itself a link, swapped in one step."""
 
     def publish(version: str, text: str) -> None:
         (tmp_path / version).mkdir()

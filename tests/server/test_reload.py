@@ -1,4 +1,4 @@
-"""What is read at a reload may be gone: that is said, and nothing ends by it."""
+"""A file that a reload reads may be gone: Keyrail says so and goes on."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from proxy.server.reload import read_policies
 
 
 def test_a_packaged_policy_that_is_gone_is_an_error_like_any_other() -> None:
-    # As while Keyrail is being installed anew under a running one.
+    # This happens while somebody installs Keyrail anew under a running one.
     gone = RouteSettings("r", (), UpstreamAddress(), PolicySource(name="gone"))
     with pytest.raises(PolicyError) as caught:
         read_policies([gone])

@@ -1,4 +1,4 @@
-"""What rules say can be seen from outside: line by line, as evidence over all workers, and never with a value in it."""
+"""Findings of rules show outside: line by line, as evidence over all workers, and never with a value in it."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the admin port and Prometheus say of real traffic is what was done, on a real engine."""
+"""The admin port and Prometheus report real traffic as it was, on a real engine."""
 
 import json
 import os

@@ -86,7 +86,7 @@ class Upstream(PrivatePipeline):
         self.complaints: list[str] = []
 
     def taken(self) -> bytes:
-        """What was sent since the last call."""
+        """The bytes that were sent since the last call."""
         self.flush()
         sent = b"".join(self.sent)
         self.sent.clear()

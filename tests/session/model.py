@@ -18,7 +18,7 @@ DENIED = (b"FLUSHALL", b"APPEND")
 """Refused by the policy under which the model is played."""
 
 FOLLOWS = (b"EXPIRE",)
-"""What only Keyrail itself sends, when a reply has come."""
+"""The commands that only Keyrail itself sends, when a reply has come."""
 
 ALONE = {b"MULTI": 1, b"EXEC": 1, b"DISCARD": 1, b"UNWATCH": 1}
 ALLOWED_TO_SUBSCRIBERS = (b"SUBSCRIBE", b"UNSUBSCRIBE", b"PING", b"RESET")
@@ -61,7 +61,7 @@ class Connection:
         return (self.user, self.database, self.protocol) == key
 
     def command(self, argv: list[bytes]) -> bytes:
-        """What comes back for one command, nothing if CLIENT REPLY says so."""
+        """The reply to one command, nothing if CLIENT REPLY says so."""
         argv = [argv[0].upper(), *argv[1:]]
         self.skipped, self.skip, self.loud = self.skip, False, False
         silent = self.skipped

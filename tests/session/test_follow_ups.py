@@ -127,7 +127,7 @@ def test_what_follows_a_write_in_another_database_goes_there() -> None:
 
 
 def test_what_follows_a_script_that_fails() -> None:
-    """What it wrote before it failed stays."""
+    """The script's writes before its error stay."""
     _, client, _ = begin()
     client.say("EVAL", "x", 1, "k")
     slow = client.upstream

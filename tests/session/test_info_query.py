@@ -1,4 +1,4 @@
-"""What KEYRAIL HOTKEYS, PATTERNS and SLOTS are asked with, and how many rows of the answer the client gets."""
+"""The arguments of KEYRAIL HOTKEYS, PATTERNS and SLOTS, and how many rows of the answer the client gets."""
 
 from __future__ import annotations
 

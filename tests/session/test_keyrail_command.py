@@ -191,7 +191,7 @@ def test_whatever_words_come_keyrail_answers_its_own_and_leaves_the_rest_to_redi
 
 @pytest.mark.parametrize("joint", ["|", " ", "\t"])
 def test_a_name_of_one_word_says_nothing_of_a_name_of_two(joint: str) -> None:
-    """What the engine answers to `"CLIENT NOSUCH"` must not count for CLIENT NOSUCH, which it may know."""
+    """The engine's answer to `"CLIENT NOSUCH"` must not count for CLIENT NOSUCH, which it may know."""
     route = FakeRoute()
     client = Client(route)
     client.say(f"CLIENT{joint}NOSUCH")

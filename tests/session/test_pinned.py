@@ -1,4 +1,4 @@
-"""What needs an upstream of its own: for one reply, or for the rest of the session."""
+"""Commands that need an upstream of their own: for one reply, or for the rest of the session."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def test_what_the_engine_did_not_know_may_be_loaded_later() -> None:
 
 
 def test_nothing_overtakes_a_command_that_was_sent_elsewhere() -> None:
-    """Whoever wakes the client too often: what comes behind the command waits for its reply."""
+    """A client that is woken too often still waits: the commands behind this one wait for its reply."""
     route = FakeRoute(traces=1)
     client = Client(route)
     client.say("GET", "a")

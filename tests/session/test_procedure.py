@@ -24,7 +24,7 @@ SKIPPED = ("small", "enforce", "skipped")
 
 
 def asked(route: FakeRoute) -> list[bytes]:
-    """What is being asked now."""
+    """The current question."""
     return [b" ".join(question) for _, questions, _ in route.asked for question in questions]
 
 
@@ -334,7 +334,7 @@ def test_a_large_reply_is_noticed_and_passes(mode: str) -> None:
 
 
 class Handing(FakeRoute):
-    """Whoever waits for the connection that is given back goes on at once, with the scanner that all clients share."""
+    """A client that waits for a released connection goes on at once, with the scanner that all clients share."""
 
     def release(self, upstream: PrivatePipeline) -> None:
         super().release(upstream)

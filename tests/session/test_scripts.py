@@ -1,4 +1,4 @@
-"""What a session adds to the rules about scripts: it asks the other workers before it says NOSCRIPT, learns functions
+"""A session's part in the rules about scripts: it asks the other workers before it says NOSCRIPT, learns functions
 from Redis's replies, and lets SCRIPT EXISTS agree."""
 
 from __future__ import annotations

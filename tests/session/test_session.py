@@ -41,7 +41,7 @@ def test_slow_commands_have_a_lane_of_their_own_and_a_client_pending_replies_on_
     fast, slow = route.upstream(), route.upstream(HOME, Lane.SLOW)
     assert (fast.taken(), slow.taken(), client.is_paused()) == (call("GET", "a"), b"", True)
     fast.answer(OK)
-    # What follows a slow command while its reply is pending stays behind it.
+    # Commands behind a slow one stay behind it while its reply is pending.
     assert slow.taken() == call("EVAL", "x", 0) + call("GET", "b")
     slow.answer(OK, OK)
     client.say("GET", "c")

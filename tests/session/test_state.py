@@ -156,7 +156,7 @@ ROWS: list[tuple[Keeping, Event, Callable[[Client], None], Keeping | None]] = [
     (FOR_GOOD, Event.HURRIED, client_id_and_log_in, FOR_GOOD),
     (FOR_GOOD, Event.UNKNOWN, client_id_again, FOR_GOOD),
 ]
-"""What is played, and what is then true of the private upstream; None: it has been given back."""
+"""The commands, and what is then true of the private upstream; None: it has been given back."""
 
 
 @pytest.mark.parametrize(("before", "event", "play", "after"), ROWS, ids=lambda each: getattr(each, "name", ""))
@@ -184,7 +184,7 @@ def test_what_is_kept_for_good_stays_kept() -> None:
     assert {after for (_, event), after in KEEPING.items() if event is Event.UNKNOWN} == {FOR_GOOD}
 
 
-# What is open on a connection
+# Open units of a connection
 
 
 class Watched(Client):

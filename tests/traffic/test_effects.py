@@ -1,4 +1,4 @@
-"""What a cap would have refused is told before it is in force."""
+"""Before a cap is in force, Keyrail says what it would have refused."""
 
 from collections import Counter
 

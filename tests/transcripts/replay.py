@@ -41,12 +41,12 @@ def shareable(transcript: Transcript) -> bool:
 
 
 def edited(frame: bytes) -> bytes:
-    """What an edit makes of a reply: something of another size that still says what it saw."""
+    """A reply after an edit: of another size, and it still says what the edit saw."""
     return b"$%d\r\n<%b>\r\n" % (len(frame) + 2, frame)
 
 
 class Expectation:
-    """What each client must get, from the steps alone."""
+    """The bytes that each client must get, from the steps alone."""
 
     def __init__(self, transcript: Transcript, clients: int) -> None:
         self.out = [b""] * clients

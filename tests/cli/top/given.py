@@ -176,7 +176,7 @@ NOW = 1_800_000_000.0
 
 
 def answers(**changed: Any) -> Answers:
-    """What came, with some paths or fields of Answers changed."""
+    """The answers, with some paths or fields of Answers changed."""
     told = json.loads(json.dumps({**TOLD, **{name: changed.pop(name) for name in list(changed) if name in TOLD}}))
     fields: dict[str, Any] = {
         "query": ViewState().query(),

@@ -1,4 +1,4 @@
-"""What keys do in `keyrail top`."""
+"""The keys of `keyrail top`."""
 
 from __future__ import annotations
 

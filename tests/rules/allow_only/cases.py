@@ -1,7 +1,7 @@
 from tests.rules.cases import Case
 
 ALLOWED = ["GET", "ECHO", "MULTI", "WATCH", "CLIENT REPLY", "CLIENT TRACKING"]
-"""What the forms themselves need, and GET."""
+"""The commands that the forms themselves need, and GET."""
 
 
 CASES = [

@@ -78,7 +78,7 @@ def test_it_stays_open_until_an_observation_is_good(took: float | None) -> None:
     circuit = opened()
     end = observe(circuit, 2.1, 60.0, lambda _: took)
     assert circuit.state is CircuitState.OPEN
-    # Who comes now is not told to come again at once.
+    # A client that comes now is not told to come again at once.
     assert end - 0.2 < circuit.until <= end + 1.0
 
 

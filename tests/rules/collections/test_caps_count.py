@@ -39,7 +39,7 @@ def at(now: float) -> Context:
 class Worker:
     """One worker and Redis, with as many commands between them as there are clients.
 
-    Each client waits for its reply. What is under way, commands and looks alike, arrives in any order.
+    Each client waits for its reply. Commands and size queries under way arrive in any order.
     """
 
     def __init__(self, chance: random.Random, name: str) -> None:

@@ -24,7 +24,7 @@ def at(now: float) -> Context:
 
 
 def looked_up(verdict: Verdict, reply: bytes) -> End:
-    """What a procedure of one question ends in."""
+    """The verdict of a procedure of one question."""
     assert isinstance(verdict, Procedure)
     steps = verdict.steps()
     next(steps)

@@ -40,7 +40,7 @@ def judged(text: str, rule: Lifetime | None = None) -> Verdict:
 
 
 def followed_by(text: str, reply: bytes, *lines: bytes, rule: Lifetime | None = None) -> list[str]:
-    """What follows a command after this reply, and these of the hidden commands with it."""
+    """The follow-ups of a command after this reply, and after these of its hidden commands."""
     verdict = judged(text, rule)
     assert isinstance(verdict, Surround), verdict
     assert len(lines) == len(verdict.before) + len(verdict.after)

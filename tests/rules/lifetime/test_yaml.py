@@ -1,4 +1,4 @@
-"""What stands under ``lifetime`` and beside ``schema: ttl``, and what is wrong with it."""
+"""The YAML under ``lifetime`` and beside ``schema: ttl``, and its errors."""
 
 from __future__ import annotations
 

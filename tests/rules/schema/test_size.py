@@ -1,4 +1,4 @@
-"""What a write may bring depends on the entry that owns the key: the limit itself passes, one more does not."""
+"""The entry that owns a key limits the sizes of its writes: the limit itself passes, one more does not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a script calls, with the keys and arguments that it is run with: which of its words are keys, and whose."""
+"""The calls of a script, with the keys and arguments that it is run with: which of its words are keys, and whose."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a Lua text calls is found however it is written, and whatever could reach a command in another way is told."""
+"""The reader finds each call of a Lua text however it is written, and reports each other way to a command."""
 
 import pytest
 from hypothesis import given, settings

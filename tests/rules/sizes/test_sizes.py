@@ -1,4 +1,4 @@
-"""What one write may bring: values, members, whole commands; the limit itself passes, one more does not."""
+"""The limits of one write: values, members, whole commands; the limit itself passes, one more does not."""
 
 import pytest
 
