@@ -4,6 +4,7 @@
     python -m loadtest rules     what each rule of a policy costs
     python -m loadtest traces    what traffic statistics cost
     python -m loadtest memory    5,000 idle connections, plain and TLS; a value of 256 MB in both directions
+    python -m loadtest publish   the figures of the last runs into the documentation
 
 On a machine with other work, each single figure is wrong by tens of per cent. Every target is therefore measured in
 every round, in an order that rotates, and the report gives the median of the rounds and of the ratios within one round,
@@ -22,4 +23,6 @@ unless ``--processors together`` leaves that to the kernel, which varies the fig
     traces.py       what traffic statistics cost
     memory.py       connections and large values
     report.py       medians, spreads, goals, JSON and Markdown
+    published.py    the figures in docs/benchmarks.md
+    chart.py        README's chart
 """

@@ -9,14 +9,13 @@ import signal
 import sys
 from pathlib import Path
 
-from loadtest import benchmark, builds, kernel, memory, quick, report, rules, targets, traces
+from loadtest import benchmark, builds, kernel, memory, published, quick, report, rules, targets, traces
 from loadtest.benchmark import RunError
 from loadtest.placement import PLACEMENTS
 from loadtest.processes import StartError
 from loadtest.quick import Course
 
 _STRICT = targets.REPOSITORY / "policies" / "strict.yaml"
-_RESULTS = targets.REPOSITORY / "loadtest" / "results"
 
 
 def main() -> int:
@@ -48,7 +47,11 @@ def main() -> int:
             verb.add_argument("--before", required=True, help="program of the build to compare with")
         if name == "memory":
             verb.add_argument("--connections", type=int, default=5000, help="(default: %(default)s)")
+    verbs.add_parser("publish", help="write the figures of loadtest/results into docs/benchmarks.md and README's chart")
     chosen = parser.parse_args()
+    if chosen.verb == "publish":
+        published.main()
+        return 0
     # SIGTERM ends this program and all programs that it has started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     program = shlex.split(chosen.keyrail) if chosen.keyrail else targets.keyrail_program()
@@ -88,7 +91,7 @@ def _quick(program: list[str], redis_program: str, course: Course) -> None:
         "again": _again("quick", course),
     }
     page = report.markdown(samples, about)
-    report.write(_RESULTS, _named("quick", course, form), page, about, samples)
+    report.write(published.RESULTS, _named("quick", course, form), page, about, samples)
     print(page)
 
 
@@ -105,7 +108,7 @@ def _rules(program: list[str], redis_program: str, policy: Path, course: Course)
         "again": _again("rules", course, f" --policy policies/{policy.name}"),
     }
     page = report.rules_markdown(samples, about)
-    report.write(_RESULTS, _named(f"rules-{policy.stem}", course, form), page, about, samples)
+    report.write(published.RESULTS, _named(f"rules-{policy.stem}", course, form), page, about, samples)
     print(page)
 
 
@@ -122,7 +125,7 @@ def _traces(program: list[str], redis_program: str, course: Course) -> None:
         "again": _again("traces", course),
     }
     page = report.traces_markdown(samples, about)
-    report.write(_RESULTS, _named("traces", course, form), page, about, samples)
+    report.write(published.RESULTS, _named("traces", course, form), page, about, samples)
     print(page)
 
 
@@ -138,7 +141,7 @@ def _builds(before: list[str], after: list[str], redis_program: str, course: Cou
         "again": _again("builds", course, " --before PROGRAM --keyrail PROGRAM"),
     }
     page = report.builds_markdown(samples, about)
-    report.write(_RESULTS, _named("builds", course, form), page, about, samples)
+    report.write(published.RESULTS, _named("builds", course, form), page, about, samples)
     print(page)
 
 
@@ -160,7 +163,7 @@ def _memory(program: list[str], redis_program: str, connections: int) -> None:
         "again": f"python -m loadtest memory --connections {connections}",
     }
     page = report.memory_markdown(findings, about)
-    report.write(_RESULTS, f"memory-{form}", page, about, findings)
+    report.write(published.RESULTS, f"memory-{form}", page, about, findings)
     print(page)
 
 
