@@ -4,7 +4,10 @@ route.py                one route in one worker: listeners, clients, counters
 client.py               a client connection: a session with a transport
 upstream.py             an upstream connection: a pipeline with a transport
 connect.py              opens an upstream connection: transport, login, database
-connections.py          a route's upstream connections: how they open, and what happens when they close
+topology.py             the servers behind a route: nodes, their addresses, and who owns a key
+supply.py               opens a route's upstream connections, and puts them into pools
+connections.py          what happens when a route's upstream connections close or change their role
+connection_set.py       all upstream connections of a route, and what they have carried
 deadline.py             deadlines that a pause of this process does not make too early
 checkout.py             gives connections to sessions
 pool.py                 one pool: shared connections, idle ones, and sessions that wait

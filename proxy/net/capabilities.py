@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from proxy.commands.table import Table
 from proxy.net.engine import Engine, complete_table
+from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import CapabilityPort, CommandName, PoolKey
@@ -56,13 +57,13 @@ class Capabilities(CapabilityPort):
     ``RequestLimits`` of here, which change in place.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, address: str, allow_cluster: bool) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology, allow_cluster: bool) -> None:
         self.hello = True
         self.able: dict[str | None, frozenset[str]] = {}
         self.doubted: set[str | None] = set()
         self.refusal: str | None = None
         self._loop = loop
-        self._address = address
+        self._topology = topology
         self._allow_cluster = allow_cluster
         self._engine: Engine | None = None
         self._asked_at: dict[str | None, float] = {}
@@ -104,8 +105,8 @@ class Capabilities(CapabilityPort):
         """
         if found.cluster and not self._allow_cluster:
             self.refusal = (
-                f"{self._address} is in cluster mode: clients would learn its nodes' addresses and walk around "
-                "the policy; --allow-cluster says that they may"
+                f"{self._topology.address(upstream.key.node)} is in cluster mode: clients would learn its nodes' "
+                "addresses and walk around the policy; --allow-cluster says that they may"
             )
             return False
         if self.engine is None or (self.engine.name, self.engine.version) != (found.name, found.version):

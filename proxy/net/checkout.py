@@ -45,6 +45,7 @@ class Checkout(PoolPort):
     ) -> None:
         self._connections = connections
         self._pools = connections.pools
+        self._supply = connections.supply
         self._settings = connections.settings
         self._loop = connections.loop
         self._capabilities = capabilities
@@ -62,7 +63,7 @@ class Checkout(PoolPort):
             return True
         if key.user is not None or self._capabilities.needs_password or not self._capabilities.hello:
             return False
-        return self._pools.reaches(key.database)
+        return self._pools.reaches(key)
 
     def shared(self, key: PoolKey, lane: Lane) -> UpstreamConnection | None:
         """A shared connection that takes work now; another is opened when all are busy."""
@@ -71,7 +72,7 @@ class Checkout(PoolPort):
         pool = self._pools.of(key)
         found = pool.shared(lane)
         if found is None:
-            self._connections.ensure(pool, lane)
+            self._supply.ensure(pool, lane)
             found = pool.shared(lane)
         return found
 
@@ -87,7 +88,7 @@ class Checkout(PoolPort):
         if wait not in pool.waiting_shared[lane]:
             return
         # While Redis is known to be there, an attempt under way is waited for: it has a time limit of its own.
-        coming = pool.opening[lane] > 0 and (self._connections.alive() or self._connections.busy[pool.key] > 0)
+        coming = pool.opening[lane] > 0 and (self._supply.alive(pool.key.node) or self._supply.busy[pool.key] > 0)
         if (pool.alive(lane) or coming or self._learning[pool.key.user]) and not wait.waiter.gone:
             self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, pool, lane)
             return
@@ -100,14 +101,14 @@ class Checkout(PoolPort):
         """An idle connection for one client; for users without a password here, one of theirs set right."""
         found = self._pools.of(key).take_idle()
         if found is None and key.user is not None:
-            found = self._connections.take_spare(key.user, key)
+            found = self._connections.all.take_spare(key)
         return found
 
     def private_anywhere(self, key: PoolKey) -> UpstreamConnection | None:
         """An idle connection of the key's user, whatever its database: for a command that has none."""
-        found = self._pools.of(key).take_idle() or self._pools.take_idle(key.user)
+        found = self._pools.of(key).take_idle() or self._pools.take_idle(key)
         if found is None and key.user is not None:
-            found = self._connections.take_spare(key.user)
+            found = self._connections.all.take_spare(key, anywhere=True)
         return found
 
     def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
@@ -119,45 +120,45 @@ class Checkout(PoolPort):
         pool = self._pools.of(key)
         wait = Wait(waiter)
         pool.waiting_private.append(wait)
-        self._connections.supply(pool)
+        self._supply.supply(pool)
         if key.user is not None:
-            self._watch(key.user)
-        ready = self._capabilities.refusal is None and self._connections.alive()
+            self._watch(key)
+        ready = self._capabilities.refusal is None and self._supply.alive(key.node)
         refused = pool.refusal.get(None)
         patience = self._settings.connect_timeout if ready and not refused else _ATTEMPT_PATIENCE
         self._loop.call_later(patience, self._abandon_private_wait, wait, pool)
 
-    def _serve_user(self, user: str) -> None:
-        """A connection of this user is free: whoever waits for one, in whichever pool, gets it."""
-        for pool in self._pools.of_user(user):
-            pool.wake(pool.waiting_private, partial(self._pools.find_spare, user))
-            self._connections.supply(pool)
-        if any(pool.waiting_private for pool in self._pools.of_user(user)):
-            self._watch(user)
+    def _serve_login(self, key: PoolKey) -> None:
+        """A connection of this login is free: whoever waits for one, in whichever of its pools, gets it."""
+        for pool in self._pools.of_login(key):
+            pool.wake(pool.waiting_private, partial(self._pools.find_spare, key, anywhere=True))
+            self._supply.supply(pool)
+        if any(pool.waiting_private for pool in self._pools.of_login(key)):
+            self._watch(key)
 
-    def _watch(self, user: str) -> None:
-        # Those who wait are served when no reply is pending any more on one of the user's shared connections.
-        for pool in self._pools.of_user(user):
+    def _watch(self, key: PoolKey) -> None:
+        # Those who wait are served when no reply is pending any more on one of the login's shared connections.
+        for pool in self._pools.of_login(key):
             for upstream in pool.lanes[Lane.FAST]:
                 if upstream.head is not None and upstream not in self._watched:
                     self._watched.add(upstream)
-                    upstream.when_drained(partial(self._drained, upstream, user))
+                    upstream.when_drained(partial(self._drained, upstream, key))
 
-    def _drained(self, upstream: UpstreamConnection, user: str) -> None:
+    def _drained(self, upstream: UpstreamConnection, key: PoolKey) -> None:
         # In a turn of its own: the connection is free when what it has just received has been distributed.
         self._watched.discard(upstream)
-        self._loop.call_soon(self._serve_user, user)
+        self._loop.call_soon(self._serve_login, key)
 
     def _abandon_private_wait(self, wait: Wait, pool: Pool) -> None:
         if wait not in pool.waiting_private:
             return
-        if self._connections.busy[pool.key] > 0 and not wait.waiter.gone:
+        if self._supply.busy[pool.key] > 0 and not wait.waiter.gone:
             # Redis is there, and runs a script: who has a connection to it would not be closed either.
             self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_private_wait, wait, pool)
             return
         pool.waiting_private.remove(wait)
         for waiter in (*self._capabilities.behind(wait.waiter), wait.waiter):
-            turn_away(waiter, pool.refusal.get(None) or self._connections.lack_of_room())
+            turn_away(waiter, pool.refusal.get(None) or self._supply.lack_of_room())
 
     # For questions of Keyrail's own
 
@@ -171,9 +172,9 @@ class Checkout(PoolPort):
 
     def has_spare(self, key: PoolKey) -> bool:
         """Whether a connection to ask on, of the route's own login, is to be had without a client waiting for it."""
-        if not self._connections.alive() or self._capabilities.needs_password:
+        if not self._supply.alive(key.node) or self._capabilities.needs_password:
             return False
-        return bool(self._pools.of(key).idle) or self._connections.has_room()
+        return bool(self._pools.of(key).idle) or self._supply.has_room()
 
     def await_questions(self, waiter: PoolWaiter, key: PoolKey) -> bool:
         """Wait for such a connection; False where none will come."""
@@ -194,32 +195,32 @@ class Checkout(PoolPort):
         spent = (
             upstream.retiring or upstream.head is not None or upstream.relay or upstream.closed or not upstream.vacant()
         )
-        if self._connections.closing or spent:
+        if self._connections.all.closing or spent:
             upstream.close()
             return
         if upstream.read_only:
-            self._connections.start(self._release_unless_replica(upstream))
+            self._connections.all.start(self._release_unless_replica(upstream))
             return
         user = upstream.key.user
         if user is not None and (self._policies.asks_about(user) or not upstream.identified):
             self._learning[user] += 1
-            self._connections.start(self._learn_user(upstream, user))
+            self._connections.all.start(self._learn_user(upstream, user))
             return
         pool = self._pools.of(upstream.key)
-        self._connections.account(upstream)
+        self._connections.all.account(upstream)
         upstream.resume()
         if self._settings.pooling and pool.shared(Lane.FAST) is None and pool.opening[Lane.FAST] == 0:
-            self._connections.share(pool, upstream, Lane.FAST)
+            self._supply.share(pool, upstream, Lane.FAST)
             if user is None:
-                self._connections.supply_all()  # there is one place more for connections of single clients
+                self._supply.supply_all()  # there is one place more for connections of single clients
         elif user is None:
-            self._connections.offer(pool, upstream)
+            self._supply.offer(pool, upstream)
         else:
             pool.keep(upstream, self._loop.time(), max(self.logged_in(user), len(pool.waiting_private)))
         if user is not None:
             # No other connection will come for those who want one of their own: first those of this pool get it.
-            pool.wake(pool.waiting_private, partial(self._pools.find_spare, user, pool.key))
-            self._serve_user(user)
+            pool.wake(pool.waiting_private, partial(self._pools.find_spare, pool.key))
+            self._serve_login(pool.key)
 
     async def _release_unless_replica(self, upstream: UpstreamConnection) -> None:
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 """Whether Redis answers, found out without the clients' commands.
 
 A Redis that hangs, or a network that swallows what is sent, closes no connection: only a PING with a deadline tells.
-Each second one is sent on a connection of the route's own, and on the shared ones.
+Each second one is sent to each node on a connection of the route's own, and on the shared ones.
 
     no answer for ``silence`` seconds    the route is not ready, and says since when. Nobody is closed: a Redis that is
                                          frozen, in a slow command or under CLIENT PAUSE answers all of it later
@@ -25,6 +25,7 @@ from proxy.commands.table import Lane
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.connections import Connections
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.ports import Node
 
 _HELD_LIKE_WRITES = ["PFCOUNT", "keyrail:answers"]
 
@@ -63,16 +64,18 @@ class _Question:
         self.progress = progress
 
 
-class Liveness:
-    """Watches over the connections of one route in one worker.
+class NodeLiveness:
+    """Watches over the connections to one node of a route in one worker.
 
     Redis is ``silent_since`` that time, in seconds since the epoch; None while it answers. ``silence`` is in seconds,
     and with 0 nothing is asked.
     """
 
-    def __init__(self, connections: Connections, silence: float) -> None:
+    def __init__(self, connections: Connections, node: Node, silence: float) -> None:
         self.silent_since: float | None = None
         self._connections = connections
+        self._supply = connections.supply
+        self._node = node
         self._silence = silence
         self._own: UpstreamConnection | None = None
         self._opening = False
@@ -87,12 +90,10 @@ class Liveness:
         if self.silent_since is None:
             return ""
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.silent_since))
-        return f"{self._connections.address}: Redis does not answer since {since}"
+        return f"{self._connections.topology.address(self._node)}: Redis does not answer since {since}"
 
     def another_second(self) -> None:
         """Look at what has not been answered, and ask again where it has."""
-        if self._silence <= 0 or self._connections.closing:
-            return
         now = self._connections.loop.time()
         self._forgive_pause(now)
         self._observe(now)
@@ -122,7 +123,11 @@ class Liveness:
         # Of the route's own login always, so that no client has to find out; of its users' where somebody waits.
         for pool in self._connections.pools:
             for upstream in pool.lanes[Lane.FAST]:
-                if upstream.reading and (pool.key.user is None or upstream.head is not None):
+                if (
+                    upstream.key.node is self._node
+                    and upstream.reading
+                    and (pool.key.user is None or upstream.head is not None)
+                ):
                     yield upstream
 
     def _ask(self, upstream: UpstreamConnection, now: float) -> None:
@@ -138,13 +143,13 @@ class Liveness:
 
     def _open(self) -> None:
         # Where the pool of the route has no connection either, it says so itself, and goes on trying.
-        if not self._opening and self._connections.alive():
+        if not self._opening and self._supply.alive(self._node):
             self._opening = True
-            self._connections.start(self._open_own())
+            self._connections.all.start(self._open_own())
 
     async def _open_own(self) -> None:
         try:
-            self._own = await self._connections.open_apart()
+            self._own = await self._supply.open_apart(self._node)
         except (OSError, UpstreamRefusedError):
             self._own = None
         finally:
@@ -169,7 +174,7 @@ class Liveness:
             self.silent_since = time.time() - (now - first)
         if not self._checking:
             self._checking = True
-            self._connections.start(self._check())
+            self._connections.all.start(self._check())
 
     def _dead(self, now: float) -> list[UpstreamConnection]:
         return [
@@ -182,7 +187,7 @@ class Liveness:
         fresh: UpstreamConnection | None = None
         try:
             async with asyncio.timeout(self._silence):
-                fresh = await self._connections.open_apart()
+                fresh = await self._supply.open_apart(self._node)
                 # The next turn acts on it: a Redis that was frozen until now answers everything before that.
                 self._proved = await self._runs_writes(fresh)
         except (OSError, UpstreamRefusedError):
@@ -206,7 +211,37 @@ class Liveness:
         if dead:
             _log.warning(
                 "%s: replaced %d connections that were silent for %g s: a new one is answered",
-                self._connections.address,
+                self._connections.topology.address(self._node),
                 len(dead),
                 self._silence,
             )
+
+
+class Liveness:
+    """Watches over all nodes of one route in one worker; the route is ``silent_since`` the first of them is."""
+
+    def __init__(self, connections: Connections, silence: float) -> None:
+        self._connections = connections
+        self._silence = silence
+        self._nodes: dict[Node, NodeLiveness] = {}
+
+    @property
+    def silent_since(self) -> float | None:
+        """Seconds since the epoch; None while all nodes answer."""
+        return min((since for each in self._nodes.values() if (since := each.silent_since) is not None), default=None)
+
+    @property
+    def reason(self) -> str:
+        """Which nodes do not answer, and since when; empty while all do."""
+        return "; ".join(each.reason for each in self._nodes.values() if each.reason)
+
+    def another_second(self) -> None:
+        """Ask the nodes that the topology has now, and forget the others."""
+        if self._silence <= 0 or self._connections.all.closing:
+            return
+        self._nodes = {
+            node: self._nodes.get(node) or NodeLiveness(self._connections, node, self._silence)
+            for node in self._connections.topology.nodes
+        }
+        for each in self._nodes.values():
+            each.another_second()

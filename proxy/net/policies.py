@@ -20,6 +20,7 @@ from proxy.commands.spec import Spec
 from proxy.commands.table import ConnectionState, Lane, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
+from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.net.capabilities import NAMES, Capabilities
 from proxy.net.client import ClientConnection
@@ -81,6 +82,7 @@ class Policies(PolicyPort):
         clients: Collection[ClientConnection],
         workers: int,
         paused: bool,
+        router: Router | None = None,
     ) -> None:
         self.generation = generation
         self._policy = policy
@@ -88,6 +90,7 @@ class Policies(PolicyPort):
         self._capabilities = known
         self._counters = counters
         self._sampler = sampler
+        self._router = router
         self._clients = clients
         self._paused = paused
         self._prepared: _Prepared | None = None
@@ -203,6 +206,7 @@ class Policies(PolicyPort):
             pooled,
             pinned,
             sampler=self._sampler if coming.policy.count_keys else None,
+            router=self._router,
         )
         return EffectivePolicy(config, policy, table, coming.generation)
 

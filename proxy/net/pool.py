@@ -1,13 +1,13 @@
 """The upstream connections of a route, by pool: shared ones on two lanes, idle ones for single clients, and who waits.
 
-A pool is a (user, database, protocol). Its clients' runs meet on one shared connection for as long as that takes them;
-more are opened, up to a limit, while its head is blocked or it is congested. Commands that can hold Redis up for long
-go on connections of a second lane.
+A pool is a (user, database, protocol) on a node in a role. Its clients' runs meet on one shared connection for as long
+as that takes them; more are opened, up to a limit, while its head is blocked or it is congested. Commands that can hold
+Redis up for long go on connections of a second lane.
 
 Pools of the route's own login open connections as they need them. Pools of a user that clients have logged in as
 consist only of connections on which some client's AUTH succeeded, for Keyrail keeps no password: every such login
 leaves its connection here, so there are as many as clients, and a connection of another database or protocol of the
-same user is set right by a hidden SELECT or HELLO. When a user's last connection is lost, its clients are closed.
+same login is set right by a hidden SELECT or HELLO. When a login's last connection is lost, its clients are closed.
 """
 
 import random
@@ -46,7 +46,7 @@ def _turn_all_away(queue: deque[Wait], refusal: str) -> None:
 
 
 class Pool:
-    """The connections of one (user, database, protocol).
+    """The connections of one key.
 
     ``refusal`` is what Redis said when it refused the last connection of a lane (None: a private one); nothing where it
     could not be reached, or has accepted one since.

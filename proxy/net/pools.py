@@ -1,4 +1,4 @@
-"""All pools of a route. Those that nothing is in and nobody waits at are forgotten, but for the home pool."""
+"""All pools of a route. Those that nothing is in and nobody waits at are forgotten, but for one of each node."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from proxy.commands.table import Lane
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import PoolKey
+from proxy.session.ports import Login, Node, PoolKey
 
 
 class Pools:
@@ -15,14 +15,22 @@ class Pools:
     def __init__(self, home: PoolKey) -> None:
         self.home = home
         self._pools: dict[PoolKey, Pool] = {}
-        self._by_user: dict[str | None, dict[PoolKey, Pool]] = {}
+        self._by_login: dict[Login, dict[PoolKey, Pool]] = {}
 
     def of(self, key: PoolKey) -> Pool:
         """The pool of this key; it exists from the first look at it."""
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = self._by_user.setdefault(key.user, {})[key] = Pool(key)
+            pool = self._pools[key] = self._by_login.setdefault(key.login, {})[key] = Pool(key)
         return pool
+
+    def home_of(self, node: Node) -> PoolKey:
+        """The pool of this node that always has a connection."""
+        return self.home._replace(node=node)
+
+    def is_home(self, key: PoolKey) -> bool:
+        """Whether the pool always has a connection, as the one that clients begin in: each node has such a pool."""
+        return key == self.home or key == self.home_of(key.node)
 
     def __iter__(self) -> Iterator[Pool]:
         return iter(list(self._pools.values()))
@@ -32,34 +40,32 @@ class Pools:
         pool = self._pools.get(key)
         return pool is not None and pool.alive(Lane.FAST)
 
-    def reaches(self, database: int) -> bool:
-        """Whether the route's own login has connections of this database."""
-        return any(
-            key.database == database and key.user is None and pool.alive(Lane.FAST) for key, pool in self._pools.items()
-        )
+    def reaches(self, key: PoolKey) -> bool:
+        """Whether the key's login has connections of its database."""
+        return any(pool.key.database == key.database and pool.alive(Lane.FAST) for pool in self.of_login(key))
 
     def users(self) -> list[PoolKey]:
         """A key for each user that clients have logged in as."""
         return list({key.user: key for key in self._pools if key.user is not None}.values())
 
-    def of_user(self, user: str | None) -> list[Pool]:
-        """The pools of this user, of all databases and protocols."""
-        return [*self._by_user.get(user, {}).values()]
+    def of_login(self, key: PoolKey) -> list[Pool]:
+        """The pools of the key's user on its node, of all databases and protocols."""
+        return [*self._by_login.get(key.login, {}).values()]
 
-    def take_idle(self, user: str | None) -> UpstreamConnection | None:
-        """An idle connection of this user, of any database and protocol."""
-        return next((found for pool in self.of_user(user) if (found := pool.take_idle()) is not None), None)
+    def take_idle(self, key: PoolKey) -> UpstreamConnection | None:
+        """An idle connection of the key's login, of any database and protocol."""
+        return next((found for pool in self.of_login(key) if (found := pool.take_idle()) is not None), None)
 
-    def find_spare(self, user: str | None, key: PoolKey | None = None) -> UpstreamConnection | None:
-        """A connection of this user without pending replies: of this pool, or else of any that can do without it."""
-        theirs = self.of_user(user) if key is None else [self.of(key)]
+    def find_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
+        """A connection of this pool without pending replies; ``anywhere``: of any pool of its login."""
+        theirs = self.of_login(key) if anywhere else [self.of(key)]
         idle = (upstream for pool in theirs for upstream in reversed(pool.idle))
         shared = (upstream for pool in theirs for upstream in pool.lanes[Lane.FAST])
         return next((upstream for upstream in itertools.chain(idle, shared) if upstream.is_free()), None)
 
-    def take_spare(self, user: str | None, key: PoolKey | None = None) -> UpstreamConnection | None:
+    def take_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
         """The same, taken out of its pool."""
-        upstream = self.find_spare(user, key)
+        upstream = self.find_spare(key, anywhere=anywhere)
         if upstream is not None:
             self.of(upstream.key).forget(upstream)
         return upstream
@@ -86,12 +92,12 @@ class Pools:
                 pool.reap(now)
             else:
                 pool.trim(logged_in(key.user))
-            if key != self.home and not pool.in_use():
+            if not pool.in_use() and not self.is_home(key):
                 self._remove(key)
 
     def _remove(self, key: PoolKey) -> None:
         del self._pools[key]
-        theirs = self._by_user[key.user]
+        theirs = self._by_login[key.login]
         del theirs[key]
         if not theirs:
-            del self._by_user[key.user]
+            del self._by_login[key.login]

@@ -59,37 +59,37 @@ class Relearning:
             self._learn(key)
 
     def _keys(self) -> list[PoolKey]:
-        return [self._connections.home, *self._connections.pools.users()]
+        return [self._connections.pools.home, *self._connections.pools.users()]
 
     def _learn(self, key: PoolKey) -> None:
-        if self._connections.closing or not self._policies.asks_about(key.user):
+        if self._connections.all.closing or not self._policies.asks_about(key.user):
             return
         if key.user is None:
             self._learn_home()
             return
-        upstream = self._connections.take_spare(key.user)
+        upstream = self._connections.all.take_spare(key, anywhere=True)
         if upstream is not None:
             self._checkout.release(upstream)
             return
         shared = self._connections.pools.of(key).shared(Lane.FAST)
         if shared is not None:
-            shared.drain(partial(self._learn_on, shared, key.user))
+            shared.drain(partial(self._learn_on, shared))
 
-    def _learn_on(self, drained: UpstreamConnection, user: str) -> None:
-        upstream = self._connections.take_spare(user, drained.key)
+    def _learn_on(self, drained: UpstreamConnection) -> None:
+        upstream = self._connections.all.take_spare(drained.key)
         if upstream is not drained:
             drained.reopen()
         if upstream is not None:
             self._checkout.release(upstream)
 
     def _learn_home(self) -> None:
-        if not self._learning_home and self._connections.alive():
+        if not self._learning_home and self._connections.supply.alive(self._connections.pools.home.node):
             self._learning_home = True
-            self._connections.start(self._learn_home_anew())
+            self._connections.all.start(self._learn_home_anew())
 
     async def _learn_home_anew(self) -> None:
         try:
-            upstream = await self._connections.open_to_learn()
+            upstream = await self._connections.supply.open_to_learn()
         finally:
             self._learning_home = False
         if upstream is not None:

@@ -51,6 +51,7 @@ from proxy.net.reply_timeout import ReplyTimeout
 from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.supervisor_requests import RequestInfo, SupervisorRequests
+from proxy.net.topology import Topology
 from proxy.net.tracer import Tracer
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts, VerdictUpdate
@@ -80,6 +81,7 @@ class Route(RoutePort):
         self,
         route: RouteSettings,
         settings: Settings,
+        topology: Topology,
         policy: Policy,
         loop: asyncio.AbstractEventLoop,
         generation: int,
@@ -91,6 +93,7 @@ class Route(RoutePort):
     ) -> None:
         self.route_settings = route
         self._admission = admission
+        self._topology = topology
         self.settings = settings
         self.pooling = settings.pooling
         self.query_limit = settings.client_query_limit
@@ -106,7 +109,7 @@ class Route(RoutePort):
         self._rule_totals = RuleTotals(policy.rule_names)
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
-        self._capabilities = Capabilities(loop, str(route.upstream), settings.allow_cluster)
+        self._capabilities = Capabilities(loop, topology, settings.allow_cluster)
         sampler = Sampler(settings.traces, random.getrandbits(64))
         self._policies = Policies(
             policy,
@@ -117,9 +120,10 @@ class Route(RoutePort):
             self.clients,
             settings.workers,
             paused,
+            topology.router,
         )
         self._connections = Connections(
-            route,
+            topology,
             settings,
             loop,
             self._capabilities,
@@ -184,12 +188,12 @@ class Route(RoutePort):
 
     async def start(self) -> None:
         """Begin to connect; a Redis that is down is no error. Raises ClusterRefusedError and TlsError."""
-        self._connections.begin()
+        self._connections.supply.begin()
         self._latency_probe.begin()
         self._reply_timeout.begin()
         self._ticker.turn()
         try:
-            await asyncio.wait_for(self._connections.attempted.wait(), self.settings.connect_timeout)
+            await asyncio.wait_for(self._connections.supply.attempted.wait(), self.settings.connect_timeout)
         except TimeoutError:
             return
         if self._capabilities.refusal is not None:
@@ -205,7 +209,7 @@ class Route(RoutePort):
 
     def _new_client(self, listener: str) -> ClientConnection:
         return ClientConnection(
-            self, self.ports, self._connections.home, self._capabilities.limits(authenticated=False), listener
+            self, self.ports, self._connections.pools.home, self._capabilities.limits(authenticated=False), listener
         )
 
     def stop_accepting(self) -> None:
@@ -227,13 +231,13 @@ class Route(RoutePort):
 
     def close(self) -> None:
         """Close everything now."""
-        self._connections.closing = True
+        self._connections.all.closing = True
         self.stop_accepting()
         self._latency_probe.end()
         self._reply_timeout.end()
         for client in list(self.clients):
             client.close("shutdown")
-        self._connections.close()
+        self._connections.all.close()
         self._ticker.end()
         self._end_second()
 
@@ -258,7 +262,7 @@ class Route(RoutePort):
 
     def client_connected(self, client: ClientConnection) -> None:
         """A client has come."""
-        if self._capabilities.refusal is not None or self._connections.closing:
+        if self._capabilities.refusal is not None or self._connections.all.closing:
             client.close("not_ready")
             return
         if not self._admission.admit():
@@ -320,12 +324,16 @@ class Route(RoutePort):
     @property
     def ready(self) -> bool:
         """Whether commands reach Redis."""
-        return self._capabilities.refusal is None and self._connections.alive() and self._liveness.silent_since is None
+        return (
+            self._capabilities.refusal is None
+            and all(map(self._connections.supply.alive, self._topology.nodes))
+            and self._liveness.silent_since is None
+        )
 
     @property
     def reason(self) -> str:
         """Why not, where they don't."""
-        return self._capabilities.refusal or self._connections.reason or self._liveness.reason
+        return self._capabilities.refusal or self._connections.supply.reason or self._liveness.reason
 
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
@@ -340,9 +348,9 @@ class Route(RoutePort):
             "clients": len(self.clients),
             "buffers": buffers_of(self.clients),
             "clients_total": self._clients_total,
-            "upstreams": self._connections.connection_counts(),
+            "upstreams": self._connections.all.connection_counts(),
             "commands": {
-                **self._connections.carried(),
+                **self._connections.all.carried(),
                 "local": self._local + sum(client.local for client in self.clients),
             },
             "verdicts": self._verdicts.figures(),
@@ -351,7 +359,7 @@ class Route(RoutePort):
             "closed": dict(self._closed),
             "events": {event: n for event, n in self._events.items() if event not in _TOLD_APART},
             "out_of_step": self._events["out_of_step"],
-            "reconnects": max(0, self._events["reconnects"] - 1),
+            "reconnects": self._events["reconnects"],
             "traces": self._tracer.latencies(),
             "breakers": self._latency_probe.figures(),
             "features_off": [] if engine is None else self._features_off(engine),

@@ -28,6 +28,7 @@ from proxy.net.policies import SWITCH_SECONDS
 from proxy.net.route import ClusterRefusedError, Route
 from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
+from proxy.net.topology import Single
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
 from proxy.server.control import (
@@ -96,6 +97,7 @@ class Worker:
             Route(
                 route,
                 start.settings,
+                Single(route.upstream),
                 policy,
                 loop,
                 start.generation,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.commands.command import Command
@@ -31,6 +32,29 @@ def user_named(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
+class Role(StrEnum):
+    """What a node is to the connections of a pool. A failover gives a node another role, and so other pools."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A server of a topology, equal to itself alone: another server may have its address later.
+
+    ``number`` is its place among the nodes of the topology, by which the router names it.
+    """
+
+    number: int = 0
+
+
+SOLE_NODE = Node()
+"""The node of each topology that has only one."""
+
+Login: TypeAlias = tuple[str | None, Node, Role]
+
+
 class PoolKey(NamedTuple):
     """What the connections of a pool have in common.
 
@@ -41,6 +65,13 @@ class PoolKey(NamedTuple):
     user: str | None
     database: int
     protocol: int
+    node: Node = SOLE_NODE
+    role: Role = Role.PRIMARY
+
+    @property
+    def login(self) -> Login:
+        """What stays the same when a connection changes its database or protocol."""
+        return self.user, self.node, self.role
 
     @property
     def user_name(self) -> str:

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from proxy.commands.table import Lane
+from proxy.net.address import UpstreamAddress
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
 from proxy.net.pool import Pool
+from proxy.net.topology import Single
 from proxy.session.ports import PoolKey
 
 KEY = PoolKey(None, 0, 2)
@@ -57,12 +59,11 @@ def checkout_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Che
         pools=SimpleNamespace(of=lambda _key: pool),
         settings=SimpleNamespace(connect_timeout=5.0),
         loop=loop,
-        supply=lambda _pool: None,
-        alive=lambda: alive,
-        lack_of_room=lambda: "",
-        busy=Counter(),
+        supply=SimpleNamespace(
+            supply=lambda _pool: None, alive=lambda _node: alive, lack_of_room=lambda: "", busy=Counter()
+        ),
     )
-    capabilities = Capabilities(loop, "redis://nowhere", allow_cluster=False)
+    capabilities = Capabilities(loop, Single(UpstreamAddress()), allow_cluster=False)
     return Checkout(connections, capabilities, cast("Any", None), ()), capabilities
 
 

@@ -9,8 +9,10 @@ from typing import Any, cast
 import pytest
 
 from proxy.commands.table import Lane
+from proxy.net.address import UpstreamAddress
 from proxy.net.liveness import Liveness
-from proxy.session.ports import PoolKey
+from proxy.net.topology import Single
+from proxy.session.ports import SOLE_NODE, Node, PoolKey
 
 SILENCE = 3.0
 PONG = b"+PONG\r\n"
@@ -24,6 +26,7 @@ class Upstream:
         self.loop = loop
         self.waiting: list[asyncio.Future[bytes]] = []
         self.ready = list(answers)
+        self.key = PoolKey(None, 0, 2, SOLE_NODE)
         self.asked: list[str] = []
         self.head: Any = None
         self.rest = b""
@@ -66,13 +69,11 @@ class Bench:
         self.events: list[str] = []
         pool = SimpleNamespace(key=PoolKey(None, 0, 2), lanes={Lane.FAST: [self.shared]})
         self.connections = SimpleNamespace(
+            topology=Single(UpstreamAddress("there")),
             loop=SimpleNamespace(time=lambda: self.now),
-            address="redis://there",
-            closing=False,
+            all=SimpleNamespace(closing=False, start=self.start),
+            supply=SimpleNamespace(alive=lambda _node: True, open_apart=self.open_apart),
             pools=[pool],
-            alive=lambda: True,
-            start=self.start,
-            open_apart=self.open_apart,
             count=self.events.append,
         )
         self.tasks: list[asyncio.Task[None]] = []
@@ -81,7 +82,7 @@ class Bench:
     def start(self, work: Any) -> None:
         self.tasks.append(self.loop.create_task(work))
 
-    async def open_apart(self) -> Upstream:
+    async def open_apart(self, _node: Node) -> Upstream:
         found = self.fresh.pop(0) if self.fresh else OSError("nobody is there")
         if isinstance(found, OSError):
             raise found
@@ -121,13 +122,28 @@ def test_who_answers_is_asked_each_second_and_nothing_is_said() -> None:
     run(case)
 
 
+def test_a_node_is_silent_by_itself_and_only_as_long_as_it_is_one() -> None:
+    async def case(bench: Bench) -> None:
+        topology = SimpleNamespace(nodes=(SOLE_NODE, Node(1)), address=lambda node: f"node {node.number}")
+        bench.connections.topology = cast("Any", topology)
+        bench.fresh.append(Upstream(bench.loop))
+        await bench.seconds(6, bench.own, bench.shared)
+        assert bench.liveness.reason.startswith("node 1: Redis does not answer since ")
+        assert bench.silent()
+        topology.nodes = (SOLE_NODE,)
+        await bench.seconds(1, bench.own, bench.shared)
+        assert (bench.silent(), bench.liveness.reason) == (False, "")
+
+    run(case)
+
+
 def test_silence_is_said_and_closes_nobody_unless_a_new_connection_is_answered() -> None:
     async def case(bench: Bench) -> None:
         await bench.seconds(3)
         assert not bench.silent()
         await bench.seconds(2)
         assert bench.silent()
-        assert bench.liveness.reason.startswith("redis://there: Redis does not answer since ")
+        assert bench.liveness.reason.startswith("redis://there:6379: Redis does not answer since ")
         assert (bench.own.closed, bench.shared.closed) == (False, False)
         await bench.seconds(1, bench.own)
         assert not bench.silent()

@@ -8,19 +8,21 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.net.address import UpstreamAddress
 from proxy.net.restarts import Restarts
-from proxy.session.ports import PoolKey
+from proxy.net.topology import Single
+from proxy.session.ports import SOLE_NODE, Node, PoolKey
 
 
 class Connection:
     """A connection to a server process, which tells its run_id, or refuses to, or is busy."""
 
-    key = PoolKey(None, 0, 2)
     identified = False
     retiring = False
     run_id: bytes | None = None
 
-    def __init__(self, process: int, answer: str) -> None:
+    def __init__(self, process: int, answer: str, node: Node = SOLE_NODE) -> None:
+        self.key = PoolKey(None, 0, 2, node)
         self.process = process
         self.answer = answer
 
@@ -47,10 +49,10 @@ class Given:
 
     def __init__(self) -> None:
         self.connections: set[Any] = set()
-        self.restarts = Restarts("redis://given", self.connections, lambda: None)
+        self.restarts = Restarts(Single(UpstreamAddress()), self.connections, lambda: None)
 
-    def connect(self, process: int, answer: str) -> Any:
-        connection: Any = Connection(process, answer)
+    def connect(self, process: int, answer: str, node: Node = SOLE_NODE) -> Any:
+        connection: Any = Connection(process, answer, node)
         self.connections.add(connection)
         asyncio.run(self.restarts.identify(connection))
         return connection
@@ -107,6 +109,18 @@ def test_two_servers_behind_one_name_are_each_met_once() -> None:
         route.connect(process, "told")
     assert client.cause == ""
     route.connect(3, "told")
+    assert client.cause == "redis_restarted"
+
+
+def test_the_nodes_of_a_topology_are_told_apart() -> None:
+    route = Given()
+    other = Node(1)
+    client = Client()
+    route.restarts.relies(client)
+    for process, node in ((1, SOLE_NODE), (2, other), (1, SOLE_NODE), (2, other)):
+        route.connect(process, "told", node)
+    assert client.cause == ""
+    route.connect(1, "told", other)
     assert client.cause == "redis_restarted"
 
 

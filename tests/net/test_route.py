@@ -8,6 +8,7 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.topology import Single
 from proxy.policy.model import TRANSPARENT
 from tests.engines import free_port
 
@@ -26,6 +27,7 @@ def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
         route = Route(
             route_settings,
             settings,
+            Single(route_settings.upstream),
             TRANSPARENT,
             loop,
             1,

@@ -1,21 +1,32 @@
 """GET, SET and MGET over three real nodes of a cluster: one client, one pipeline, replies in order.
 
-The connections are real, and so are the nodes and the slots that they own; the session is the test. What is sent and
-what comes back goes through the intake, the router, the connections' queues and the client's reply order.
+The nodes are real, and so are the slots that they own; the route is the one of production, with a topology that the
+test makes of the nodes. The session is the test: it sends an MGET of several slots to each node.
 """
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 from random import Random
-from selectors import EVENT_READ, DefaultSelector
+from typing import Any, cast
 
 import pytest
 
 from proxy.commands.slots import SLOTS, slot_of
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.commands.table import Lane
+from proxy.hotpath.router import Router
+from proxy.net.address import UpstreamAddress
+from proxy.net.admission import Admission
+from proxy.net.route import Route
+from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.upstream import UpstreamConnection
+from proxy.policy.apps import Caller
+from proxy.policy.model import TRANSPARENT
+from proxy.session.ports import Node, PoolKey, Role
 from tests.conftest import kind_named
 from tests.engines import Engine
 from tests.hotpath.gathering import OK, pack
@@ -25,21 +36,22 @@ from tests.resp import PATIENCE_SECONDS, eventually
 NODES = 3
 
 
-class Connection(UpstreamPipeline):
-    """A connection to a node, on a socket that the test waits for."""
+class SlotMap:
+    """A topology of these nodes, with the slots as one of them tells."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self.usable = True
-        self.socket = socket.create_connection(("127.0.0.1", engine.port), PATIENCE_SECONDS)
-        self.write = self.socket.sendall
-        self.schedule = lambda: None
+    def __init__(self, engines: list[Engine]) -> None:
+        self.nodes = [Node(number) for number in range(len(engines))]
+        self._addresses = {
+            node: UpstreamAddress(port=engine.port) for node, engine in zip(self.nodes, engines, strict=True)
+        }
+        numbers = {engine.port: number for number, engine in enumerate(engines)}
+        self.owners = [-1] * SLOTS
+        for first, last, owner, *_ in cast("Any", engines[0].do("CLUSTER", "SLOTS")):
+            self.owners[first : last + 1] = [numbers[owner[1]]] * (last + 1 - first)
+        self.router = Router(self.owners)
 
-    def out_of_step(self) -> None:
-        raise AssertionError("out of step")
-
-    def uninvited(self, frame: bytes) -> None:
-        raise AssertionError(frame)
+    def address(self, node: Node) -> UpstreamAddress:
+        return self._addresses[node]
 
 
 @pytest.fixture(scope="module", params=["redis-7.0", "valkey-9.1"])
@@ -64,65 +76,133 @@ def knows_all(engine: Engine) -> bool:
         return b"cluster_state:ok" in direct.ask("CLUSTER", "INFO")
 
 
-@pytest.fixture
-def client(nodes: list[Engine]) -> Iterator[Routed]:
-    """A client whose slot map is the one that a node tells."""
-    numbers = {engine.port: number for number, engine in enumerate(nodes)}
-    slots = [-1] * SLOTS
-    told = nodes[0].do("CLUSTER", "SLOTS")
-    assert isinstance(told, list)
-    for part in told:
-        assert isinstance(part, list)
-        first, last, owner = part[:3]
-        assert isinstance(first, int)
-        assert isinstance(last, int)
-        assert isinstance(owner, list)
-        assert isinstance(owner[1], int)
-        slots[first : last + 1] = [numbers[owner[1]]] * (last + 1 - first)
-    connections = [Connection(engine) for engine in nodes]
-    yield Routed(connections, slots)
-    for connection in connections:
-        connection.socket.close()
+@asynccontextmanager
+async def route_over(engines: list[Engine]) -> AsyncIterator[tuple[Route, SlotMap]]:
+    topology = SlotMap(engines)
+    route_settings = RouteSettings("r", (), topology.address(topology.nodes[0]), PolicySource())
+    loop = asyncio.get_running_loop()
+    route = Route(
+        route_settings,
+        Settings((route_settings,), allow_cluster=True),
+        topology,
+        TRANSPARENT,
+        loop,
+        1,
+        lambda _: loop.create_future(),
+        False,
+        None,
+        lambda: None,
+        Admission(0),
+    )
+    await route.start()
+    try:
+        yield route, topology
+    finally:
+        route.close()
 
 
-def listen(client: Routed) -> None:
-    """Until no reply is pending."""
-    assert client.nodes is not None
-    with DefaultSelector() as selector:
-        for node in client.nodes:
-            assert isinstance(node, Connection)
-            selector.register(node.socket, EVENT_READ, node)
-        while client.pending_replies:
-            for key in selector.get_map().values():
-                key.data.flush()
-            ready = selector.select(PATIENCE_SECONDS)
-            assert ready, "nothing came"
-            for key, _ in ready:
-                data = key.data.socket.recv(1 << 16)
-                assert data
-                key.data.receive(data)
+class Waiter:
+    """Waits for a connection."""
+
+    gone = False
+
+    def __init__(self) -> None:
+        self.came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def arrived(self) -> None:
+        self.came.set_result(None)
+
+    def close(self, cause: str) -> None:
+        self.came.set_exception(ConnectionError(cause))
 
 
-def test_one_pipeline_over_three_nodes(nodes: list[Engine], client: Routed) -> None:
+async def connection(route: Route, node: Node, role: Role = Role.PRIMARY) -> UpstreamConnection:
+    """The shared connection of a node, as sessions get it."""
+    key = PoolKey(None, 0, 2, node, role)
+    while (found := route.ports.pools.shared(key, Lane.FAST)) is None:
+        waiter = Waiter()
+        route.ports.pools.await_shared(waiter, key, Lane.FAST)
+        await waiter.came
+    assert isinstance(found, UpstreamConnection)
+    return found
+
+
+async def client_of(route: Route, topology: SlotMap) -> Routed:
+    """A client with a connection to each node, under the policy in force."""
+    client = Routed([await connection(route, node) for node in topology.nodes], topology.owners)
+    client.config = route.ports.policies.effective_policy(PoolKey(None, 0, 2), Caller("default")).config
+    client.simple = client.config.pooled
+    assert client.config.router is topology.router
+    return client
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        for _ in count():
+            if condition():
+                return
+            await asyncio.sleep(0.001)
+
+
+def play(case: Callable[[Route, SlotMap], Coroutine[Any, Any, None]], engines: list[Engine]) -> None:
+    async def main() -> None:
+        async with route_over(engines) as (route, topology):
+            await case(route, topology)
+
+    asyncio.run(main())
+
+
+def test_one_pipeline_over_three_nodes(nodes: list[Engine]) -> None:
     random = Random(1)
     values = {b"key:%d" % i: random.randbytes(random.choice([0, 1, 30, 5000])) for i in range(500)}
-    assert {client.slots[slot_of(key)] for key in values} == set(range(NODES))
 
-    client.receive(b"".join(pack("SET", key, value) for key, value in values.items()))
-    listen(client)
-    assert client.heard == OK * len(values)
-    assert sum(int(str(engine.do("DBSIZE"))) for engine in nodes) == len(values)
-    client.heard = b""
+    async def case(route: Route, topology: SlotMap) -> None:
+        client = await client_of(route, topology)
+        assert {client.slots[slot_of(key)] for key in values} == set(range(NODES))
+        client.receive(b"".join(pack("SET", key, value) for key, value in values.items()))
+        await until(lambda: client.pending_replies == 0)
+        assert client.heard == OK * len(values)
+        assert sum(int(str(engine.do("DBSIZE"))) for engine in nodes) == len(values)
+        client.heard = b""
 
-    asked = expected = b""
-    for key, value in values.items():
-        several = [key, *random.sample(list(values), 4), b"missing"]
-        asked += pack("GET", key) + pack("MGET", *several)
-        expected += bulk(value) + b"*6\r\n" + b"".join(bulk(values.get(each)) for each in several)
-    client.receive(asked)
-    listen(client)
-    assert client.heard == expected
-    assert (client.pending_replies, client.order) == (0, None)
+        asked = expected = b""
+        for key, value in values.items():
+            several = [key, *random.sample(list(values), 4), b"missing"]
+            asked += pack("GET", key) + pack("MGET", *several)
+            expected += bulk(value) + b"*6\r\n" + b"".join(bulk(values.get(each)) for each in several)
+        client.receive(asked)
+        await until(lambda: client.pending_replies == 0)
+        assert client.heard == expected
+        assert client.order is None
+
+    play(case, nodes)
+
+
+def test_pools_are_of_one_node_in_one_role(nodes: list[Engine]) -> None:
+    async def case(route: Route, topology: SlotMap) -> None:
+        primaries = [await connection(route, node) for node in topology.nodes]
+        replica = await connection(route, topology.nodes[1], Role.REPLICA)
+        ports = [each.transport.get_extra_info("peername")[1] for each in (*primaries, replica) if each.transport]
+        assert ports == [*(engine.port for engine in nodes), nodes[1].port]
+        assert replica is not primaries[1]
+
+    play(case, nodes)
+
+
+def test_a_lost_node_is_connected_again_and_the_others_notice_nothing(nodes: list[Engine]) -> None:
+    async def case(route: Route, topology: SlotMap) -> None:
+        before = [await connection(route, node) for node in topology.nodes]
+        await until(lambda: route.ready)
+        await asyncio.to_thread(nodes[1].do, "CLIENT", "KILL", "TYPE", "normal")
+        await until(lambda: before[1].closed)
+        assert not route.ready
+        assert f":{nodes[1].port}: the connection was lost" in route.reason
+        await until(lambda: route.ready)
+        after = [await connection(route, node) for node in topology.nodes]
+        assert [new is old for new, old in zip(after, before, strict=True)] == [True, False, True]
+        assert route.snapshot()["reconnects"] == 1
+
+    play(case, nodes)
 
 
 def bulk(value: bytes | None) -> bytes:

@@ -17,6 +17,7 @@ from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
 from proxy.net.pool import Pool
+from proxy.net.topology import Single
 from proxy.net.upstream import UnitOpenError, UpstreamConnection
 from proxy.session.ports import PoolKey
 from tests.session.given import call
@@ -123,11 +124,10 @@ class Shared:
         self.events: Counter[str] = Counter()
         self.loop = Loop()
         loop: Any = self.loop
-        route: Any = SimpleNamespace(upstream=UpstreamAddress())
         settings: Any = SimpleNamespace(client_output_limit=LARGE, upstream_connections=0)
         known: Any = SimpleNamespace(refusal=None, forget_all=lambda: None)
         self.keeper = Connections(
-            route,
+            Single(UpstreamAddress()),
             settings,
             loop,
             known,
@@ -141,7 +141,7 @@ class Shared:
         self.transport = Transport()
         self.upstream.connection_made(cast("asyncio.Transport", self.transport))
         self.pool: Pool = self.keeper.pools.of(KEY)
-        self.keeper.share(self.pool, self.upstream, Lane.FAST)
+        self.keeper.supply.share(self.pool, self.upstream, Lane.FAST)
         self.client = Client()
 
     def submit(self, client: Client) -> None:
@@ -200,8 +200,8 @@ def test_a_push_that_is_nobodys_is_counted_and_reaches_nobody() -> None:
     shared.submit(shared.client)
     shared.upstream.receive(b">2\r\n+invalidate\r\n*1\r\n$1\r\na\r\n" + b"+a\r\n")
     assert shared.client.heard == [b"+a\r\n"]
-    shared.keeper.account(shared.upstream)
-    shared.keeper.account(shared.upstream)
+    shared.keeper.all.account(shared.upstream)
+    shared.keeper.all.account(shared.upstream)
     assert (shared.events["ownerless_push"], shared.transport.closed) == (1, "")
     assert shared.takes_work()
 

@@ -58,7 +58,7 @@ class Connection:
         return self.queue is None and not (self.watching or self.channels or self.off or self.skip)
 
     def matches(self, key: PoolKey) -> bool:
-        return (self.user, self.database, self.protocol) == key
+        return PoolKey(self.user, self.database, self.protocol) == key
 
     def command(self, argv: list[bytes]) -> bytes:
         """The reply to one command, nothing if CLIENT REPLY says so."""

@@ -1,0 +1,94 @@
+"""All upstream connections of a route, in pools or in the hands of clients, and what they have carried."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from proxy.net.client import ClientConnection
+from proxy.net.pools import Pools
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.ports import PoolKey
+
+
+class ConnectionSet:
+    """The connections of one route, ``members``, and the tasks that work on them; ``closing`` says that it ends.
+
+    ``events`` counts for the metrics.
+    """
+
+    def __init__(
+        self,
+        home: PoolKey,
+        loop: asyncio.AbstractEventLoop,
+        clients: Collection[ClientConnection],
+        events: Counter[str],
+    ) -> None:
+        self.pools = Pools(home)
+        self.members: set[UpstreamConnection] = set()
+        self.closing = False
+        self.events = events
+        self._loop = loop
+        self._clients = clients
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pooled = 0
+        self._pinned = 0
+
+    def start(self, work: Any) -> None:
+        """Run a coroutine until it ends or the route closes."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Close all of them now."""
+        self.closing = True
+        for task in self._tasks:
+            task.cancel()
+        for upstream in list(self.members):
+            upstream.abort()
+
+    def take_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
+        """A connection of this pool without pending replies, as it is; clients that share it get another.
+
+        ``anywhere``: of any pool of the same login.
+        """
+        upstream = self.pools.take_spare(key, anywhere=anywhere)
+        if upstream is None:
+            return None
+        self.account(upstream)
+        upstream.shared = False
+        for client in self._clients:  # no reply is pending on it: they only forget it
+            if client.upstream is upstream:
+                client.upstream, client.direct = None, False
+        return upstream
+
+    # Figures
+
+    def account(self, upstream: UpstreamConnection) -> None:
+        """Count the commands and ownerless pushes of a connection, before it becomes shared or private."""
+        if upstream.shared:
+            self._pooled += upstream.commands
+        else:
+            self._pinned += upstream.commands
+        upstream.commands = 0
+        if upstream.strays:
+            self.events["ownerless_push"] += upstream.strays
+            upstream.strays = 0
+
+    def carried(self) -> dict[str, int]:
+        """How many commands went over shared connections, and over connections of one client."""
+        for upstream in self.members:
+            self.account(upstream)
+        return {"pooled": self._pooled, "pinned": self._pinned}
+
+    def connection_counts(self) -> dict[str, int]:
+        """How many connections are shared, in the hands of one client, or ready for one."""
+        shared = sum(upstream.shared for upstream in self.members)
+        apart = sum(upstream.apart for upstream in self.members)
+        idle = self.pools.idle()
+        return {"shared": shared, "private": len(self.members) - shared - apart - idle, "idle": idle}
+
+    def private(self) -> int:
+        """How many connections are for single clients, those that are being opened included."""
+        return self.pools.opening_private() + sum(not (each.shared or each.apart) for each in self.members)

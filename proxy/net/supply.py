@@ -1,0 +1,280 @@
+"""How a route's upstream connections are opened, and how they reach the pools.
+
+They are opened when they are needed, but for one of each node that is always wanted: while these stand, the route is
+ready. Each lane of a pool has one attempt at a time; after a failure the next one waits, longer each time, as long as
+somebody wants it.
+
+Keyrail has no password of a user that clients have logged in as. A connection for such a user is one that a client's
+login has left, set to the database and protocol that are asked for.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from proxy.commands.table import Lane
+from proxy.net.capabilities import Capabilities
+from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, set_to
+from proxy.net.connection_set import ConnectionSet
+from proxy.net.policies import Policies
+from proxy.net.pool import Pool
+from proxy.net.restarts import Restarts
+from proxy.net.settings import Settings
+from proxy.net.tls import FollowedContext, reason_of, upstream_context
+from proxy.net.topology import Topology
+from proxy.net.upstream import Keeper, UpstreamConnection
+from proxy.session.ports import Node, PoolKey
+
+IDLE_KEPT = 16
+
+_log = logging.getLogger("keyrail.route")
+
+
+class Supply:
+    """Opens the connections of one route.
+
+    ``attempted`` is set when the first attempt is over. ``busy`` counts, by pool, the connections that wait to be set
+    to its database until Redis has run a script. ``give_back`` takes a connection that no client has.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        connections: ConnectionSet,
+        keeper: Keeper,
+        capabilities: Capabilities,
+        policies: Policies,
+        restarts: Restarts,
+        give_back: Callable[[UpstreamConnection], None],
+    ) -> None:
+        self.attempted = asyncio.Event()
+        self.busy: Counter[PoolKey] = Counter()
+        self._topology = topology
+        self._settings = settings
+        self._loop = loop
+        self._connections = connections
+        self._pools = connections.pools
+        self._keeper = keeper
+        self._capabilities = capabilities
+        self._policies = policies
+        self._restarts = restarts
+        self._give_back = give_back
+        self._tls: FollowedContext | None = None
+        self._reasons = {node: f"connecting to {topology.address(node)}" for node in topology.nodes}
+        self._reached: set[Node] = set()
+
+    def begin(self) -> None:
+        """Begin to connect to each node. Raises TlsError."""
+        tls = self._topology.address(self._pools.home.node).tls
+        if tls is not None:
+            self._tls = upstream_context(tls, _log.warning)
+        for node in self._topology.nodes:
+            self.ensure(self._pools.of(self._pools.home_of(node)), Lane.FAST)
+
+    def alive(self, node: Node) -> bool:
+        """Whether the connection that is always wanted of this node is there."""
+        return self._pools.alive(self._pools.home_of(node))
+
+    @property
+    def reason(self) -> str:
+        """Why such a connection is missing; empty where none is."""
+        return "; ".join(self._reasons.values())
+
+    def ensure(self, pool: Pool, lane: Lane) -> None:
+        """See to it that the lane has a connection that takes work: one attempt at a time, up to the limit."""
+        if pool.key.user is not None:
+            idle = pool.take_idle()
+            if idle is not None:
+                self.share(pool, idle, lane)
+            elif not pool.alive(lane) and pool.opening[lane] == 0:
+                self._convert(pool, lane)
+            return
+        free = sum(not upstream.head_blocked for upstream in pool.lanes[lane])
+        if pool.opening[lane] == 0 and free < self._settings.upstream_connections and not self._backs_off(pool, lane):
+            self._open(pool, lane)
+
+    def _backs_off(self, pool: Pool, lane: Lane | None) -> bool:
+        # Each lane backs off from its own failures alone; while a node is away, all of its lanes wait for the
+        # connection that is always wanted.
+        if lane in pool.backing_off:
+            return True
+        home = self._pools.of(self._pools.home_of(pool.key.node))
+        return not home.alive(Lane.FAST) and Lane.FAST in home.backing_off
+
+    def supply(self, pool: Pool) -> None:
+        """Get a connection for each client that waits for one of its own, as far as they are to be had."""
+        while len(pool.waiting_private) > pool.opening[None] and self._supply_one(pool):
+            pass
+
+    def _supply_one(self, pool: Pool) -> bool:
+        if pool.key.user is not None:
+            return self._convert(pool, None)
+        if self._backs_off(pool, None):
+            return False
+        if not self.has_room():
+            self._pools.close_idle(pool)
+            return False
+        return self._open(pool, None)
+
+    def offer(self, pool: Pool, upstream: UpstreamConnection) -> None:
+        """Let an idle connection of the route's own login be taken by who waits for one."""
+        pool.keep(upstream, self._loop.time(), max(IDLE_KEPT, len(pool.waiting_private)))
+        pool.wake(pool.waiting_private, pool.has_idle)
+        if pool.idle:
+            for node in self._topology.nodes:
+                for other in self._pools.of_login(self._pools.home_of(node)):
+                    self.supply(other)  # it may have the place of one that clients wait for
+
+    def supply_all(self) -> None:
+        """The same for all pools, and a shared connection where clients wait for the first one of their lane."""
+        for pool in self._pools:
+            for lane in Lane:
+                if pool.waiting_shared[lane] and not pool.alive(lane):
+                    self.ensure(pool, lane)
+            self.supply(pool)
+
+    def has_room(self) -> bool:
+        """Whether one more connection may be opened for a single client."""
+        return self._connections.private() < self._settings.private_connections
+
+    def lack_of_room(self) -> str:
+        """The error for a client that gets none for this reason; empty where there is room."""
+        most = self._settings.private_connections
+        return "" if self.has_room() else f"ERR all {most} private connections are in use"
+
+    # Opening
+
+    def _open(self, pool: Pool, lane: Lane | None) -> bool:
+        if self._connections.closing or self._capabilities.refusal is not None:
+            return False
+        pool.opening[lane] += 1
+        self._connections.start(self._open_into(pool, lane))
+        return True
+
+    async def _open_into(self, pool: Pool, lane: Lane | None) -> None:
+        upstream: UpstreamConnection | None = None
+        try:
+            opened = await self._connect(pool.key)
+            upstream = opened.upstream
+            await asyncio.wait_for(self._policies.learn(opened), self._settings.connect_timeout)
+            upstream.check()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may go well
+            pool.opening[lane] -= 1
+            if upstream is not None:
+                upstream.abort()
+            self._failed(pool, lane, error)
+            return
+        pool.opening[lane] -= 1
+        self.attempted.set()
+        if self._connections.closing or self._capabilities.refusal is not None:
+            upstream.abort()
+            return
+        pool.succeeded(lane)
+        if lane is None:
+            self.offer(pool, upstream)
+        else:
+            self.share(pool, upstream, lane)
+
+    async def _connect(self, key: PoolKey) -> Opened:
+        seconds = self._settings.connect_timeout
+        address = self._topology.address(key.node)
+        opened = await asyncio.wait_for(open_upstream(address, self._tls, self._keeper, key, self._loop), seconds)
+        self._connections.members.add(opened.upstream)
+        try:
+            await set_to(opened.upstream, key, seconds, self.busy)
+            if not opened.unauthenticated:
+                await asyncio.wait_for(self._restarts.identify(opened.upstream), seconds)
+        except BaseException:
+            opened.upstream.abort()
+            raise
+        return opened
+
+    async def open_apart(self, node: Node) -> UpstreamConnection:
+        """A connection of the route's own login that no client and no pool gets.
+
+        Raises OSError where the node can't be reached, UpstreamRefusedError where it says no.
+        """
+        upstream = (await self._connect(self._pools.home_of(node))).upstream
+        upstream.apart = True
+        return upstream
+
+    async def open_to_learn(self) -> UpstreamConnection | None:
+        """A connection on which what is not known of the route's own login has been learnt.
+
+        None where Redis is away: when it is back, it is asked all the same.
+        """
+        with contextlib.suppress(OSError, TimeoutError, UpstreamRefusedError):
+            opened = await self._connect(self._pools.home)
+            await self._policies.learn(opened)
+            return opened.upstream
+        return None
+
+    def share(self, pool: Pool, upstream: UpstreamConnection, lane: Lane) -> None:
+        """Open a connection to all clients of its pool."""
+        upstream.open_to_all(lane)
+        pool.lanes[lane].append(upstream)
+        home = self._pools.is_home(pool.key)
+        if home and lane is Lane.FAST:
+            self._reach(pool.key.node)
+        pool.wake(pool.waiting_shared[lane])
+        if home:
+            self.supply_all()
+
+    def _reach(self, node: Node) -> None:
+        if self._reasons.pop(node, "") and node in self._reached:
+            self._keeper.count("reconnects")
+        self._reached.add(node)
+
+    def _convert(self, pool: Pool, lane: Lane | None) -> bool:
+        # No client gets it before Redis has confirmed the database: the client's commands would run in another one.
+        assert pool.key.user is not None
+        upstream = self._connections.take_spare(pool.key, anywhere=True)
+        if upstream is None:
+            return False
+        pool.opening[lane] += 1
+        self._connections.start(self._convert_into(upstream, pool, lane))
+        return True
+
+    async def _convert_into(self, upstream: UpstreamConnection, pool: Pool, lane: Lane | None) -> None:
+        try:
+            await set_to(upstream, pool.key, self._settings.connect_timeout, self.busy)
+        except UpstreamRefusedError as error:
+            _log.warning("user %s: a connection stays in database %d: %s", pool.key.user, upstream.key.database, error)
+            pool.refuse()
+        except OSError:
+            upstream.abort()
+        finally:
+            pool.opening[lane] -= 1
+        if not upstream.closed:
+            self._give_back(upstream)
+
+    # Failing, and trying again
+
+    def _failed(self, pool: Pool, lane: Lane | None, error: Exception) -> None:
+        self.attempted.set()
+        self._keeper.count("connect_failures")
+        address = self._topology.address(pool.key.node)
+        if self._pools.is_home(pool.key) and not pool.alive(Lane.FAST):
+            self._reasons[pool.key.node] = f"{address}: {reason_of(error)}"
+        if isinstance(error, UpstreamRefusedError) and not any(each.refusal for each in self._pools):
+            _log.warning("%s refuses connections: %s", address, error)
+        pool.failed(lane, str(error) if isinstance(error, UpstreamRefusedError) else "")
+        if lane not in pool.backing_off and not self._connections.closing:
+            pool.backing_off.add(lane)
+            self._loop.call_later(pool.backoff[lane].failed(), self._retry, pool, lane)
+
+    def _retry(self, pool: Pool, lane: Lane | None) -> None:
+        pool.backing_off.discard(lane)
+        if lane is Lane.FAST and self._pools.is_home(pool.key) and not pool.alive(lane):
+            self.ensure(pool, lane)
+        self.supply_all()
+
+    def lost(self, pool: Pool) -> None:
+        """A shared connection of this pool was lost: open another where one is always wanted."""
+        if not self._connections.closing and self._pools.is_home(pool.key) and not pool.alive(Lane.FAST):
+            self._reasons[pool.key.node] = f"{self._topology.address(pool.key.node)}: the connection was lost"
+            self.ensure(pool, Lane.FAST)
