@@ -8,6 +8,7 @@ appending.py          arguments that a rewrite appends, such as a TTL
 automaton.py          finds the schema entry of a key in one pass over its bytes
 schema_checks.py      what a schema entry lets pass without a rule
 leased_tokens.py      tokens of a rate limit
+command_sender.py     one client towards Redis: the only place through which its bytes leave
 outgoing.py           what is sent to Redis on one upstream connection, and who may send there
 in_flight.py          the queue of pending replies: whose each one is
 upstream_pipeline.py  one upstream connection without its socket: routes each reply to its client

@@ -2,13 +2,12 @@ cimport cython
 
 from proxy.commands.keys cimport KeyFinder
 from proxy.commands.lookup cimport Lookup
+from proxy.hotpath.command_sender cimport CommandSender
 from proxy.hotpath.leased_tokens cimport TokenSpender
 from proxy.hotpath.counters cimport Counters
 from proxy.hotpath.hot_path_config cimport HotPathConfig
-from proxy.hotpath.in_flight cimport ReplySink
 from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 from proxy.hotpath.plan cimport Plan
-from proxy.hotpath.reply_order cimport ReplyOrder
 from proxy.hotpath.router cimport Router
 from proxy.hotpath.sampler cimport Sampler
 from proxy.hotpath.splice cimport Splice
@@ -20,12 +19,9 @@ cdef int MAY_WRITE
 cdef int _SPECIAL, _STALLED, _REFUSED, _ASSEMBLE
 
 
-cdef class Intake(ReplySink):
+cdef class Intake(CommandSender):
     cdef public HotPathConfig config
     cdef public RequestLimits limits
-    cdef public UpstreamPipeline upstream
-    cdef public list nodes
-    cdef public ReplyOrder order
     cdef public bytes simple
     cdef public bint direct
     cdef public bint halted
@@ -37,7 +33,6 @@ cdef class Intake(ReplySink):
     cdef public bytearray assembly
     cdef public Request partial
     cdef public object stream
-    cdef public long long forwarded
     cdef public int command_id
     cdef public list token_sets
     cdef public long long sampled
@@ -48,8 +43,6 @@ cdef class Intake(ReplySink):
     cpdef collect(self, bytes data)
     cdef _begin_assembly(self, bytes data)
     cpdef on_resume(self)
-    @cython.locals(order=ReplyOrder)
-    cpdef advance(self)
     @cython.locals(size=cython.Py_ssize_t)
     cdef _keep(self, bytes data, Py_ssize_t position, bint partial)
     @cython.locals(partial=Request, assembly=bytearray, code=cython.int)

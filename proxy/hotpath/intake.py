@@ -29,11 +29,10 @@ A session that passes a large request through in pieces sets ``stream``, which t
 
 from typing import Any
 
+from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
-from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.leased_tokens import TokenSet
 from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
-from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder
 from proxy.hotpath.router import Router
 from proxy.hotpath.splice import Splice
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -55,7 +54,7 @@ _REFUSED = 12
 _ASSEMBLE = 16384
 
 
-class Intake(ReplySink):
+class Intake(CommandSender):
     """One client's unread bytes, and where its commands go."""
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
@@ -67,11 +66,8 @@ class Intake(ReplySink):
         "config",
         "direct",
         "ended",
-        "forwarded",
         "halted",
         "limits",
-        "nodes",
-        "order",
         "partial",
         "pending",
         "running",
@@ -79,7 +75,6 @@ class Intake(ReplySink):
         "simple",
         "stream",
         "token_sets",
-        "upstream",
     )
 
     def __init__(self, config: HotPathConfig, limits: RequestLimits) -> None:
@@ -87,9 +82,6 @@ class Intake(ReplySink):
         self.config = config
         self.limits = limits
         self.low_water = config.window // 2
-        self.upstream: UpstreamPipeline | None = None
-        self.nodes: list[UpstreamPipeline | None] | None = None
-        self.order: ReplyOrder | None = None
         self.simple = config.pooled
         self.direct = False
         self.halted = False
@@ -104,7 +96,6 @@ class Intake(ReplySink):
         self.command_id = 0
         self.sampled = 0
         self.token_sets: list[TokenSet] | None = None
-        self.forwarded = 0
 
     def receive(self, data: bytes) -> None:
         """Take bytes that the client sent."""
@@ -157,34 +148,6 @@ class Intake(ReplySink):
         """Few enough replies are pending again."""
         self.stalled = False
         self.resume()
-
-    def client(self) -> ReplySink | None:
-        """The client itself."""
-        return self
-
-    def begin_order(self) -> ReplyOrder:
-        """From now on, until no reply is pending, replies may come from several sources."""
-        if self.order is None:
-            self.order = ReplyOrder(self)
-            self.ordered = True
-        return self.order
-
-    def advance(self) -> None:
-        """Some of the replies that several sources send have come."""
-        order = self.order
-        if order is None:
-            return
-        order.advance()
-        if self.pending_replies == 0:
-            self.order = None
-            self.ordered = False
-            self.run = None
-            self.wrote = False
-        # What ends with the last reply has ended before the next command is looked at.
-        if self.notify_when_idle and self.pending_replies == 0:
-            self.on_idle()
-        if self.stalled and self.pending_replies <= self.low_water and order.size <= MOST_HELD:
-            self.on_resume()
 
     def unread(self) -> int:
         """Bytes that have arrived and wait."""
@@ -352,16 +315,7 @@ class Intake(ReplySink):
         else:
             splice.put(p, start, end)
             chunk = splice.take()
-        self.forwarded += count
-        self.wrote = self.wrote or wrote
-        if upstream is not self.upstream:
-            if self.pending_replies > 0:
-                self.begin_order()
-            self.upstream = upstream
-        if self.order is None:
-            upstream.submit(self, chunk, count)
-        else:
-            self.order.submit(upstream, chunk, count)
+        self.forward_run(upstream, chunk, count, wrote)
         return 0
 
     def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> UpstreamPipeline | None:

@@ -15,8 +15,8 @@ cdef class Outgoing(InFlightQueue):
     cdef public object schedule
 
     cpdef bint admits(self, ReplySink sender) except -1
-    cpdef send(self, ReplySink sender, bytes chunk)
-    cpdef bint offer(self, ReplySink sender, bytes chunk) except -1
+    cpdef send_commands(self, ReplySink sender, bytes chunk)
+    cpdef bint offer_commands(self, ReplySink sender, bytes chunk) except -1
     cpdef begin_partial(self, ReplySink sender)
     @cython.locals(kept=cython.Py_ssize_t)
     cpdef send_partial(self, ReplySink sender, bytes piece, bint withhold)

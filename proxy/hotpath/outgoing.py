@@ -40,12 +40,12 @@ class Outgoing(InFlightQueue):
         into a command that is under way in pieces. A connection that admits nobody can only be completed or closed."""
         return self.partial is None and (self.unit is None or self.unit is sender)
 
-    def send(self, sender: ReplySink, chunk: bytes) -> None:
+    def send_commands(self, sender: ReplySink, chunk: bytes) -> None:
         """Put whole commands behind what leaves at the next ``flush``. The sender must be admitted."""
         assert self.admits(sender), "a unit of another client, or a command in pieces, is open"
         self._put(chunk)
 
-    def offer(self, sender: ReplySink, chunk: bytes) -> bool:
+    def offer_commands(self, sender: ReplySink, chunk: bytes) -> bool:
         """The same for a sender who may not be admitted: False if nothing was sent."""
         if not self.admits(sender):
             return False

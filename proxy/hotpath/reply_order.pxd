@@ -19,11 +19,9 @@ cdef class ReplyOrder:
     cdef public Py_ssize_t beyond
     cdef public Py_ssize_t size
 
-    @cython.locals(segment=Segment)
-    cpdef submit(self, UpstreamPipeline source, bytes chunk, Py_ssize_t count)
     @cython.locals(last=Segment, segment=Segment)
-    cdef Segment _segment(self, UpstreamPipeline source)
-    cdef _ask(self, Segment segment, Py_ssize_t count)
+    cpdef Segment segment(self, UpstreamPipeline source)
+    cpdef ask(self, Segment segment, Py_ssize_t count)
     @cython.locals(asker=ReplySink, chunk=bytes)
     cpdef take(self, Segment segment)
     @cython.locals(chunk=bytes)

@@ -14,11 +14,9 @@ A connection sends its replies to a segment in the client's place, and notices n
 leaves at once; what reaches a later one is held back. The client's ``window`` bounds how many replies can be held back,
 and ``MOST_HELD`` stops the client from asking for more while their bytes are many.
 
-Several connections can send parts of one reply to one segment (``join``). A command can be sent again, to another
+Several connections can send parts of one reply to one segment. A command can be sent again, to another
 connection, in the place where its reply is awaited: whoever hears its first reply expects another one for the segment.
 """
-
-from typing import Any
 
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -77,34 +75,17 @@ class ReplyOrder:
 
     # What is asked
 
-    def submit(self, source: UpstreamPipeline, chunk: bytes, count: int) -> None:
-        """Send a run of ``count`` commands on this connection; their replies come behind all others."""
-        segment = self._segment(source)
-        source.submit(segment, chunk, count)
-        self._ask(segment, count)
-
-    def send(self, source: UpstreamPipeline, command: bytes, action: int, payload: Any) -> None:
-        """Send one command on this connection; its reply has an action of its own, and comes behind all others."""
-        self.send_part(self._segment(source), source, command, action, payload)
-
-    def send_part(self, segment: Segment, source: UpstreamPipeline, command: bytes, action: int, payload: Any) -> None:
-        """Send one command on this connection; its reply comes in this segment's place."""
-        source.send(segment, command)
-        source.commands += 1
-        source.enqueue(segment, 1, action, payload)
-        self._ask(segment, 1)
-
-    def join(self) -> Segment:
-        """A segment behind all others whose reply is joined from parts: see ``send_part`` and ``bring``."""
-        return self._segment(None)
-
     def answer(self, payload: bytes) -> None:
         """An answer of Keyrail's own comes behind all others."""
-        segment = self._segment(None)
-        self._ask(segment, 1)
+        segment = self.segment(None)
+        self.ask(segment, 1)
         self.bring(segment, payload)
 
-    def _segment(self, source: UpstreamPipeline | None) -> Segment:
+    def segment(self, source: UpstreamPipeline | None) -> Segment:
+        """The segment behind all others, for what this connection is asked next.
+
+        Without a source its reply is Keyrail's own, or joined from parts of several connections: see ``bring``.
+        """
         # The last one goes on where the source stays the same; not behind parts that have not all come.
         last = self.last
         if last is not None and last.source is source and (source is not None or last.pending_replies == 0):
@@ -117,7 +98,8 @@ class ReplyOrder:
         self.last = segment
         return segment
 
-    def _ask(self, segment: Segment, count: int) -> None:
+    def ask(self, segment: Segment, count: int) -> None:
+        """So many commands were sent whose replies come in this segment's place."""
         segment.asked += count
         self.beyond += count
         self.asker.pending_replies += count

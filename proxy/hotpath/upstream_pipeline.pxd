@@ -25,8 +25,10 @@ cdef class UpstreamPipeline(Outgoing):
     cdef public long long strays
     cdef public long long large
 
-    cpdef submit(self, ReplySink sink, bytes chunk, Py_ssize_t count)
+    cpdef send_run(self, ReplySink sink, bytes chunk, Py_ssize_t count)
     cpdef enqueue(self, ReplySink sink, Py_ssize_t due, int action, payload)
+    @cython.locals(sink=ReplySink, due=cython.Py_ssize_t, action=cython.int)
+    cpdef expect(self, InFlightEntry entry)
     @cython.locals(position=cython.Py_ssize_t, buffer=bytes)
     cpdef receive(self, data)
     @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t)

@@ -73,7 +73,7 @@ class UpstreamPipeline(Outgoing):
 
     # Towards Redis
 
-    def submit(self, sink: ReplySink, chunk: bytes, count: int) -> None:
+    def send_run(self, sink: ReplySink, chunk: bytes, count: int) -> None:
         """Send a run of ``count`` commands whose replies go to ``sink`` as they are."""
         assert self.owner is None or self.owner is sink, "a private upstream serves its owner alone"
         assert self.unit is None or self.unit is sink, "a unit of another client is open"
@@ -86,19 +86,24 @@ class UpstreamPipeline(Outgoing):
         self.forward(sink, count)
 
     def enqueue(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
-        """Queue an entry for a command that was sent by ``send``, or for a LOCAL answer.
+        """Expect replies of one kind: see ``expect``."""
+        self.expect(InFlightEntry(sink, due, action, payload))
+
+    def expect(self, entry: InFlightEntry) -> None:
+        """Queue an entry for a command that was sent by ``send_commands``, or for a LOCAL answer.
 
         A private upstream serves its owner alone, and the proxy itself, which has no ``write``.
         """
+        sink, due, action = entry.sink, entry.due, entry.action
         assert action == LOCAL or self.owner is None or self.owner is sink or sink.write is None, "not its owner"
         if action == LOCAL and self.head is None:
-            sink.out.append(payload)
+            sink.out.append(entry.payload)
             sink.flush()
             return
         sink.pending_replies += due if due > 0 else 1
         sink.run = None
         sink.wrote = sink.wrote or action != LOCAL
-        self.add(InFlightEntry(sink, due, action, payload))
+        self.add(entry)
 
     def when_drained(self, act: Callable[[], object]) -> None:
         """Call ``act`` when all replies that are pending now have come."""

@@ -184,7 +184,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         question: asyncio.Future[bytes] = self.loop.create_future()
         try:
             self.check()
-            if not self.offer(self.internal_client, encode_command(words)):
+            if not self.offer_commands(self.internal_client, encode_command(words)):
                 raise UnitOpenError("a client's transaction, WATCH or unfinished command is open on the connection")
         except ConnectionError as error:
             question.set_exception(error)
@@ -307,7 +307,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         commands = [[b"CLIENT", b"SETNAME", b""]] if name else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-NAME", b""]] if library else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-VER", b""]] if version else []
-        if self.offer(self.internal_client, b"".join(map(encode_command, commands))):
+        if self.offer_commands(self.internal_client, b"".join(map(encode_command, commands))):
             self.identity = (b"", b"", b"")
             self.enqueue(self.internal_client, len(commands), HIDE, None)
 

@@ -120,7 +120,7 @@ class Dispatcher(Session):
     def empty(self) -> None:
         """Pass it on to a private upstream: in Redis it ends what holds for one command (SKIP, ASKING, CACHING)."""
         if self.pinned is not None:
-            self.pinned.send(self, _EMPTY_REQUEST)
+            self.issue(self.pinned, _EMPTY_REQUEST)
             reply_mode.use_up(self)
 
     def malformed(self, request: Request) -> None:

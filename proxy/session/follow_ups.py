@@ -19,7 +19,7 @@ may go, so many at a time are sent, and others' commands come between them.
 
 from collections.abc import Sequence
 
-from proxy.hotpath.in_flight import HIDE, NOTE, ReplySink
+from proxy.hotpath.in_flight import HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
 from proxy.session import reply_mode
@@ -71,9 +71,8 @@ def leave(session: Session) -> None:
         session.ports.pools.discard(upstream)
     elif session.transaction is not None and upstream.partial is None and not upstream.closed:
         # Or what follows from replies that are still to come would be queued in it.
-        upstream.send(session, _DISCARD)
-        if session.reply_mode == reply_mode.ON:
-            upstream.enqueue(_NOBODY, 1, HIDE, None)
+        replies = (InFlightEntry(_NOBODY, 1, HIDE, None),) if session.reply_mode == reply_mode.ON else ()
+        session.issue(upstream, _DISCARD, *replies)
     session.state = ended(session.state)
     upstream.unit = None
     catch_up(session)
@@ -136,14 +135,13 @@ def _send(session: Session, follow_up: FollowUp) -> None:
         if session.deferred:
             catch_up(session, 1)
 
+    replies = [InFlightEntry(session, 1, NOTE, answered)]
     if moved:
         there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, session.key))
-        upstream.send(session, _MULTI + there + raw + back + _EXEC)
-        upstream.enqueue(_NOBODY, 4, HIDE, None)
-    else:
-        upstream.send(session, raw)
+        raw = _MULTI + there + raw + back + _EXEC
+        replies.insert(0, InFlightEntry(_NOBODY, 4, HIDE, None))
     wrote = session.wrote
-    upstream.enqueue(session, 1, NOTE, answered)
+    session.issue(upstream, raw, *replies)
     session.wrote = wrote  # this write is not the client's
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
-from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, ReplySink
+from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, PEEK, UNWRAP, InFlightEntry, ReplySink
 from proxy.policy.decision import HiddenCommands, What
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import follow_ups
@@ -185,8 +185,8 @@ class SurroundedCommand:
             for i, argv in enumerate(self._before):
                 self._queue_hidden(i, argv)
         elif self._before or self._after:
-            self._upstream.send(self._session, _MULTI + b"".join(map(encode_command, self._before)))
-            self._upstream.enqueue(_NOBODY, 1 + len(self._before), HIDE, None)
+            begun = _MULTI + b"".join(map(encode_command, self._before))
+            self._session.issue(self._upstream, begun, InFlightEntry(_NOBODY, 1 + len(self._before), HIDE, None))
 
     def end(self, raw: bytes) -> None:
         """Send the rest of the command, and what goes behind it."""
@@ -202,15 +202,16 @@ class SurroundedCommand:
 
     def _end_unit(self, raw: bytes) -> None:
         session, upstream = self._session, self._upstream
-        upstream.send(session, raw + b"".join(map(encode_command, self._after)) + _EXEC)
-        upstream.commands += 1
         session.forwarded += 1
-        upstream.enqueue(_NOBODY, 1, NOTE, self._note_early)
-        if self._after:
-            upstream.enqueue(_NOBODY, len(self._after), HIDE, None)
         place = len(self._before)
         members = {i: (NOTE, self._listen(i)) for i in range(place + 1 + len(self._after))}
-        upstream.enqueue(session, 1, UNWRAP, ({**members, place: self.action()}, self._instead))
+        replies = [
+            InFlightEntry(_NOBODY, 1, NOTE, self._note_early),
+            InFlightEntry(session, 1, UNWRAP, ({**members, place: self.action()}, self._instead)),
+        ]
+        if self._after:
+            replies.insert(1, InFlightEntry(_NOBODY, len(self._after), HIDE, None))
+        session.issue(upstream, raw + b"".join(map(encode_command, self._after)) + _EXEC, *replies, commands=1)
 
     def _queue(self, raw: bytes) -> None:
         # Each has its own place in EXEC's array.
@@ -234,8 +235,8 @@ class SurroundedCommand:
         assert running is not None
         running.actions[session.forwarded - running.first] = (NOTE, self._listen(place))
         session.forwarded += 1
-        self._upstream.send(session, encode_command(list(argv)))
-        self._upstream.enqueue(_NOBODY, 1, NOTE, partial(self._note_queued, place))
+        noted = InFlightEntry(_NOBODY, 1, NOTE, partial(self._note_queued, place))
+        session.issue(self._upstream, encode_command(list(argv)), noted)
 
     def _note_queued(self, place: int, frame: bytes) -> None:
         if not frame.startswith(b"-"):

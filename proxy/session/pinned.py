@@ -11,7 +11,7 @@ from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState, Table
 from proxy.commands.words import word_of
-from proxy.hotpath.in_flight import EDIT, PEEK
+from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import hidden_commands, keyrail_command, reply_mode, switching
 from proxy.session.forwarding import forward
@@ -92,8 +92,7 @@ def _wait(session: Session, item: Item) -> int:
             return b""
 
         session.hide(_PING)
-        upstream.send(session, _SHARD_MESSAGE)
-        upstream.enqueue(session, 1, EDIT, answered)
+        session.issue(upstream, _SHARD_MESSAGE, InFlightEntry(session, 1, EDIT, answered))
         session.happens(Event.LOGGED_IN)
         switching.wait_until_drained(session)
         return WAIT

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.in_flight import EDIT, HIDE, LOCAL, REPLACE, TRACE
+from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, LOCAL, REPLACE, TRACE, InFlightEntry
 from proxy.hotpath.intake import ENDED, TAKEN, Intake
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
@@ -272,46 +272,39 @@ class Session(Intake):
         upstream = self.upstream
         assert upstream is not None
         assert self.order is None, "what comes behind a command that was sent elsewhere waits for its reply"
-        self.forwarded += 1
-        self.wrote = True
         if self.reply_mode != reply_mode.ON and reply_mode.falls_on(self):
-            upstream.send(self, raw)
-            upstream.commands += 1
+            self.forwarded += 1
+            self.wrote = True
+            self.issue(upstream, raw, commands=1)
         elif edit is None:
-            upstream.submit(self, raw, 1)
+            self.forward(upstream, raw)
         else:
+            self.forwarded += 1
             self.submit_with_action(raw, EDIT, edit)
 
     def send_unanswered(self, raw: bytes) -> None:
         """Send a command to which no reply comes."""
-        upstream = self.upstream
-        assert upstream is not None
-        upstream.send(self, raw)
+        assert self.upstream is not None
+        self.issue(self.upstream, raw)
 
     def submit_with_action(self, raw: bytes, action: int, payload: object, due: int = 1) -> None:
         """Send one command whose reply has an action of its own."""
         upstream = self.upstream
         assert upstream is not None
         assert self.order is None, "what comes behind a command that was sent elsewhere waits for its reply"
-        upstream.send(self, raw)
-        upstream.commands += 1
-        upstream.enqueue(self, due, action, payload)
+        self.issue(upstream, raw, InFlightEntry(self, due, action, payload), commands=1)
 
     def send_elsewhere(self, upstream: PrivatePipeline, raw: bytes, edit: ReplyEdit | None) -> None:
         """Send one command on this connection, which is not the current upstream: its reply keeps its place."""
-        order = self.begin_order()
+        segment = self.begin_order().segment(upstream)
         self.forwarded += 1
-        if edit is None:
-            order.submit(upstream, raw, 1)
-        else:
-            order.send(upstream, raw, EDIT, edit)
+        self.send_for(segment, upstream, raw, FORWARD if edit is None else EDIT, edit)
         self.wrote = True
 
     def hide(self, raw: bytes) -> None:
         """Send a command of the proxy's own on the private upstream; its reply is dropped."""
         assert self.pinned is not None
-        self.pinned.send(self, raw)
-        self.pinned.enqueue(self, 1, HIDE, None)
+        self.issue(self.pinned, raw, InFlightEntry(self, 1, HIDE, None))
 
     def log_in(self) -> None:
         """Redis has accepted a login: its limits for unauthenticated clients no longer hold."""
@@ -343,9 +336,8 @@ class Session(Intake):
             return
         upstream = self.upstream
         assert upstream is not None
-        upstream.send(self, aborting)
-        if not reply_mode.falls_on(self):
-            upstream.enqueue(self, 1, REPLACE, error)
+        silent = reply_mode.falls_on(self)
+        self.issue(upstream, aborting, *(() if silent else (InFlightEntry(self, 1, REPLACE, error),)))
 
     # What it waits for, and where
 

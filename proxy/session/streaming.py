@@ -167,9 +167,7 @@ class _Stream:
             return
         upstream = self.session.upstream
         assert upstream is not None
-        if upstream.partial is None:
-            upstream.begin_partial(self.session)
-        upstream.send_partial(self.session, chunk, self.judged is None)
+        self.session.send_piece(upstream, chunk, self.judged is None)
 
     def receive(self, data: bytes) -> None:
         """Take more bytes of the client."""
@@ -258,7 +256,7 @@ class _Stream:
         session = self.session
         assert session.upstream is not None
         assert self.judged is not None
-        session.upstream.end_partial(session)
+        session.end_pieces(session.upstream)
         if session.transaction is None:
             session.notify_when_idle = True
         may_block = pinned.may_block(session, self.judged)

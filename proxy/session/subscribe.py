@@ -43,7 +43,7 @@ def _change(session: Session, item: Item) -> int:
     # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
     silent = reply_mode.falls_on(session)
     if bare and not closing and silent:
-        upstream.send(session, item.raw)
+        session.issue(upstream, item.raw)
         return TAKEN
     due = (-1 if closing else 1) if bare else len(argv) - 1
     count: Any = subscriptions.outstanding

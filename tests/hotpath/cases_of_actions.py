@@ -16,15 +16,15 @@ from tests.hotpath.bench import BULK, ERROR, OK, ONE, PUSH, READONLY, Bench, hea
 def what_is_sent_leaves_in_order_at_the_next_flush(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()
-    bench.upstream.submit(one, b"1", 1)
-    bench.upstream.send(bench.client(), b"2")
-    bench.upstream.submit(two, b"3", 1)
+    bench.upstream.send_run(one, b"1", 1)
+    bench.upstream.send_commands(bench.client(), b"2")
+    bench.upstream.send_run(two, b"3", 1)
     assert (bench.written, bench.schedules) == ([], 1)
     bench.upstream.flush()
     assert bench.written == [b"123"]
     bench.upstream.flush()
     assert bench.written == [b"123"]
-    bench.upstream.send(bench.client(), b"4")
+    bench.upstream.send_commands(bench.client(), b"4")
     assert bench.schedules == 2
     bench.upstream.closed = True
     bench.upstream.flush()
@@ -35,12 +35,12 @@ def what_is_sent_leaves_in_order_at_the_next_flush(module: ModuleType) -> None:
 def runs_of_one_client_are_one_entry(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()
-    bench.upstream.submit(one, b"x", 2)
-    bench.upstream.submit(one, b"x", 3)
-    bench.upstream.submit(two, b"x", 1)
-    bench.upstream.submit(one, b"x", 1)
+    bench.upstream.send_run(one, b"x", 2)
+    bench.upstream.send_run(one, b"x", 3)
+    bench.upstream.send_run(two, b"x", 1)
+    bench.upstream.send_run(one, b"x", 1)
     bench.upstream.enqueue(one, 1, module.HIDE, None)
-    bench.upstream.submit(one, b"x", 1)
+    bench.upstream.send_run(one, b"x", 1)
     forward, hide = module.FORWARD, module.HIDE
     assert bench.pending_replies() == [(forward, 5), (forward, 1), (forward, 1), (hide, 1), (forward, 1)]
     assert (one.pending_replies, two.pending_replies, bench.upstream.commands) == (8, 1, 8)
@@ -71,7 +71,7 @@ def an_uninvited_push_goes_to_the_owner_or_nowhere(module: ModuleType) -> None:
 def bytes_that_are_no_reply_are_out_of_step(module: ModuleType) -> None:
     for queue in (
         lambda upstream, client: None,
-        lambda upstream, client: upstream.submit(client, b"x", 2),
+        lambda upstream, client: upstream.send_run(client, b"x", 2),
         lambda upstream, client: upstream.enqueue(client, 1, module.HIDE, None),
         lambda upstream, client: upstream.enqueue(client, 1, module.REPLACE, OK),
         lambda upstream, client: upstream.enqueue(client, 1, module.EDIT, lambda frame: frame),
@@ -95,7 +95,7 @@ def an_array_without_a_count_is_out_of_step(module: ModuleType) -> None:
 def out_of_step_in_the_middle_of_a_frame(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     bench.upstream.receive(b"*2\r\n:1\r\n")
     bench.upstream.receive(b"what?\r\n")
     assert bench.events == ["out of step"]
@@ -107,8 +107,8 @@ def out_of_step_in_the_middle_of_a_frame(module: ModuleType) -> None:
 def forward_pays_reply_by_reply(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()
-    bench.upstream.submit(one, b"x", 2)
-    bench.upstream.submit(two, b"x", 1)
+    bench.upstream.send_run(one, b"x", 2)
+    bench.upstream.send_run(two, b"x", 1)
     bench.upstream.receive(OK)
     assert (heard(one), heard(two), one.pending_replies) == (OK, b"", 1)
     bench.upstream.receive(ERROR + BULK)
@@ -121,7 +121,7 @@ def one_read_is_one_write(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()
     for client in (one, two, one):
-        bench.upstream.submit(client, b"x", 2)
+        bench.upstream.send_run(client, b"x", 2)
     bench.upstream.receive(OK * 2 + ONE * 2 + ERROR * 2)
     assert one.sent == [OK * 2 + ERROR * 2]
     assert two.sent == [ONE * 2]
@@ -130,8 +130,8 @@ def one_read_is_one_write(module: ModuleType) -> None:
 def a_part_of_a_reply_goes_on_at_once(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()
-    bench.upstream.submit(one, b"x", 2)
-    bench.upstream.submit(two, b"x", 1)
+    bench.upstream.send_run(one, b"x", 2)
+    bench.upstream.send_run(two, b"x", 1)
     bench.upstream.receive(OK + BULK[:10])
     assert heard(one) == OK + BULK[:10]
     assert one.pending_replies == 1
@@ -145,13 +145,13 @@ def a_part_of_a_reply_goes_on_at_once(module: ModuleType) -> None:
 def pushes_between_replies_are_not_counted(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()
-    bench.upstream.submit(client, b"x", 3)
+    bench.upstream.send_run(client, b"x", 3)
     bench.upstream.receive(OK + PUSH + OK + PUSH[:7])
     bench.upstream.receive(PUSH[7:] + OK)
     assert heard(client) == OK * 3
     assert (client.pending_replies, bench.upstream.strays, bench.pending_replies()) == (0, 2, [])
     bench.upstream.owner = client
-    bench.upstream.submit(client, b"x", 2)
+    bench.upstream.send_run(client, b"x", 2)
     bench.upstream.receive(PUSH + OK + PUSH + OK + PUSH)
     assert heard(client) == PUSH + OK + PUSH + OK + PUSH
     assert (client.pending_replies, bench.events) == (0, [])
@@ -160,8 +160,8 @@ def pushes_between_replies_are_not_counted(module: ModuleType) -> None:
 def a_client_that_left_is_sent_nothing_and_still_paid(module: ModuleType) -> None:
     bench = Bench(module)
     gone, here = bench.client(), bench.client()
-    bench.upstream.submit(gone, b"x", 2)
-    bench.upstream.submit(here, b"x", 1)
+    bench.upstream.send_run(gone, b"x", 2)
+    bench.upstream.send_run(here, b"x", 1)
     gone.gone = gone.full = True
     bench.upstream.receive(BULK[:9])
     bench.upstream.receive(BULK[9:] + ERROR + OK)
@@ -173,7 +173,7 @@ def a_large_reply_is_told_when_it_begins(module: ModuleType) -> None:
     bench = Bench(module)
     bench.upstream.large = 10
     client = bench.client()
-    bench.upstream.submit(client, b"x", 2)
+    bench.upstream.send_run(client, b"x", 2)
     bench.upstream.receive(b"$5\r\nhel")
     bench.upstream.receive(b"lo\r\n")
     assert bench.events == []
@@ -193,7 +193,7 @@ def whose_large_reply_it_is_is_never_guessed(module: ModuleType) -> None:
     def begun(*runs: tuple[bytes, int]) -> list[object]:
         bench.events.clear()
         for run, count in runs:
-            bench.upstream.submit(client, run, count)
+            bench.upstream.send_run(client, run, count)
         bench.upstream.receive(BULK[:6])
         return [event for event in bench.events if event[0] == "on_large_reply"]
 
@@ -206,11 +206,11 @@ def whose_large_reply_it_is_is_never_guessed(module: ModuleType) -> None:
     bench.upstream.receive(BULK[6:] + OK)
     assert begun((b"a" * 5000, 1)) == [], "long runs are not kept"
     bench.upstream.receive(BULK[6:])
-    bench.upstream.submit(client, b"a", 1)
-    bench.upstream.submit(bench.client(), b"b", 1)
+    bench.upstream.send_run(client, b"a", 1)
+    bench.upstream.send_run(bench.client(), b"b", 1)
     assert begun((b"c", 1)) == [], "it is that of an earlier entry"
     bench.upstream.receive(BULK[6:] + OK * 2)
-    bench.upstream.submit(client, b"a", 1)
+    bench.upstream.send_run(client, b"a", 1)
     bench.upstream.enqueue(client, 1, module.FORWARD, None)
     bench.upstream.receive(OK)
     assert begun() == [], "of a command that came by itself nothing is known"
@@ -219,7 +219,7 @@ def whose_large_reply_it_is_is_never_guessed(module: ModuleType) -> None:
 def a_client_that_does_not_take_what_it_has_is_told_of(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()
-    bench.upstream.submit(client, b"x", 2)
+    bench.upstream.send_run(client, b"x", 2)
     bench.upstream.receive(OK)
     client.full = True
     bench.upstream.receive(OK)
@@ -232,7 +232,7 @@ def a_client_that_does_not_take_what_it_has_is_told_of(module: ModuleType) -> No
 def a_read_only_error_is_told_once(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()
-    bench.upstream.submit(client, b"x", 4)
+    bench.upstream.send_run(client, b"x", 4)
     bench.upstream.receive(OK + b"-READING is no such error\r\n")
     assert bench.events == []
     bench.upstream.receive(READONLY)
@@ -258,7 +258,7 @@ def hide_drops_the_reply(module: ModuleType) -> None:
             bench = Bench(module)
             client = bench.client()
             bench.upstream.enqueue(client, 1, module.HIDE, None)
-            bench.upstream.submit(client, b"x", 1)
+            bench.upstream.send_run(client, b"x", 1)
             bench.upstream.receive(frame[:cut])
             bench.upstream.receive(frame[cut:] + ONE)
             assert heard(client) == ONE
@@ -297,7 +297,7 @@ def edit_sees_the_whole_frame_and_nothing_else(module: ModuleType) -> None:
     frame = b"*2\r\n:1\r\n" + BULK
     for cut in range(1, len(frame)):
         bench.upstream.enqueue(client, 1, module.EDIT, edit)
-        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.send_run(client, b"x", 1)
         bench.upstream.receive(frame[:cut])
         bench.upstream.receive(frame[cut:] + OK)
         assert heard(client) == ONE + OK
@@ -348,7 +348,7 @@ def local_waits_for_its_place(module: ModuleType) -> None:
         bench.upstream.enqueue(client, 1, module.LOCAL, b"+1\r\n")
         bench.upstream.enqueue(client, 1, module.LOCAL, b"+2\r\n")
         bench.upstream.enqueue(other, 1, module.LOCAL, b"+3\r\n")
-        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.send_run(client, b"x", 1)
         assert (heard(client), client.pending_replies) == (b"", 4)
         bench.upstream.receive(ERROR)
         assert (heard(client), heard(other)) == (comes_out + b"+1\r\n+2\r\n", b"+3\r\n")
@@ -365,7 +365,7 @@ def members_of_exec_have_their_own_fates(module: ModuleType) -> None:
     client = bench.client()
     actions = {4: (module.EDIT, lambda frame: b"<" + frame), 1: (module.HIDE, None)}
     bench.upstream.enqueue(client, 1, module.MEMBERS, actions)
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     assert client.pending_replies == 2
     bench.upstream.receive(b"*6\r\n")
     assert heard(client) == b"*5\r\n"
@@ -388,7 +388,7 @@ def the_last_member_may_be_the_last_entry(module: ModuleType) -> None:
     client = bench.client()
     bench.upstream.enqueue(client, 1, module.MEMBERS, {0: (module.HIDE, None)})
     bench.upstream.receive(b"*1\r\n")
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     bench.upstream.receive(OK + ONE)
     assert heard(client) == b"*0\r\n" + ONE
     assert (client.pending_replies, bench.pending_replies()) == (0, [])
@@ -399,7 +399,7 @@ def what_is_no_array_passes_as_it_is(module: ModuleType) -> None:
         bench = Bench(module)
         client = bench.client()
         bench.upstream.enqueue(client, 1, module.MEMBERS, {0: (module.HIDE, None)})
-        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.send_run(client, b"x", 1)
         bench.upstream.receive(frame + OK)
         assert (heard(client), client.pending_replies) == (frame + OK, 0)
 
@@ -421,7 +421,7 @@ def a_note_is_taken_and_not_sent(module: ModuleType) -> None:
         client = bench.client()
         noted: list[bytes] = []
         bench.upstream.enqueue(client, 1, module.NOTE, noted.append)
-        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.send_run(client, b"x", 1)
         bench.upstream.receive(frame[:-1])
         bench.upstream.receive(frame[-1:] + OK)
         assert (noted, heard(client), client.pending_replies) == ([frame], OK, 0)
@@ -443,7 +443,7 @@ def what_was_wrapped_comes_out_alone(module: ModuleType) -> None:
         noted: list[bytes] = []
         members = {0: (module.NOTE, noted.append), 1: (module.PEEK, noted.append), 2: (module.HIDE, None)}
         bench.upstream.enqueue(client, 1, module.UNWRAP, (members, lambda frame: b"instead"))
-        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.send_run(client, b"x", 1)
         for byte in b"*3\r\n" + ONE + frame + ERROR + OK:
             bench.upstream.receive(bytes([byte]))
         assert noted == [ONE, frame[: frame.index(b"\n") + 1]]
@@ -493,9 +493,9 @@ def a_measured_reply_passes_as_it_is_and_is_told_of(module: ModuleType) -> None:
             bench = Bench(module)
             client = bench.client()
             buckets = Meter()
-            bench.upstream.submit(client, b"x", 1)
+            bench.upstream.send_run(client, b"x", 1)
             bench.upstream.enqueue(client, 1, module.TRACE, buckets)
-            bench.upstream.submit(client, b"x", 1)
+            bench.upstream.send_run(client, b"x", 1)
             bench.upstream.receive(ONE + frame[:cut])
             bench.upstream.receive(frame[cut:] + OK)
             assert (heard(client), client.pending_replies, bench.pending_replies()) == (ONE + frame + OK, 0, [])

@@ -18,7 +18,7 @@ def confirmations_are_counted_by_their_verb(module: ModuleType) -> None:
         bench = Bench(module)
         client = bench.subscriber(protocol)
         bench.confirmed(client, b"subscribe", 2)
-        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.send_run(client, b"x", 1)
         first, second = (confirmation(b"subscribe", name, n, protocol) for n, name in ((1, b"a"), (2, b"b")))
         bench.upstream.receive(first + message(b"m", protocol))
         assert (heard(client), client.pending_replies) == (first + message(b"m", protocol), 2)
@@ -35,7 +35,7 @@ def a_bare_unsubscribe_is_confirmed_once_for_each_channel(module: ModuleType) ->
             names = [b"%d" % n for n in range(channels)]
             bench.upstream.listener.sets[0].update(names)
             bench.confirmed(client, b"unsubscribe", -1)
-            bench.upstream.submit(client, b"x", 1)
+            bench.upstream.send_run(client, b"x", 1)
             null = confirmation(b"unsubscribe", None, 0, protocol)
             frames = [confirmation(b"unsubscribe", name, 0, protocol) for name in names] or [null]
             bench.upstream.receive(b"".join(frames) + OK)
@@ -48,7 +48,7 @@ def one_error_ends_a_whole_subscription(module: ModuleType) -> None:
         bench = Bench(module)
         client = bench.subscriber(2)
         bench.confirmed(client, b"subscribe", due)
-        bench.upstream.submit(client, b"x", 1)
+        bench.upstream.send_run(client, b"x", 1)
         bench.upstream.receive(ERROR[:4])
         bench.upstream.receive(ERROR[4:] + OK)
         assert (heard(client), client.pending_replies, bench.pending_replies()) == (ERROR + OK, 0, [])
@@ -71,7 +71,7 @@ def a_push_confirmation_out_of_turn_is_noted(module: ModuleType) -> None:
     client = bench.subscriber(3)
     bench.upstream.listener.sets[2].add(b"s")
     frame = confirmation(b"sunsubscribe", b"s", 0, 3)
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     bench.upstream.receive(frame + OK)
     assert (heard(client), client.pending_replies) == (frame + OK, 0)
     assert bench.upstream.listener.sets[2] == set()
@@ -80,11 +80,11 @@ def a_push_confirmation_out_of_turn_is_noted(module: ModuleType) -> None:
 def a_reply_that_looks_like_a_message_is_one_only_while_subscribed(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.subscriber(2)
-    bench.upstream.submit(client, b"x", 2)
+    bench.upstream.send_run(client, b"x", 2)
     bench.upstream.receive(message(b"m") + confirmation(b"subscribe", b"a", 1))
     assert (client.pending_replies, bench.pending_replies()) == (0, [])
     bench.upstream.listener.sets[0].add(b"a")
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     bench.upstream.receive(message(b"m"))
     assert client.pending_replies == 1
 
@@ -101,7 +101,7 @@ def short_arrays_are_replies_at_once(module: ModuleType) -> None:
         for cut in range(1, len(frame) + 1):
             bench = Bench(module)
             client = bench.subscriber(2)
-            bench.upstream.submit(client, b"x", 1)
+            bench.upstream.send_run(client, b"x", 1)
             bench.upstream.receive(frame[:cut])
             bench.upstream.receive(frame[cut:])
             assert (heard(client), client.pending_replies) == (frame, 0)
@@ -111,7 +111,7 @@ def messages_between_the_errors_of_a_subscriber(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.subscriber(2)
     bench.upstream.listener.sets[0].add(b"a")
-    bench.upstream.submit(client, b"x", 3)
+    bench.upstream.send_run(client, b"x", 3)
     said = ERROR + message(b"1") + ERROR + message(b"2") + ERROR + message(b"3")
     bench.upstream.receive(said)
     assert (heard(client), client.pending_replies, bench.events) == (said, 0, [])
@@ -120,7 +120,7 @@ def messages_between_the_errors_of_a_subscriber(module: ModuleType) -> None:
 def a_long_array_is_passed_on_before_it_is_whole(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.subscriber(2)
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     head = b"*2\r\n$100\r\n" + b"x" * 70
     bench.upstream.receive(head)
     assert heard(client) == head
@@ -161,8 +161,8 @@ def an_attentive_client_hears_when_it_is_settled(module: ModuleType) -> None:
     bench = Bench(module)
     client, other = bench.client(), bench.client()
     client.notify_when_idle = True
-    bench.upstream.submit(client, b"x", 2)
-    bench.upstream.submit(other, b"x", 1)
+    bench.upstream.send_run(client, b"x", 2)
+    bench.upstream.send_run(other, b"x", 1)
     bench.upstream.receive(OK)
     assert bench.events == []
     bench.upstream.receive(OK + OK)
@@ -179,14 +179,14 @@ def a_client_that_asks_again_when_settled_is_settled_again(module: ModuleType) -
             self.rounds -= 1
             bench.events.append(self.rounds)
             if self.rounds:
-                bench.upstream.submit(self, b"x", 1)
+                bench.upstream.send_run(self, b"x", 1)
             else:
                 self.notify_when_idle = False
 
     client = Insistent()
     client.write = lambda _: None
     client.notify_when_idle = True
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     for _ in range(3):
         bench.upstream.receive(OK)
     assert bench.events == [2, 1, 0]
@@ -197,7 +197,7 @@ def a_stalled_client_is_relieved_at_its_low_water(module: ModuleType) -> None:
     client = bench.client()
     client.low_water = 2
     client.stalled = True
-    bench.upstream.submit(client, b"x", 4)
+    bench.upstream.send_run(client, b"x", 4)
     bench.upstream.receive(OK)
     assert bench.events == []
     bench.upstream.receive(OK)
@@ -206,7 +206,7 @@ def a_stalled_client_is_relieved_at_its_low_water(module: ModuleType) -> None:
     assert bench.events == [("on_resume", client)]
     client.stalled = True
     client.low_water = 0
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     bench.upstream.receive(OK)
     assert bench.events == [("on_resume", client)] * 2
 
@@ -218,7 +218,7 @@ def who_is_relieved_is_settled_before_it_asks_again(module: ModuleType) -> None:
         def on_resume(self) -> None:
             bench.events.append("on_resume")
             self.stalled = False
-            bench.upstream.submit(self, b"x", 1)
+            bench.upstream.send_run(self, b"x", 1)
 
         def on_idle(self) -> None:
             bench.events.append("on_idle")
@@ -226,7 +226,7 @@ def who_is_relieved_is_settled_before_it_asks_again(module: ModuleType) -> None:
     client = Eager()
     client.write = lambda _: None
     client.stalled = client.notify_when_idle = True
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     bench.upstream.receive(OK)
     assert (client.pending_replies, bench.events) == (1, ["on_idle", "on_resume"])
     bench.upstream.receive(OK)
@@ -238,7 +238,7 @@ def who_is_relieved_and_owed_something_still_is_not_settled(module: ModuleType) 
     client = bench.client()
     client.low_water = 2
     client.stalled = client.notify_when_idle = True
-    bench.upstream.submit(client, b"x", 3)
+    bench.upstream.send_run(client, b"x", 3)
     bench.upstream.receive(OK)
     assert bench.events == [("on_resume", client)]
     bench.upstream.receive(OK * 2)
@@ -251,8 +251,8 @@ def who_is_relieved_and_owed_something_still_is_not_settled(module: ModuleType) 
 def abandon_names_those_who_are_owed_replies(module: ModuleType) -> None:
     bench = Bench(module)
     loser, waiting, paid = bench.client(), bench.client(), bench.client()
-    bench.upstream.submit(paid, b"x", 1)
-    bench.upstream.submit(loser, b"x", 2)
+    bench.upstream.send_run(paid, b"x", 1)
+    bench.upstream.send_run(loser, b"x", 2)
     bench.upstream.enqueue(loser, 1, module.LOCAL, b"+lost\r\n")
     bench.upstream.enqueue(waiting, 1, module.LOCAL, b"+kept\r\n")
     bench.upstream.enqueue(loser, 1, module.HIDE, None)
@@ -276,7 +276,7 @@ def a_local_answer_before_the_loss_is_sent(module: ModuleType) -> None:
     bench = Bench(module)
     first, second = bench.client(), bench.client()
     second.notify_when_idle = True
-    bench.upstream.submit(first, b"x", 1)
+    bench.upstream.send_run(first, b"x", 1)
     bench.upstream.enqueue(second, 1, module.LOCAL, OK)
     assert bench.upstream.abandon() == [first]
     assert heard(second) == OK
@@ -286,7 +286,7 @@ def a_local_answer_before_the_loss_is_sent(module: ModuleType) -> None:
 def nothing_is_received_after_the_end(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()
-    bench.upstream.submit(client, b"x", 1)
+    bench.upstream.send_run(client, b"x", 1)
     bench.upstream.closed = True
     bench.upstream.receive(OK)
     assert (heard(client), client.pending_replies) == (b"", 1)

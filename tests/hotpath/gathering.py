@@ -44,9 +44,9 @@ class Upstream(UpstreamPipeline):
         self.write = self.written.append
         self.schedule = lambda: None
 
-    def submit(self, sink: ReplySink, chunk: bytes, count: int) -> None:
+    def send_run(self, sink: ReplySink, chunk: bytes, count: int) -> None:
         self.log.append(("run", chunk, count))
-        super().submit(sink, chunk, count)
+        super().send_run(sink, chunk, count)
 
 
 class Client(Intake):

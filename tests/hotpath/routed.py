@@ -54,7 +54,7 @@ class Routed(Client):
         else:
             assert self.nodes is not None
             assert self.nodes[0] is not None
-            self.begin_order().send(self.nodes[0], pack(*words), FORWARD, None)
+            self.send_for(self.begin_order().segment(self.nodes[0]), self.nodes[0], pack(*words), FORWARD, None)
         return TAKEN
 
     def refuse(self, error: bytes) -> None:
@@ -69,7 +69,7 @@ class Routed(Client):
     def scatter(self, keys: list[bytes]) -> None:
         """One MGET for each slot; their replies are joined in the order of the keys."""
         order = self.begin_order()
-        place = order.join()
+        place = order.segment(None)
         by_slot: dict[int, list[int]] = {}
         for index, key in enumerate(keys):
             by_slot.setdefault(slot_of(key), []).append(index)
@@ -78,7 +78,7 @@ class Routed(Client):
             assert self.nodes is not None
             node = self.nodes[self.slots[slot]]
             assert node is not None
-            order.send_part(place, node, pack(b"MGET", *(keys[i] for i in indexes)), NOTE, gathered.part(indexes))
+            self.send_for(place, node, pack(b"MGET", *(keys[i] for i in indexes)), NOTE, gathered.part(indexes))
 
 
 class Gathered:

@@ -52,7 +52,7 @@ class Play:
         assert upstream.admits(sender) == self.admits(who)
         match act:
             case "offer":
-                assert upstream.offer(sender, chunk) == self.admits(who)
+                assert upstream.offer_commands(sender, chunk) == self.admits(who)
                 self.allowed += [chunk] if self.admits(who) else []
             case "submit" | "send" | "begin" if not self.admits(who):
                 with pytest.raises(AssertionError):
@@ -83,9 +83,9 @@ class Play:
 
     def command(self, act: str, sender: ReplySink, chunk: bytes) -> None:
         if act == "submit":
-            self.upstream.submit(sender, chunk, 1)
+            self.upstream.send_run(sender, chunk, 1)
         else:
-            self.upstream.send(sender, chunk)
+            self.upstream.send_commands(sender, chunk)
 
 
 @given(programs)

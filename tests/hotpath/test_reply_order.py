@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, REPLACE
+from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, REPLACE, InFlightEntry
 from proxy.hotpath.reply_order import MOST_HELD, Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from tests.hotpath.gathering import Client
@@ -94,12 +94,11 @@ class Asker(Client):
     def _plain(self, kind: str, node: Node, reply: bytes) -> None:
         if kind.startswith("run"):
             count = 3 if kind == "run of three" else 1
-            node.submit(self, b"x", count)
+            node.send_run(self, b"x", count)
             self.expected += b"".join(node.will_say(reply) for _ in range(count))
         else:
             action, payload, heard = self._fate(kind, reply)
-            node.send(self, b"x")
-            node.enqueue(self, 1, action, payload)
+            self.issue(node, b"x", InFlightEntry(self, 1, action, payload))
             node.will_say(reply)
             self.expected += heard
 
@@ -107,11 +106,13 @@ class Asker(Client):
         order = self.begin_order()
         if kind.startswith("run"):
             count = 3 if kind == "run of three" else 1
-            order.submit(node, b"x", count)
+            segment = order.segment(node)
+            node.send_run(segment, b"x", count)
+            order.ask(segment, count)
             self.expected += b"".join(node.will_say(reply) for _ in range(count))
         else:
             action, payload, heard = self._fate(kind, reply)
-            order.send(node, b"x", action, payload)
+            self.send_for(order.segment(node), node, b"x", action, payload)
             node.will_say(reply)
             self.expected += heard
 
@@ -132,7 +133,7 @@ class Asker(Client):
     def _join(self, node: Node, reply: bytes) -> None:
         # MGET over two nodes works like this: one reply of two parts, in the order of the nodes.
         order = self.begin_order()
-        place = order.join()
+        place = order.segment(None)
         parts: dict[Node, bytes] = {}
 
         def came(part: Node, frame: bytes) -> None:
@@ -141,24 +142,24 @@ class Asker(Client):
                 order.bring(place, b"*2\r\n" + b"".join(parts[each] for each in self.both))
 
         for each in self.both:
-            order.send_part(place, each, b"x", NOTE, partial(came, each))
+            self.send_for(place, each, b"x", NOTE, partial(came, each))
             each.will_say(reply)
         self.expected += b"*2\r\n" + reply + reply
 
     def _again(self, node: Node, reply: bytes) -> None:
         # After MOVED it is like this: the first node's reply is not for the client; the other node's takes its place.
         order = self.begin_order()
-        place = order.join()
+        place = order.segment(None)
         other = self.both[1 - self.both.index(node)]
 
         def came(frame: bytes) -> None:
             order.bring(place, frame)
 
         def moved(frame: bytes) -> None:
-            order.send_part(place, other, b"x", NOTE, came)
+            self.send_for(place, other, b"x", NOTE, came)
             other.will_say(reply)
 
-        order.send_part(place, node, b"x", NOTE, moved)
+        self.send_for(place, node, b"x", NOTE, moved)
         node.will_say(b"-MOVED 1 host:1\r\n")
         self.expected += reply
 

@@ -60,7 +60,7 @@ def queue(bench: Bench, client: Any, action: str, frame: bytes) -> bytes:
     """Expect one reply, and say what must come of it."""
     keeper = bench.upstream
     if action == "forward":
-        keeper.submit(client, b"x", 1)
+        keeper.send_run(client, b"x", 1)
     elif action == "hide":
         keeper.enqueue(client, 1, PIPELINE.HIDE, None)
         return b""

@@ -26,8 +26,8 @@ def full_client() -> ClientConnection:
 def held_on_two() -> tuple[ClientConnection, Shared, Shared]:
     """Its last reply of one connection was too much, and another connection has a reply for it."""
     client, first, second = full_client(), Shared(), Shared()
-    first.upstream.submit(client, b"x", 1)
-    client.begin_order().submit(second.upstream, b"y", 1)
+    client.forward(first.upstream, b"x")
+    client.forward(second.upstream, b"y")
     for shared in (first, second):
         shared.upstream.receive(b"+a\r\n")
         assert not shared.transport.reading
@@ -45,7 +45,7 @@ def test_a_connection_that_is_held_for_somebody_else_by_now_stays_held() -> None
     second.upstream.resume()
     other = SlowReader(LARGE + 1)
     second.upstream.reopen()
-    second.upstream.submit(other, b"z", 1)
+    second.upstream.send_run(other, b"z", 1)
     second.upstream.receive(b"+b\r\n")
     client.resume_writing()
     assert [shared.transport.reading for shared in (first, second)] == [True, False]

@@ -145,7 +145,7 @@ class Shared:
         self.client = Client()
 
     def submit(self, client: Client) -> None:
-        self.upstream.submit(client, GET, 1)
+        self.upstream.send_run(client, GET, 1)
 
     def takes_work(self) -> bool:
         return self.pool.shared(Lane.FAST) is self.upstream
@@ -164,10 +164,10 @@ def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
     def answered(frame: bytes) -> None:
         heard.append(frame)
         if len(heard) == 1:
-            upstream.send(shared.client, GET)
+            upstream.send_commands(shared.client, GET)
             upstream.enqueue(shared.client, 1, NOTE, answered)
 
-    upstream.send(shared.client, GET)
+    upstream.send_commands(shared.client, GET)
     upstream.enqueue(shared.client, 1, NOTE, answered)
     upstream.finish()
     upstream.data_received(b":1\r\n")

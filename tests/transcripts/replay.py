@@ -152,7 +152,7 @@ class Play:
         action = step["action"]
         upstream, module = self.upstream, self.module
         if action == "forward":
-            upstream.submit(client, b"x", step["due"])
+            upstream.send_run(client, b"x", step["due"])
         elif action == "relay":
             upstream.relay = True
         elif action == "local":

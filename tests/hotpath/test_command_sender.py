@@ -1,0 +1,52 @@
+"""All bytes of clients leave through ``CommandSender``: no other module asks a connection to Redis to send anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import proxy
+from proxy.hotpath.outgoing import Outgoing
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+
+ROOT = Path(str(proxy.__file__)).parent
+SENDING = {"send_run", "send_commands", "offer_commands", "begin_partial", "send_partial", "end_partial"}
+"""What a connection to Redis sends by."""
+WITHIN = {"_put", "outgoing"}
+"""What these are made of."""
+ALLOWED = {
+    "hotpath/command_sender.py": SENDING - {"offer_commands"},
+    "hotpath/outgoing.py": WITHIN,
+    "hotpath/upstream_pipeline.py": WITHIN,
+    "net/upstream.py": {"offer_commands"},  # Keyrail's own questions, which are no client's
+}
+
+
+def uses(source: str) -> Iterator[str]:
+    """The names of the attributes that are used, called or not: ``send = upstream.send_run`` is a use, too."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value  # getattr(upstream, "send_run")
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_nobody_else_sends(path: Path) -> None:
+    found = (SENDING | WITHIN) & set(uses(path.read_text()))
+    assert found <= ALLOWED.get(str(path.relative_to(ROOT)), set())
+
+
+def test_the_names_are_all_there_are() -> None:
+    takes_bytes = {
+        name
+        for kind in (Outgoing, UpstreamPipeline)
+        for name, method in vars(kind).items()
+        if callable(method)
+        and not name.startswith("__")
+        and name.startswith(("send", "offer", "begin", "end", "submit"))
+    }
+    assert takes_bytes - {"end_round"} == SENDING
