@@ -6,10 +6,13 @@ still has the night, over a restart too. Each line has the whole incident:
     {"id": "INC-9", "route": "default", "kind": "hot-key", "subject": "product:8841:stock", "about":
      "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": ["…", …],
      "figures": {"at": "2026-11-21T02:47:08.412Z", "window": 5, "count": 205000, "error": 820, "rate": 40836.0,
-                 "share": 0.378111}}
+                 "share": 0.378111},
+     "peak": {"at": "2026-11-21T02:47:07.000Z", "size": 41022.4}, "before": 120.0, "slot": 7211,
+     "cap": {"app": "checkout", "rate": "5000/s"}}
 
-``figures`` are those of a hot key when its lines were written, as ``/hotkeys?window=5`` showed them in the snapshot
-``at``; they are null for other kinds.
+``figures`` are those of a hot key when it was found last, as ``/hotkeys?window=5`` showed them in the snapshot ``at``.
+``peak`` is in uses per second, or in bytes for a large value; ``before`` is the rate of a hot key before, ``cap`` what
+its advice says. Unknown values are null, as are those that a kind does not have.
 
 What is in memory is bounded by number and age, and the file is now and then written anew from that.
 """
@@ -29,6 +32,7 @@ from proxy.server.notices import notice
 from proxy.server.workers import Workers
 from proxy.traffic.evidence import moment
 from proxy.traffic.hotspots import IncidentKind
+from proxy.traffic.incident_lines import Past
 from proxy.traffic.incidents import Incident, IncidentFigures, Lookout
 from proxy.traffic.shapes import shape
 
@@ -177,7 +181,18 @@ def present(incident: Incident) -> dict[str, Any]:
         "ended": None if incident.ended is None else moment(incident.ended),
         "lines": list(incident.lines),
         "figures": None if incident.figures is None else _told(incident.figures),
+        "peak": {"at": moment(incident.peaked), "size": round(incident.peak, 3)} if incident.peaked else None,
+        "before": incident.past.before,
+        "slot": incident.slot,
+        "cap": _cap(incident),
     }
+
+
+def _cap(incident: Incident) -> dict[str, Any] | None:
+    if incident.latest is None or incident.latest.cap is None or incident.ended is not None:
+        return None
+    app, rate = incident.latest.cap
+    return {"app": app, "rate": f"{rate}/s"}
 
 
 def _told(figures: IncidentFigures) -> dict[str, Any]:
@@ -228,7 +243,8 @@ def _read(file: Path, routes: list[str]) -> list[Incident]:
 
 
 def _incident(told: dict[str, Any]) -> Incident:
-    ended, figures = told["ended"], told.get("figures")
+    ended, figures, peak, before = told["ended"], told.get("figures"), told.get("peak"), told.get("before")
+    began = datetime.fromisoformat(told["began"]).timestamp()
     return Incident(
         number=int(str(told["id"]).removeprefix("INC-")),
         route=str(told["route"]),
@@ -236,7 +252,11 @@ def _incident(told: dict[str, Any]) -> Incident:
         about=str(told["about"]),
         subject=str(told["subject"]),
         lines=tuple(map(str, told["lines"])),
-        began=datetime.fromisoformat(told["began"]).timestamp(),
+        began=began,
         ended=None if ended is None else datetime.fromisoformat(ended).timestamp(),
         figures=None if figures is None else _figures(figures),
+        slot=None if told.get("slot") is None else int(told["slot"]),
+        peak=float(peak["size"]) if peak else 0.0,
+        peaked=datetime.fromisoformat(peak["at"]).timestamp() if peak else 0.0,
+        past=Past() if before is None else Past(float(before), began),
     )

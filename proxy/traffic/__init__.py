@@ -13,6 +13,7 @@ json_views.py      the JSON of the admin port, the page and ``keyrail top``
 alerts.py          thresholds for incidents
 hotspots.py        hot keys, hot slots and large values of the last seconds
 incidents.py       when an incident begins and ends
+key_past.py        how busy a key was before, and since when it has been as busy as now
 incident_lines.py  the text of an incident
 effects.py         what a limit on one key would have refused
 evidence.py        what each rule found: counts, clients, keys

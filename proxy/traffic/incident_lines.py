@@ -1,40 +1,40 @@
-"""An incident in a few lines, the same in the alert, on the page and in a terminal:
+"""An incident in a few lines, the same in the log, on the page and in a terminal. They follow the incident:
 
-    product:8841:stock HOT 41k/s = 38 % of 108k/s ±0.4 %, was 120/s until 02:47 UTC; Redis p99 0.4 → 14 ms
+    product:8841:stock HOT 38k/s = 36 % of 104k/s ±0.4 % since 02:47:03 UTC, peak 41k/s at 02:47:10 UTC, before 120/s; …
     reads 99.7 %, hit 100 %, 9.1 KB → 373 MB/s, TTL 22 s left, slot 7211
-    91 % app checkout, go-redis 9.7, 3 clients, all new since 02:47 UTC
+    91 % app checkout, go-redis 9.7, 3 clients, all new since 02:47:03 UTC
+    advice: cap app checkout at 5k/s: below it the key is not hot (10 % of all uses); its 120/s before pass
     remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9
+
+When it is over, the details are those of its peak, and there is no advice:
+
+    product:8841:stock was HOT from 02:47:03 to 02:51:40 UTC, peak 41k/s = 38 % of 108k/s ±0.4 % at 02:47:10 UTC, …
 
 A hot key that does not exist is MISSING: clients stampede to refill it, and no cap brings the key back.
 """
 
-import shlex
 from collections import Counter
 from dataclasses import dataclass
 from math import isinf
 from typing import assert_never
 
 from proxy.commands.slots import slot_of
-from proxy.traffic.alerts import INCIDENT_WINDOW
-from proxy.traffic.evidence import UNKNOWN_APP, moment
+from proxy.traffic import advice
+from proxy.traffic.alerts import INCIDENT_WINDOW, Alerts
+from proxy.traffic.evidence import UNKNOWN_APP
+from proxy.traffic.figures import clock, in_bytes, percent, short, two_digits
 from proxy.traffic.hot_keys import HotKeys
 from proxy.traffic.hotspots import Hotspot, IncidentKind
 from proxy.traffic.interval_stats import Client, IntervalStats, KeyFigures
+from proxy.traffic.key_past import KeyHistory, clients_of
 from proxy.traffic.latency import Histogram
-from proxy.traffic.names import shown
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 
-_SAME_RATE = 0.5
-"""A key has been as busy as now while its rate was at least this part of it."""
-_UNTOLD = 2.5
-"""Seconds that some workers may not have reported yet."""
 _MISSING = 0.9
 """The share of reads without a key from which a key is MISSING."""
-_CAPPED = 8
-"""A remedy allows this part of the rate, or twice the usual rate."""
-_WORDS_OF_REMEDY = ("list", "undo")
-_UNITS = ("B", "KB", "MB", "GB", "TB")
+_PEAK_OVER = 0.9
+"""The peak is told while the present rate is below this part of it."""
 _SHOWN_KEYS = 3
 
 
@@ -49,6 +49,7 @@ class Scene:
     now: float
     hot_keys: HotKeys
     redaction: Redaction
+    alerts: Alerts
     options: str = ""
 
     @property
@@ -65,7 +66,8 @@ class Scene:
 class Past:
     """The time before a key became hot: its rate, Redis's 99th percentile, its clients; and since when it is hot.
 
-    The rate is 0 if the key was not among the busiest.
+    The rate is 0 if the key was not among the busiest, and None if the key has been as busy for as long as there are
+    figures.
     """
 
     before: float | None = None
@@ -74,97 +76,111 @@ class Past:
     clients: frozenset[Client] = frozenset()
 
 
-def past_of(scene: Scene, hot: Hotspot) -> Past:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of an incident in the seconds in which it is found.
+
+    ``name`` is the subject, and how many more there are (``product:8841:stock and 2 more of product:{int}:stock``),
+    ``state`` a word (``HOT``). ``rate`` is in uses per second, or in bytes; ``amount`` says it (``41k/s = 38 % of
+    108k/s``). The ``details`` are whole lines, as is the ``advice``. ``cap`` is what the advice allows an app: its
+    name, and uses per second.
+    """
+
+    subject: str
+    name: str
+    state: str
+    rate: float = 0.0
+    amount: str = ""
+    latency: str = ""
+    details: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    cap: tuple[str, int] | None = None
+
+
+def past_of(scene: Scene, key: bytes, rate: float) -> Past:
     """Describe the time before a key became hot."""
-    key, rate = hot.key, hot.size
-    seconds = scene.time_series.seconds()
-    oldest = seconds[0].began if seconds else scene.until
-    stretches = [*(each for each in scene.time_series.tens() if each.began + 10 <= oldest), *seconds]
-    since = scene.until - 1
-    before: list[IntervalStats] = []
-    for stretch in reversed(stretches):
-        busy = _used(stretch, key) >= _SAME_RATE * rate * stretch.seconds
-        if before or not (busy or stretch.began > scene.until - _UNTOLD):
-            before.append(stretch)
-        elif busy:
-            since = stretch.began
-    if not before:
+    past = KeyHistory(scene.time_series, scene.until, [key]).of(key, rate)
+    if past.since is None:
         return Past()
-    before = before[1:] or before  # In the newest of these it may have begun, and those who use it may have come.
     times = Histogram()
-    for stretch in before:
-        times.merge(stretch.redis)
-    used = sum(_used(stretch, key) for stretch in before) / sum(stretch.seconds for stretch in before)
-    clients = frozenset(client for stretch in before for client in stretch.clients.found)
-    return Past(used, since, times.quantile(0.99), clients)
+    for interval in past.earlier:
+        times.merge(interval.redis)
+    return Past(past.before, past.since, times.quantile(0.99), clients_of(past.earlier))
 
 
-def _used(stretch: IntervalStats, key: bytes) -> int:
-    """The certain uses of the key: 0 if it was not among the busiest."""
-    return next((each.certain for each in stretch.counts().key_counts if each.key == key), 0)
-
-
-def describe(scene: Scene, found: Hotspot, past: Past, name: str) -> tuple[str, tuple[str, ...]]:
-    """The subject, and the lines."""
+def describe(scene: Scene, found: Hotspot, past: Past, name: str, peak: float) -> Found:
+    """Describe what is found now; `name` is the incident's, `peak` its largest size so far."""
     match kind := found.kind:
         case IncidentKind.HOT_KEY:
-            subject, lines = _hot_key(scene, found, past, name)
+            return _hot_key(scene, found, past, name, peak)
         case IncidentKind.HOT_SLOT:
-            subject, lines = _hot_slot(scene, found, past)
+            return _hot_slot(scene, found, past)
         case IncidentKind.BIG_VALUE:
-            subject, lines = _big_value(scene, found, past)
+            return _big_value(scene, found, past)
         case _:
             assert_never(kind)
-    # Names that clients give themselves may contain anything.
-    return subject, tuple("".join(char if char.isprintable() else "?" for char in line) for line in lines)
 
 
-def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str) -> tuple[str, list[str]]:
-    window, all_keys, key, rate = scene.window(), scene.hot_keys, hot.key, hot.size
+def _hot_key(scene: Scene, hot: Hotspot, past: Past, name: str, peak: float) -> Found:
+    window, all_keys, key = scene.window(), scene.hot_keys, hot.key
     used = all_keys.named(key)
     figures = window.keys.found.get(key)
     subject = scene.redaction.of(key)
     more = f" and {hot.keys - 1} more of {hot.about}" if hot.keys > 1 else ""
-    state = "MISSING" if figures is not None and _missed(figures) >= _MISSING else "HOT"
-    share = f"{_percent(used.share)} of {_number(all_keys.rate)}/s"
-    first = f"{subject}{more} {state} {_number(rate)}/s = {share} ±{_percent(all_keys.share_of(used.error))}"
-    if past.before is not None:
-        before = f"was {_number(past.before)}/s" if past.before else "not among the busiest keys"
-        first += f", {before} until {_clock(past.since)}"
-    lines = [first + _latency(window, past)]
-    reads = f"reads {_percent(used.reads / used.certain)}"
-    if figures is None:
-        lines.append(f"{reads}, slot {slot_of(key)}")
-        return subject, [*lines, _remedy(scene, key, rate, past, "all", name)]
-    life = _life(figures, scene.until)
-    lines.append(f"{reads}, hit {_percent(1 - _missed(figures))}, {_volume(figures, rate)}{life}, slot {slot_of(key)}")
-    app, clients = _clients(figures, past)
-    return subject, [*lines, clients, _remedy(scene, key, rate, past, app, name)]
+    missing = figures is not None and _missed(figures) >= _MISSING
+    share = f"{percent(used.share)} of {short(all_keys.rate)}/s ±{percent(all_keys.share_of(used.error))}"
+    reads = f"reads {percent(used.reads / used.certain)}"
+    app, details = "all", [f"{reads}, slot {slot_of(key)}"]
+    if figures is not None:
+        volume, life = _volume(figures, used.rate), _life(figures, scene.until)
+        app, clients = _clients(figures, past)
+        details = [f"{reads}, hit {percent(1 - _missed(figures))}, {volume}{life}, slot {slot_of(key)}", clients]
+    cap = advice.cap_of(scene.alerts.hot_key, all_keys.rate - used.rate, past.before, peak)
+    words = [advice.MISSING_KEY] if missing else []
+    words += [advice.of_hot_key(app, cap), advice.remedy(scene.redaction, key, app, cap.rate, name, scene.options)]
+    return Found(
+        subject,
+        subject + more,
+        "MISSING" if missing else "HOT",
+        used.rate,
+        f"{short(used.rate)}/s = {share}",
+        _latency(window, past),
+        tuple(details),
+        tuple(words),
+        (app, cap.rate),
+    )
 
 
-def _hot_slot(scene: Scene, hot: Hotspot, past: Past) -> tuple[str, list[str]]:
+def _hot_slot(scene: Scene, hot: Hotspot, past: Past) -> Found:
     window = scene.window()
     slot, total, seconds = int(hot.about), sum(window.slots.values()), window.seconds
     used = window.slots[slot]
     busiest = [each for each in scene.hot_keys.keys if slot_of(each.key) == slot][:_SHOWN_KEYS]
-    named = [f"{scene.redaction.of(each.key)} {_percent(each.share)}" for each in busiest]
-    first = f"slot {slot} HOT {_number(used / seconds)}/s = {_percent(used / total)}"
-    lines = [f"{first} of {_number(total / seconds)}/s (estimate){_latency(window, past)}"]
-    return f"slot {slot}", [*lines, f"busiest keys: {', '.join(named)}"] if named else lines
+    named = [f"{scene.redaction.of(each.key)} {percent(each.share)}" for each in busiest]
+    return Found(
+        f"slot {slot}",
+        f"slot {slot}",
+        "HOT",
+        used / seconds,
+        f"{short(used / seconds)}/s = {percent(used / total)} of {short(total / seconds)}/s (estimate)",
+        _latency(window, past),
+        (f"busiest keys: {', '.join(named)}",) if named else (),
+        (advice.HOT_SLOT,),
+    )
 
 
-def _big_value(scene: Scene, big: Hotspot, past: Past) -> tuple[str, list[str]]:
+def _big_value(scene: Scene, big: Hotspot, past: Past) -> Found:
     window = scene.window()
-    large = f"{scene.redaction.of(big.key)}: {_size(big.size)} in one command or reply"
-    lines = [f"{big.about} BIG {large}{_latency(window, past)}"]
     figures = window.patterns.found.get(big.about)
+    details = []
     if figures is not None:
         carried = (figures.volume.bytes_in + figures.volume.bytes_out) / window.seconds
         app = f", app {figures.app}" if figures.app not in ("", UNKNOWN_APP) else ""
-        lines.append(
-            f"{_number(figures.weight / window.seconds)}/s and {_size(carried)}/s of this pattern (estimate){app}"
-        )
-    return big.about, lines
+        rate = figures.weight / window.seconds
+        details = [f"{short(rate)}/s and {in_bytes(carried)}/s of this pattern (estimate){app}"]
+    amount = f"{scene.redaction.of(big.key)}: {in_bytes(big.size)} in one command or reply"
+    words = (advice.of_large_value(scene.alerts.big_value),)
+    return Found(big.about, big.about, "BIG", big.size, amount, _latency(window, past), tuple(details), words)
 
 
 def _missed(figures: KeyFigures) -> float:
@@ -176,7 +192,7 @@ def _missed(figures: KeyFigures) -> float:
 def _volume(figures: KeyFigures, rate: float) -> str:
     """Bytes of a command or its reply, and per second."""
     each = max(figures.volume.bytes_in, figures.volume.bytes_out) / max(1, figures.weight)
-    return f"{_size(each)} → {_size(each * rate)}/s"
+    return f"{in_bytes(each)} → {in_bytes(each * rate)}/s"
 
 
 def _life(figures: KeyFigures, now: float) -> str:
@@ -202,60 +218,71 @@ def _clients(figures: KeyFigures, past: Past) -> tuple[str, str]:
     its = [client for client in figures.clients if client[0] == app]
     libraries = sorted({client[3] for client in its if client[3]})
     new = sum(client not in past.clients for client in its)
-    words = [f"{_percent(used / total)} app {app}", *libraries[:2], f"{len(its)} client{'s' if len(its) > 1 else ''}"]
+    words = [f"{percent(used / total)} app {app}", *libraries[:2], f"{len(its)} client{'s' if len(its) > 1 else ''}"]
     if past.since is not None and new:
-        words.append(f"{'all' if new == len(its) else new} new since {_clock(past.since)}")
+        words.append(f"{'all' if new == len(its) else new} new since {clock(past.since)}")
     return ("all" if app == UNKNOWN_APP else app), ", ".join(words)
-
-
-def _remedy(scene: Scene, key: bytes, rate: float, past: Past, app: str, name: str) -> str:
-    text = shown(key)
-    # A key that is not shown as it is cannot be typed, but the incident knows it.
-    typed = text == scene.redaction.of(key) and not text.startswith("-") and text not in _WORDS_OF_REMEDY
-    which = shlex.quote(text) if typed else f"--incident {name}"
-    cap = max(rate / _CAPPED, 2 * (past.before or 0.0))
-    return f"remedy: keyrail remedy {which} --cap {app}={_round(cap)}/s --for 30m --because {name}{scene.options}"
 
 
 def _latency(window: IntervalStats, past: Past) -> str:
     now = window.redis.quantile(0.99)
     if now is None:
         return ""
-    before = "" if past.p99 is None else f"{_two_digits(past.p99 * 1000)} → "
-    return f"; Redis p99 {before}{_two_digits(now * 1000)} ms"
+    before = "" if past.p99 is None else f"{two_digits(past.p99 * 1000)} → "
+    return f"; Redis p99 {before}{two_digits(now * 1000)} ms"
 
 
-def _clock(seconds: float | None) -> str:
-    return f"{(moment(seconds or 0.0) or '')[11:16]} UTC"
+@dataclass(frozen=True, slots=True)
+class Course:
+    """An incident over time: when it began, when it was found last, whether that is now, its peak and when that was.
+
+    `before` is the rate of a hot key before, None if it is not known.
+    """
+
+    kind: IncidentKind
+    began: float
+    last: float
+    found_now: bool
+    over: bool
+    peak: float
+    peaked: float
+    before: float | None
 
 
-def _number(number: float) -> str:
-    """41k, 1.2M, 120."""
-    for unit in ("", "k", "M"):
-        if number < 999.5:
-            return f"{_two_digits(number)}{unit}"
-        number /= 1000
-    return f"{number:.0f}G"
+def lines_of(course: Course, latest: Found, at_peak: Found) -> tuple[str, ...]:
+    """All lines of an incident, as it stands."""
+    told = latest if course.found_now else at_peak
+    lines = [_head(course, latest, at_peak), *told.details, *(() if course.over else told.advice)]
+    # Names that clients give themselves may contain anything.
+    return tuple("".join(char if char.isprintable() else "?" for char in line) for line in lines)
 
 
-def _size(size: float) -> str:
-    for unit in _UNITS:
-        if size < 1023.5 or unit == _UNITS[-1]:
-            break
-        size /= 1024
-    return f"{_two_digits(size)} {unit}"
+def _head(course: Course, latest: Found, at_peak: Found) -> str:
+    if course.kind is IncidentKind.BIG_VALUE:
+        return _head_of_large(course, latest, at_peak)
+    before = _before(course)
+    if course.found_now:
+        fallen = course.peak * _PEAK_OVER > latest.rate
+        peak = f", peak {short(course.peak)}/s at {clock(course.peaked)}" if fallen else ""
+        return f"{latest.name} {latest.state} {latest.amount} since {clock(course.began)}{peak}{before}{latest.latency}"
+    amount = at_peak.amount or f"{short(course.peak)}/s"
+    peak = f", peak {amount} at {clock(course.peaked)}" if course.peaked else ""
+    return f"{at_peak.name} was {at_peak.state} {_period(course)}{peak}{before}{at_peak.latency}"
 
 
-def _two_digits(number: float) -> str:
-    """At least two digits, none of them an exponent's."""
-    return f"{number:.2g}" if number < 9.95 else f"{number:.0f}"
+def _head_of_large(course: Course, latest: Found, at_peak: Found) -> str:
+    if course.over:
+        amount = f": {at_peak.amount}" if at_peak.amount else ""
+        return f"{at_peak.name} was {at_peak.state} {_period(course)}{amount}{at_peak.latency}"
+    times = f"since {clock(course.began)}, last at {clock(course.last)}"
+    return f"{at_peak.name} {at_peak.state} {at_peak.amount}, {times}{latest.latency}"
 
 
-def _percent(part: float) -> str:
-    return f"{100 * part:.3g} %"
+def _before(course: Course) -> str:
+    if course.before is None or course.kind is not IncidentKind.HOT_KEY:
+        return ""
+    return f", before {short(course.before)}/s" if course.before else ", before not among the busiest keys"
 
 
-def _round(number: float) -> int:
-    """One, two or five of a power of ten, the nearest below."""
-    power = 10 ** (len(str(max(1, int(number)))) - 1)
-    return int(max(each for each in (1, 2, 5) if each * power <= max(1, number)) * power)
+def _period(course: Course) -> str:
+    return f"from {clock(course.began).removesuffix(' UTC')} to {clock(course.last)}"

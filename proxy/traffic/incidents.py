@@ -4,21 +4,27 @@ Once a second the last five are looked at (``traffic.hotspots``). An incident be
 is reported when it has not grown for two seconds: by then the five seconds contain nothing else, and its figures are
 stable. It continues while the same finding reaches 70 % of its thresholds, and is over when it has not been found for
 a while; its end is when it was found last. So a key that is hot every few seconds is one incident, and one that stays
-at a threshold is one, too. While an incident grows, its lines are rewritten, so in the end they describe its peak.
+at a threshold is one, too. Its lines are rewritten at every look: they tell what is now, the peak, and then the end.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from proxy.commands.slots import slot_of
+from proxy.traffic.advice import ADVICE, REMEDY
 from proxy.traffic.alerts import Alerts
 from proxy.traffic.hot_keys import HotKeys
 from proxy.traffic.hotspots import Hotspot, IncidentKind, find, lately
-from proxy.traffic.incident_lines import Past, Scene, describe, past_of
+from proxy.traffic.incident_lines import Course, Found, Past, Scene, describe, lines_of, past_of
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 
 _GROWN, _GROWS = 1.1, 2.0
-"""What has grown by this is described anew; what has not for so many seconds is told."""
+"""What has not grown by this for so many seconds is told."""
+_SAME_KEY = 0.8
+"""Of several hot keys of one pattern, the one that is named stays, while it has this part of the busiest one's rate."""
+_STATES = {IncidentKind.HOT_KEY: "HOT", IncidentKind.HOT_SLOT: "HOT", IncidentKind.BIG_VALUE: "BIG"}
+"""Of incidents that are only known from their lines."""
 _MOST_OPEN = 100
 """Open incidents of one route; further ones begin when others are over."""
 
@@ -29,7 +35,7 @@ _QUIET = {IncidentKind.HOT_KEY: 60.0, IncidentKind.HOT_SLOT: 60.0, IncidentKind.
 
 @dataclass(frozen=True, slots=True)
 class IncidentFigures:
-    """A hot key's figures when its lines were written, of a snapshot (``HotKeys``) that was taken then."""
+    """A hot key's figures when it was found last, of a snapshot (``HotKeys``) that was taken then."""
 
     taken: float
     window: int
@@ -63,13 +69,20 @@ class Incident:
     found: float = 0.0
     """When it was found last."""
     grown: float = 0.0
-    """When its lines were written last."""
+    """When it last grew."""
     figures: IncidentFigures | None = None
-    """Of hot keys."""
+    """Of hot keys, when they were found last."""
     key: bytes = b""
-    peak: float = float("inf")
+    slot: int | None = None
+    """The key's, of hot keys."""
+    peak: float = 0.0
+    """Uses per second, or bytes."""
+    peaked: float = 0.0
+    """When; 0 if that is not known."""
     past: Past = field(default_factory=Past)
     told: bool = True
+    latest: Found | None = None
+    at_peak: Found | None = None
 
     @property
     def name(self) -> str:
@@ -104,7 +117,7 @@ class Lookout:
     ) -> list[Incident]:
         """Return what has just begun, and what is over."""
         seen = lately(time_series, now)
-        scene = Scene(time_series, now, seen.hot_keys, redaction, self._options)
+        scene = Scene(time_series, now, seen.hot_keys, redaction, alerts, self._options)
         for hotspot in find(seen, alerts, pattern_of):
             self._take(hotspot, now, scene)
         changed = []
@@ -116,31 +129,64 @@ class Lookout:
                 incident.ended = incident.found
                 del self._open[incident.kind, incident.about]
                 changed.append(incident)
+            _write(incident, now)
         return changed
 
     def _take(self, hotspot: Hotspot, now: float, scene: Scene) -> None:
-        known = self._open.get((hotspot.kind, hotspot.about))
-        if known is not None:
-            known.found = now
-            if hotspot.size > _GROWN * known.peak:
-                known.grown = now
-                self._describe(known, hotspot, scene)
-        elif hotspot.reached and len(self._open) < _MOST_OPEN:
-            self._begin(hotspot, now, scene)
-
-    def _begin(self, hotspot: Hotspot, now: float, scene: Scene) -> None:
-        past = past_of(scene, hotspot) if hotspot.kind is IncidentKind.HOT_KEY else Past()
-        began = now if past.since is None else past.since
         about = hotspot.kind, hotspot.about
-        incident = Incident(self._number(), self._route, *about, "", (), began, found=now, grown=now, past=past)
-        incident.told = False
-        self._open[about] = incident
-        self._describe(incident, hotspot, scene)
-
-    def _describe(self, incident: Incident, hotspot: Hotspot, scene: Scene) -> None:
-        incident.key = hotspot.key
-        incident.peak = hotspot.size
-        incident.figures = (
-            IncidentFigures.of(scene.hot_keys, hotspot.key) if hotspot.kind is IncidentKind.HOT_KEY else None
+        if about not in self._open:
+            if not hotspot.reached or len(self._open) >= _MOST_OPEN:
+                return
+            self._open[about] = Incident(self._number(), self._route, *about, "", (), now, told=False)
+        incident = self._open[about]
+        incident.found = now
+        if hotspot.kind is IncidentKind.HOT_KEY:
+            self._name_key(incident, hotspot, scene)
+        else:
+            incident.key = hotspot.key
+        if hotspot.size > incident.peak:
+            if hotspot.size > _GROWN * incident.peak:
+                incident.grown = now
+            incident.peak, incident.peaked = hotspot.size, now
+        incident.latest = describe(
+            scene, replace(hotspot, key=incident.key), incident.past, incident.name, incident.peak
         )
-        incident.subject, incident.lines = describe(scene, hotspot, incident.past, incident.name)
+        incident.subject = incident.latest.subject
+        if incident.peaked == now:
+            incident.at_peak = incident.latest
+
+    def _name_key(self, incident: Incident, hotspot: Hotspot, scene: Scene) -> None:
+        """The key that stands for all: the busiest, or the one that did until now."""
+        rates = {each.key: each.rate for each in scene.hot_keys.keys}
+        if rates.get(incident.key, 0.0) < _SAME_KEY * hotspot.size:
+            if incident.key or incident.past.since is None:
+                incident.past = past_of(scene, hotspot.key, hotspot.size)
+            if not incident.key and incident.past.since is not None:
+                incident.began = min(incident.began, incident.past.since)
+            incident.key, incident.slot = hotspot.key, slot_of(hotspot.key)
+        incident.figures = IncidentFigures.of(scene.hot_keys, incident.key)
+
+
+def _write(incident: Incident, now: float) -> None:
+    """Write its lines, as it stands."""
+    known = incident.at_peak or _known_from_lines(incident)
+    course = Course(
+        incident.kind,
+        incident.began,
+        incident.found,
+        found_now=incident.latest is not None and incident.found == now,
+        over=incident.ended is not None,
+        peak=incident.peak,
+        peaked=incident.peaked,
+        before=incident.past.before,
+    )
+    incident.lines = lines_of(course, incident.latest or known, known)
+
+
+def _known_from_lines(incident: Incident) -> Found:
+    """What the lines of an incident from before a restart say of it."""
+    details = (line for line in incident.lines[1:] if not line.startswith((ADVICE, REMEDY)))
+    advice = (line for line in incident.lines[1:] if line.startswith((ADVICE, REMEDY)))
+    return Found(
+        incident.subject, incident.subject, _STATES[incident.kind], details=tuple(details), advice=tuple(advice)
+    )

@@ -5,9 +5,8 @@ Unknown values are null.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from math import isinf
-from typing import Any, TypeAlias
+from typing import Any
 
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.traffic.alerts import Hot
@@ -22,6 +21,7 @@ from proxy.traffic.interval_stats import (
     SlowCommand,
     Volume,
 )
+from proxy.traffic.key_past import KeyHistory
 from proxy.traffic.names import shown
 from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
@@ -29,14 +29,9 @@ from proxy.traffic.time_series import TimeSeries
 CELLS = 256
 """Of the heat map; each has 64 slots."""
 
-History: TypeAlias = list[tuple[float, float, dict[bytes, int], bool]]
-"""Stretches of time: when each began, its seconds so far, the certain uses of keys in it, and whether it is over."""
-
 _CLIENT = ("app", "user", "client_name", "library", "address")
 _CLIENTS_SHOWN = 10
 _KEYS_OF_SLOT = 3
-_SAME_RATE = 0.5
-"""A key has been as busy as now while its rate was at least this part of it."""
 
 
 def hot_keys(
@@ -49,8 +44,8 @@ def hot_keys(
     found = time_series.hot_keys(window, now)
     interval = time_series.window(window, now)
     figures = interval.keys.found
-    past = history(time_series.tens(), time_series.newest)
     ranked = sorted(found.keys, key=lambda key: -_measure(key, figures.get(key.key), by))[:count]
+    past = KeyHistory(time_series, time_series.newest, (key.key for key in ranked))
     lately = _lately(time_series)
     return {
         "window": window,
@@ -65,7 +60,7 @@ def hot_keys(
                 "now": round(lately.get(key.key, 0.0), 1),
                 "slot": slot_of(key.key),
                 "hot": found.reached(key, hot),
-                **_story(time_series, past, key, figures.get(key.key)),
+                **_story(past, key, figures.get(key.key)),
             }
             for key in ranked
         ],
@@ -140,58 +135,23 @@ def _ttl(figures: KeyFigures | None, now: float) -> float | None:
     return -1 if isinf(figures.until) else round(max(0.0, figures.until - now), 3)
 
 
-def _story(time_series: TimeSeries, past: History, key: HotKey, figures: KeyFigures | None) -> dict[str, Any]:
-    before, since = changed(past, key.key, key.rate)
+def _story(past: KeyHistory, key: HotKey, figures: KeyFigures | None) -> dict[str, Any]:
+    its = past.of(key.key, key.rate)
     return {
-        "before": None if before is None else round(before, 1),
-        "since": None if since is None else moment(since),
-        **_clients_of(time_series, figures, since),
+        "before": None if its.before is None else round(its.before, 1),
+        "since": None if its.since is None else moment(its.since),
+        **_clients_of(figures, None if its.since is None else past.clients_before(its)),
     }
 
 
-def history(intervals: Iterable[IntervalStats], until: float) -> History:
-    """The known intervals before a moment, the newest first."""
-    past: History = []
-    for interval in intervals:
-        used = {key_count.key: key_count.certain for key_count in interval.counts().key_counts}
-        lasted = max(1.0, min(interval.seconds, until - interval.began))
-        past.insert(0, (interval.began, lasted, used, lasted >= interval.seconds))
-    return past
-
-
-def changed(past: History, key: bytes, rate: float) -> tuple[float | None, float | None]:
-    """A key's rate before it became hot, and since when it has been hot.
-
-    Both are None if it has been hot for as long as there are figures. The rate is of the certain uses, as all rates
-    of keys are: 0 while it was not among the busiest. An interval that is not over yet can show that a key is busy, but
-    not that it is not.
-    """
-    since: float | None = None
-    earlier: list[float] = []
-    for began, seconds, counts, over in past:
-        used = counts.get(key, 0) / seconds
-        if not earlier and key in counts and used >= _SAME_RATE * rate:
-            since = began
-        elif over:
-            earlier.append(used)
-    if not earlier or since is None:
-        return None, None
-    earlier = earlier[1:] or earlier  # In the last of these it may have begun.
-    return sum(earlier) / len(earlier), since
-
-
-def _clients_of(time_series: TimeSeries, figures: KeyFigures | None, since: float | None) -> dict[str, Any]:
+def _clients_of(figures: KeyFigures | None, before: frozenset[Client] | None) -> dict[str, Any]:
+    """The clients of a key; those that were not there before it became busy are new."""
     if figures is None:
         return {"clients": [], "other_clients": 0.0}
     total = sum(figures.clients.values()) + figures.other_clients
-    known: set[Client] = set()
-    if since is not None:
-        earlier = [interval for interval in time_series.tens() if interval.began < since]
-        earlier = earlier[:-1] or earlier  # In the last of these they may have come.
-        known = {client for interval in earlier for client in interval.clients.found}
     ranked = figures.clients.most_common()
     shown = [
-        {**_named(client), "share": round(weight / total, 4), "new": since is not None and client not in known}
+        {**_named(client), "share": round(weight / total, 4), "new": before is not None and client not in before}
         for client, weight in ranked[:_CLIENTS_SHOWN]
     ]
     rest = figures.other_clients + sum(weight for _, weight in ranked[_CLIENTS_SHOWN:])

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from proxy.commands.slots import slot_of
 from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.policy.model import TRANSPARENT
 from proxy.server import incidents as module
@@ -63,7 +64,10 @@ def test_a_night_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2
     assert said[0].startswith("keyrail: incident INC-1 on route default: stock:7 HOT")
-    assert re.match(r"keyrail: incident INC-1 on route default is over after 2\d s: stock:7 HOT", said[1])
+    assert re.match(r"keyrail: incident INC-1 on route default is over after 2\d s: stock:7 was HOT from", said[1])
+    assert (over["peak"]["size"], over["before"], over["slot"]) == (9_000.0, None, slot_of(b"stock:7"))
+    assert begun["cap"] == {"app": "all", "rate": "20000/s"}
+    assert over["cap"] is None, "nothing is left to do"
     now = live(workers, watching, 20, 9_000, now, b"other:8")
     with file.open("a") as out:
         out.write('{"id": "INC-7", "half a')

@@ -17,6 +17,7 @@ from proxy.traffic.alerts import Hot
 from proxy.traffic.evidence import moment
 from proxy.traffic.hot_keys import HotKey, HotKeys
 from proxy.traffic.interval_stats import IntervalStats
+from proxy.traffic.key_past import KeyHistory
 from proxy.traffic.merge import KEYS_OF_SECOND
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.time_series import TimeSeries
@@ -92,10 +93,38 @@ def test_a_key_that_jumps_is_hot_within_two_seconds_and_uniform_traffic_never_is
     for _ in range(2):
         stream.second([*chance.choices(names, k=16_000), *[b"jumped"] * 4_000])
     assert stream.hot(2) == ["jumped"]
-    before, since = json_views.changed(json_views.history(stream.time_series.seconds(), stream.now), b"jumped", 4_000)
-    assert since == stream.now - 2
-    assert before is not None
-    assert before < 100
+    past = KeyHistory(stream.time_series, stream.now, [b"jumped"]).of(b"jumped", 4_000)
+    assert (past.before, past.since) == (0.0, stream.now - 2)
+
+
+@pytest.mark.parametrize("quiet", [2, 5, 9, 13, 24, 70])
+def test_a_key_without_traffic_before_had_none_whenever_it_began(quiet: int) -> None:
+    stream = Stream()
+    for _ in range(quiet):
+        stream.second([b"steady"] * 300)
+    for busy in range(1, 14):
+        stream.second([b"steady"] * 300 + [b"begins"] * 900)
+        past = KeyHistory(stream.time_series, stream.now, [b"steady", b"begins"])
+        began = past.of(b"begins", 900)
+        if quiet + busy >= 5:  # What is younger may not be known of all workers.
+            assert (began.before, began.since) == (0.0, stream.now - busy), busy
+        assert past.of(b"steady", 300).since is None, "it has always been as busy"
+
+
+def test_a_second_of_silence_does_not_end_the_time_of_a_busy_key() -> None:
+    stream = Stream()
+    for second in range(40):
+        stream.second([b"steady"] * 50 + [b"busy"] * (0 if second in (22, 30) else 100 if second < 10 else 800))
+    past = KeyHistory(stream.time_series, stream.now, [b"busy"]).of(b"busy", 760)
+    assert (past.before, past.since) == (100.0, 6010.0)
+
+
+def test_of_a_slow_key_sums_of_ten_seconds_are_read() -> None:
+    stream = Stream()
+    for second in range(100):
+        stream.second([b"steady"] * 50 + [b"slow"] * (2 if second >= 50 and second % 2 else 0))
+    past = KeyHistory(stream.time_series, stream.now, [b"slow"]).of(b"slow", 1.0)
+    assert (past.before, past.since) == (0.0, 6050.0)
 
 
 def test_figures_of_a_key_are_of_its_certain_uses() -> None:

@@ -10,6 +10,7 @@ from proxy.commands.slots import slot_of
 from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.alerts import USUAL, Alerts, Hot
 from proxy.traffic.hotspots import IncidentKind
+from proxy.traffic.incident_lines import Past
 from proxy.traffic.incidents import Incident, IncidentFigures, Lookout
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.redaction import Redact, Redaction
@@ -69,19 +70,31 @@ def test_the_whole_story_of_a_hot_key() -> None:
     (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [*[TRACE] * 9, replace(OTHER, keys=(KEY,))])
     assert (incident.name, incident.kind, incident.subject) == ("INC-9", IncidentKind.HOT_KEY, "product:8841:stock")
     assert (incident.began, incident.ended) == (1_000_050.0, None)
-    first, second, third, remedy = incident.lines
-    assert first.startswith("product:8841:stock HOT 41k/s = 38 % of 108k/s ±0 %, was 120/s until 13:47 UTC; Redis p99 ")
+    first, second, third, advice, remedy = incident.lines
+    hot = "product:8841:stock HOT 41k/s = 38 % of 108k/s ±0 % since 13:47:30 UTC, before 120/s; Redis p99 "
+    assert first.startswith(hot)
     shown = stream.time_series.hot_keys(5, stream.now)
-    assert incident.figures == IncidentFigures(1_000_055.0, 5, 205_000, 0, 41_000.0, 0.37963)
+    assert incident.figures == IncidentFigures(stream.now, 5, 205_000, 0, 41_000.0, 0.37963)
     assert (shown.keys[0].rate, shown.keys[0].share) == (incident.figures.rate, incident.figures.share)
-    assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, TTL 22 s left, slot {slot_of(KEY)}"
-    assert third == "90 % app checkout, go-redis 9.7, 1 client, all new since 13:47 UTC"
+    assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, TTL 15 s left, slot {slot_of(KEY)}"
+    assert third == "90 % app checkout, go-redis 9.7, 1 client, all new since 13:47:30 UTC"
+    assert advice == (
+        "advice: cap app checkout at 5k/s: below it the key is not hot (10 % of all uses); its 120/s before pass"
+    )
     assert remedy == "remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9"
-    assert stream.seconds(59, {KEY: 10}, 108_000) == []
-    (over,) = stream.seconds(30, {KEY: 10}, 108_000)
+
+    assert stream.seconds(6, {KEY: 30_000}, 97_000, [TRACE]) == [], "what goes on is not told again"
+    now = "product:8841:stock HOT 30k/s = 30.9 % of 97k/s ±0 % since 13:47:30 UTC, peak 41k/s at 13:47:35 UTC, "
+    assert incident.lines[0].startswith(now + "before 120/s")
+    assert stream.seconds(30, {KEY: 10}, 108_000) == []
+    was, *details = incident.lines
+    period = "from 13:47:30 to 13:47:51 UTC, peak 41k/s = 38 % of 108k/s ±0 % at 13:47:35 UTC, before 120/s; Redis p99 "
+    assert was.startswith(f"product:8841:stock was HOT {period}"), "it is quiet"
+    assert details[2:] == [advice, remedy], "it may come again"
+    (over,) = stream.seconds(60, {KEY: 10}, 108_000)
     assert over is incident
-    assert 1_000_062.0 <= (over.ended or 0) < 1_000_072.0, "when it was found last"
-    assert over.lines == (first, second, third, remedy), "its peak"
+    assert over.lines == (was, *details[:2]), "it is over"
+    assert 1_000_068.0 <= (over.ended or 0) < 1_000_072.0, "when it was found last"
     assert stream.lookout.open == ()
 
 
@@ -90,7 +103,7 @@ def test_the_second_in_which_it_begins_is_not_the_time_before() -> None:
     stream.seconds(50, {KEY: 120}, 60_000, [OTHER])
     stream.second({KEY: 9_000}, 70_000, [TRACE])
     (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000, [TRACE])
-    assert ", was 120/s until 13:47 UTC" in incident.lines[0]
+    assert " since 13:47:30 UTC, before 120/s" in incident.lines[0]
     assert "1 client, all new since" in incident.lines[2]
 
 
@@ -98,7 +111,32 @@ def test_a_key_that_had_no_traffic_was_not_busy_before() -> None:
     stream = Stream()
     stream.seconds(50, {b"user:1": 900}, 60_000)
     (incident,) = stream.seconds(12, {KEY: 41_000}, 108_000)
-    assert ", not among the busiest keys until 13:47 UTC" in incident.lines[0]
+    assert " since 13:47:30 UTC, before not among the busiest keys" in incident.lines[0]
+    assert stream.seconds(80, {}, 60_000) == [incident]
+    assert incident.lines[0].endswith(", before not among the busiest keys")
+
+
+@pytest.mark.parametrize(
+    ("before", "busy", "total", "cap", "why"),
+    [
+        (399, 1_400, 6_300, 1000, "below it the key is not hot (1k/s); its 399/s before pass"),
+        (900, 3_000, 8_000, 2000, "twice its rate before, 900/s"),
+        (900, 41_000, 108_000, 5000, "below it the key is not hot (10 % of all uses); its 900/s before pass"),
+        (0, 4_000, 6_200, 1000, "below it the key is not hot (1k/s)"),
+        (None, 4_000, 6_200, 10_000, "twice its peak, since Keyrail does not know its rate before"),
+    ],
+)
+def test_a_cap_leaves_the_normal_uses_of_a_key_alone(
+    before: int | None, busy: int, total: int, cap: int, why: str
+) -> None:
+    stream = Stream()
+    if before is not None:
+        stream.seconds(50, {KEY: before} if before else {}, 60_000)
+    (incident,) = stream.seconds(8, {KEY: busy}, total)
+    advice, remedy = incident.lines[-2:]
+    assert advice.endswith(f": {why}")
+    assert f" --cap all={cap}/s " in remedy
+    assert cap >= 2 * (busy if before is None else before)
 
 
 @pytest.mark.parametrize(("used", "total"), [(30, 100), (5_000, 60_000), (0, 0), (900, 1_000)])
@@ -167,7 +205,7 @@ def test_names_are_shown_as_the_policy_says() -> None:
     (incident,) = stream.seconds(11, {KEY: 5_000}, 6_000)
     assert incident.key == KEY
     assert b"8841" not in "".join((incident.subject, *incident.lines)).encode()
-    assert incident.lines[-1] == "remedy: keyrail remedy --incident INC-9 --cap all=500/s --for 30m --because INC-9"
+    assert incident.lines[-1] == "remedy: keyrail remedy --incident INC-9 --cap all=10000/s --for 30m --because INC-9"
 
 
 def test_a_slot_is_hot_by_more_than_its_hot_key() -> None:
@@ -187,18 +225,50 @@ def test_a_large_value_is_one_incident_of_its_pattern() -> None:
     large = [replace(OTHER, keys=(b"report:%d" % n,), patterns=("report:{int}",), bytes_out=4 << 20) for n in (1, 2)]
     (incident,) = stream.seconds(4, {}, 10, large)
     assert (incident.kind, incident.subject) == (IncidentKind.BIG_VALUE, "report:{int}")
-    assert incident.lines[0].startswith("report:{int} BIG report:1: 4 MB in one command or reply; Redis p99 ")
+    since = "since 13:46:41 UTC, last at 13:46:44 UTC; Redis p99 "
+    assert incident.lines[0].startswith(f"report:{{int}} BIG report:1: 4 MB in one command or reply, {since}")
+    assert incident.lines[1] == "200/s and 800 MB/s of this pattern (estimate), app web"
+    assert incident.lines[2].startswith(
+        "advice: compress it, split it over several keys, or read parts of it (GETRANGE, "
+    )
+    assert incident.lines[2].endswith("; a rule `sizes: {value: 1MB}` finds larger writes")
+    assert stream.seconds(1, {}, 10, [replace(large[0], bytes_out=9 << 20)]) == []
+    assert "report:1: 9 MB in one command or reply, " in incident.lines[0]
     assert stream.seconds(500, {}, 10) == []
     assert stream.seconds(1, {}, 10, large) == [], "now and then is one incident"
     assert len(stream.seconds(620, {}, 10)) == 1
+    assert incident.lines[0].startswith("report:{int} was BIG from 13:46:41 to 13:55:")
+    assert ": report:1: 9 MB in one command or reply" in incident.lines[0]
+    assert len(incident.lines) == 2, "no advice"
 
 
 def test_what_was_open_before_a_restart_goes_on() -> None:
     stream = Stream()
-    known = Incident(
-        3, "default", IncidentKind.HOT_KEY, "product:{int}:stock", "…", ("as told",), 999_000.0, found=stream.now
-    )
-    stream.lookout = Lookout("default", "", itertools.count(4).__next__, [known])
+    lines: tuple[str, ...] = ("as told", "reads 100 %", "advice: none", "remedy: none")
+    about = IncidentKind.HOT_KEY, "product:{int}:stock"
+    known = [
+        Incident(3, "default", *about, "…", lines, 999_000.0, found=stream.now, past=Past(70.0, 999_000.0)),
+        Incident(4, "default", IncidentKind.HOT_KEY, "gone:{int}", "gone:1", lines, 999_000.0, found=stream.now),
+    ]
+    stream.lookout = Lookout("default", "", itertools.count(5).__next__, known)
     assert stream.seconds(50, {KEY: 5_000}, 6_000) == []
-    assert (known.lines, known.ended) == (("as told",), None)
-    assert stream.seconds(80, {}, 6_000) == [known]
+    assert known[0].ended is None
+    assert known[0].lines[0] == ("product:8841:stock HOT 5k/s = 83.3 % of 6k/s ±0 % since 13:30:00 UTC, before 70/s"), (
+        "it goes on as the one that it was"
+    )
+    assert known[1].lines == ("gone:1 was HOT from 13:30:00 to 13:46:40 UTC", *lines[1:])
+    assert stream.seconds(80, {}, 6_000) == [known[1], known[0]]
+    assert known[1].lines == ("gone:1 was HOT from 13:30:00 to 13:46:40 UTC", "reads 100 %")
+
+
+def test_of_hot_keys_that_are_as_busy_the_same_one_is_named() -> None:
+    stream = Stream()
+    names = set()
+    for turn in range(20):
+        uses = {b"product:1:stock": 3_000 + 50 * (turn % 3), b"product:2:stock": 3_100 - 50 * (turn % 2)}
+        stream.second(uses, 8_000)
+        names |= {each.subject for each in stream.lookout.open}
+    assert len(names) == 1
+    (incident,) = stream.lookout.open
+    stream.seconds(8, {b"product:2:stock" if b"1" in incident.key else b"product:1:stock": 6_000}, 8_000)
+    assert {each.subject for each in stream.lookout.open} == {"product:1:stock", "product:2:stock"} - names

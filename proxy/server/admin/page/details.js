@@ -104,17 +104,21 @@ function busiestApp(key) {
 }
 
 /**
- * A limit by key and app: the one that an incident proposes, else half of what there is now.
+ * The limit that an incident advises, else twice what the key's busiest app does now: normal uses pass.
  * @param {HotKey} key
  * @param {Incident} [incident]
  * @returns {Limit}
  */
 function limitOf(key, incident) {
-  const proposed = incident?.lines.at(-1)?.match(/^remedy: .* --cap (\S+)=(\S+) /);
-  if (proposed) return { app: proposed[1], rate: proposed[2] };
+  if (incident?.cap) return incident.cap;
   const [app, part] = busiestApp(key);
-  const half = Math.max(1, (key.rate * part) / 2);
-  return { app: app ?? "all", rate: `${Number(half.toPrecision(1))}/s` };
+  return { app: app ?? "all", rate: `${roundedUp(2 * key.rate * part)}/s` };
+}
+
+/** @param {number} value */
+function roundedUp(value) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
+  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= value) ?? power;
 }
 
 const DEFAULT_ADMIN = ["http://127.0.0.1:9121", "http://localhost:9121"]; // where `keyrail remedy` looks for it

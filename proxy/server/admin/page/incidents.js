@@ -28,8 +28,7 @@ function recent(incidents, now) {
  * @param {{ key: string, slot: number }} key
  */
 export const incidentsOf = (incidents, { key, slot }) =>
-  incidents.filter(({ ended, kind, subject, lines }) =>
-    ended === null && kind === "hot-key" && subject === key && lines.some((line) => line.endsWith(`, slot ${slot}`)));
+  incidents.filter((incident) => incident.ended === null && incident.subject === key && incident.slot === slot);
 
 /**
  * `openKey(key)` shows the details of a key: each incident about one that is known here has a button for it.

@@ -114,9 +114,13 @@ export interface Incident {
   ended: string | null;
   lines: string[];
   figures: IncidentFigures | null;
+  peak: { at: string; size: number } | null;
+  before: number | null;
+  slot: number | null;
+  cap: Limit | null;
 }
 
-/** A hot key's figures in the lines of its incident. */
+/** A hot key's figures when it was found last. */
 export interface IncidentFigures {
   at: string;
   window: number;

@@ -1,0 +1,85 @@
+"""What an incident advises: a cap for a hot key that leaves its normal uses alone, and what helps against large values.
+
+A cap is above twice the rate that the key had before the incident, and never below the rate from which a key is hot.
+"""
+
+import shlex
+from dataclasses import dataclass
+
+from proxy.traffic.alerts import Hot
+from proxy.traffic.figures import percent, short
+from proxy.traffic.names import shown
+from proxy.traffic.redaction import Redaction
+
+ADVICE, REMEDY = "advice: ", "remedy: "
+"""How lines of advice begin."""
+
+_NORMAL = 2
+"""A cap leaves room for so many times the normal rate."""
+_WORDS_OF_REMEDY = ("list", "undo")
+_KB, _MB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """Uses of a key per second that a remedy should allow, and why."""
+
+    rate: int
+    reason: str
+
+
+def cap_of(hot: Hot, others: float, before: float | None, peak: float) -> Cap:
+    """The cap for a hot key: `others` are the uses per second of all other keys, `before` was its own rate.
+
+    `before` is None if the key has been as busy for as long as there are figures; then its `peak` may be normal.
+    """
+    of_all = others * hot.share / (1 - hot.share) if hot.share < 1 else 0.0
+    calm = _down(max(hot.rate, of_all))
+    normal = _up(_NORMAL * (peak if before is None else before))
+    if before is None and normal > calm:
+        return Cap(normal, "twice its peak, since Keyrail does not know its rate before")
+    if normal > calm:
+        return Cap(normal, f"twice its rate before, {short(before or 0.0)}/s")
+    limit = f"{percent(hot.share)} of all uses" if of_all > hot.rate else f"{short(hot.rate)}/s"
+    usual = f"; its {short(before)}/s before pass" if before else ""
+    return Cap(calm, f"below it the key is not hot ({limit}){usual}")
+
+
+def of_hot_key(app: str, cap: Cap) -> str:
+    """The cap in a line."""
+    whom = "all clients" if app == "all" else f"app {app}"
+    return f"{ADVICE}cap {whom} at {short(cap.rate)}/s: {cap.reason}"
+
+
+def remedy(redaction: Redaction, key: bytes, app: str, rate: int, name: str, options: str) -> str:
+    """The command that puts a cap in force; `name` is the incident's, `options` lead to the route."""
+    text = shown(key)
+    # A key that is not shown as it is cannot be typed, but the incident knows it.
+    typed = text == redaction.of(key) and not text.startswith("-") and text not in _WORDS_OF_REMEDY
+    which = shlex.quote(text) if typed else f"--incident {name}"
+    return f"{REMEDY}keyrail remedy {which} --cap {app}={rate}/s --for 30m --because {name}{options}"
+
+
+MISSING_KEY = f"{ADVICE}a cap relieves Redis, but the key does not exist: let one client write it"
+HOT_SLOT = f"{ADVICE}keys with the same {{hash tag}} share a slot, and so a node of a cluster: use several hash tags"
+
+
+def of_large_value(limit: int) -> str:
+    """Against values of at least so many bytes."""
+    size = (
+        f"{limit // _KB // _KB}MB" if limit % (_KB * _KB) == 0 else f"{limit // _KB}KB" if limit >= _KB else f"{limit}B"
+    )
+    ways = "compress it, split it over several keys, or read parts of it (GETRANGE, HSCAN, LRANGE)"
+    return f"{ADVICE}{ways}; a rule `sizes: {{value: {size}}}` finds larger writes"
+
+
+def _down(number: float) -> int:
+    """One, two or five times a power of ten, the nearest below."""
+    power = 10 ** (len(str(max(1, int(number)))) - 1)
+    return int(max(each for each in (1, 2, 5) if each * power <= max(1, number)) * power)
+
+
+def _up(number: float) -> int:
+    """The same, the nearest above."""
+    power = 10 ** (len(str(max(1, int(number)))) - 1)
+    return int(min(each for each in (1, 2, 5, 10) if each * power >= number) * power)
