@@ -172,15 +172,16 @@ def _hot_slot(scene: Scene, hot: Hotspot, past: Past) -> Found:
 def _big_value(scene: Scene, big: Hotspot, past: Past) -> Found:
     window = scene.window()
     figures = window.patterns.found.get(big.about)
-    details = []
-    if figures is not None:
+    known: list[str] = []
+    if figures is not None and figures.weight:  # A large reply is noticed although its command was not traced.
         carried = (figures.volume.bytes_in + figures.volume.bytes_out) / window.seconds
-        app = f", app {figures.app}" if figures.app not in ("", UNKNOWN_APP) else ""
-        rate = figures.weight / window.seconds
-        details = [f"{short(rate)}/s and {in_bytes(carried)}/s of this pattern (estimate){app}"]
+        known.append(f"{short(figures.weight / window.seconds)}/s and {in_bytes(carried)}/s of this pattern (estimate)")
+    if figures is not None and figures.app not in ("", UNKNOWN_APP):
+        known.append(f"app {figures.app}")
+    details = (", ".join(known),) if known else ()
     amount = f"{scene.redaction.of(big.key)}: {in_bytes(big.size)} in one command or reply"
     words = (advice.of_large_value(scene.alerts.big_value),)
-    return Found(big.about, big.about, "BIG", big.size, amount, _latency(window, past), tuple(details), words)
+    return Found(big.about, big.about, "BIG", big.size, amount, _latency(window, past), details, words)
 
 
 def _missed(figures: KeyFigures) -> float:

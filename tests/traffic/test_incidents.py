@@ -242,6 +242,17 @@ def test_a_large_value_is_one_incident_of_its_pattern() -> None:
     assert len(incident.lines) == 2, "no advice"
 
 
+def test_of_a_large_value_that_was_not_traced_no_rate_is_told() -> None:
+    stream = Stream()
+    interval = IntervalStats(stream.now, 1.0)
+    interval.see_large("report:{int}", b"report:7", 3 << 20, "web", schema=False)
+    stream.time_series.add(interval)
+    stream.seconds(1, {}, 10)
+    (incident,) = stream.lookout.open
+    assert incident.lines[0].startswith("report:{int} BIG report:7: 3 MB in one command or reply, since ")
+    assert incident.lines[1] == "app web"
+
+
 def test_what_was_open_before_a_restart_goes_on() -> None:
     stream = Stream()
     lines: tuple[str, ...] = ("as told", "reads 100 %", "advice: none", "remedy: none")
