@@ -7,7 +7,7 @@
     load.py               reads a file and what it includes -> Policy
     precedence.py         which mode a rule has for which client
     checks/               rejects policies that contradict themselves, or say something that has no effect
-    lifetimes.py          which lifetime rule leaves keys to which
+    key_claims.py         which rule leaves keys to which more specific one
     script_call_rules.py  script calls follow the rules for direct commands
     wording.py            contact and key format for refusals
     explain.py            what a policy does with a command, and why

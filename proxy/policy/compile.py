@@ -25,7 +25,7 @@ from proxy.commands.table import Spec, Table
 from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
-from proxy.policy.lifetimes import beside, specific_first
+from proxy.policy.key_claims import ClaimingRules
 from proxy.policy.model import Mode, OnError, Policy
 from proxy.policy.precedence import effective_mode, is_active
 from proxy.policy.script_call_rules import script_call_rules
@@ -273,11 +273,12 @@ def compile_policy(
         for rule, effective in effective_modes
         if effective.varies or effective.stage.mode is not Mode.OFF
     ]
-    active = specific_first(active)
+    claiming = ClaimingRules(active)
+    active = claiming.specific_first(active)
     active.sort(key=lambda each: place_of(each[0].settings))
     steps = []
     for place, (rule, effective) in enumerate(active):
-        bound = replace(binding, beside=beside((rule, effective), active), may_exempt=not rule.locked)
+        bound = replace(binding, beside=claiming.beside((rule, effective)), may_exempt=not rule.locked)
         made = rule.settings.bind(rule.name, wording_of(policy, rule), bound)
         steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
     return CompiledPolicy(policy, table, app, tuple(steps))

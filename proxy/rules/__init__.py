@@ -13,6 +13,7 @@ lowering.py          one command's plan operations, collected from the rules tha
 listing.py           commands as policies list them
 listing_yaml.py      reads them
 key_globs.py         key patterns with ``*``
+key_claims.py        keys that the most specific of several rules takes
 name_language.py     key-name rules as automata
 memory.py            state of rules between commands
 shared_state.py      state that reaches beyond one worker, as those see it who carry it

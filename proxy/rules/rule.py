@@ -13,6 +13,7 @@ from typing import Protocol
 from proxy.commands.command import Command
 from proxy.commands.table import Spec, Table
 from proxy.rules.context import Context
+from proxy.rules.key_claims import KeyClaim
 from proxy.rules.limit_membership import NO_LIMIT, Presence
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
@@ -44,7 +45,7 @@ class Binding:
     `available` are the commands that the engine is known to run for this user, among those that rules need;
     None stands for all. `seed` fixes the chances that are drawn beforehand. `app` is whose clients are judged, empty
     for clients of no app; `proven` are the apps that no client can merely claim to be. `schema` is the policy's.
-    `memory` keeps what rules remember. `beside` says what the other rules are that may take keys from the one that is
+    `memory` keeps what rules remember. `beside` are the claims of other rules that may take keys from the one that is
     bound: they are in no weaker mode for any of these clients, and no other app's own.
     For its refusals: `contacts` are the apps' (by name), `may_exempt` says whether an exception could let somebody off
     the rule, and `show_key` writes a key as it may be shown.
@@ -57,7 +58,7 @@ class Binding:
     schema: Schema = NO_SCHEMA
     memory: Memory = field(default_factory=Memory)
     proven: frozenset[str] = frozenset()
-    beside: "tuple[RuleSettings, ...]" = ()
+    beside: tuple[KeyClaim, ...] = ()
     contacts: Mapping[str, str] = field(default_factory=dict)
     may_exempt: bool = False
     show_key: Callable[[bytes], str] = ascii_of
@@ -74,6 +75,13 @@ def takes(spec: Spec, argc: int) -> bool:
 
 class RuleSettings(Protocol):
     """What a policy says about one guardrail: a frozen value, defaults included."""
+
+    __slots__ = ()
+
+    @property
+    def claim(self) -> KeyClaim | None:
+        """The keys that it takes from less specific rules of its kind, and leaves to more specific ones."""
+        return None
 
     def bind(self, name: str, wording: Wording, binding: Binding, /) -> "Rule":
         """The rule itself."""

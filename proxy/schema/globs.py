@@ -7,7 +7,8 @@ before it. If a later place of it leads to a match, the first place does, too. S
 with one part only, and the cost is at most the name's length times the pattern's.
 """
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import AnyStr, Generic
 
@@ -55,8 +56,9 @@ class Glob(Generic[AnyStr]):
         return True
 
 
-_REMEMBERED = 1024
+_REMEMBERED = 4096
 """More than the policies in force have."""
+_STAR = b"\xff"
 
 
 @lru_cache(_REMEMBERED)
@@ -69,6 +71,57 @@ def glob_of(pattern: str) -> Glob[str]:
 def key_glob_of(pattern: str) -> Glob[bytes]:
     """The pattern, for keys: they are bytes, and policies are written in UTF-8."""
     return Glob(pattern.encode().split(b"*"))
+
+
+def lies_within(inner: str, outer: str) -> bool:
+    """Whether every key that fits the inner pattern fits the outer one."""
+    # Each star of the inner one becomes a byte that no UTF-8 text has: only a star matches it, and a star matches all.
+    return key_glob_of(outer).fits(_STAR.join(key_glob_of(inner).parts))
+
+
+def is_narrower(one: str, other: str) -> bool:
+    """Whether the keys that fit are some of the other pattern's, but not all."""
+    return lies_within(one, other) and not lies_within(other, one)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether some key fits both patterns."""
+    mine, theirs = key_glob_of(one).parts, key_glob_of(other).parts
+    if len(mine) == 1 or len(theirs) == 1:
+        return lies_within(one, other) or lies_within(other, one)
+    # Between what they begin and end with there is room for the middle of both, one behind the other.
+    (first, *_, last), (other_first, *_, other_last) = mine, theirs
+    begin = first.startswith(other_first) or other_first.startswith(first)
+    return begin and (last.endswith(other_last) or other_last.endswith(last))
+
+
+class GlobIndex:
+    """Finds the patterns that may overlap with another one without looking at all of them: by how they begin."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._by_beginning: dict[bytes, list[str]] = {}
+        for pattern in dict.fromkeys(patterns):
+            self._by_beginning.setdefault(_beginning(pattern), []).append(pattern)
+        self._beginnings = sorted(self._by_beginning)
+        self._lengths = sorted({len(each) for each in self._beginnings})
+        self.compared = 0
+        """How many patterns were looked at, over all calls."""
+
+    def overlapping(self, pattern: str) -> list[str]:
+        """Those that overlap with it; itself too, if it is one of them."""
+        beginning = _beginning(pattern)
+        found = [beginning[:length] for length in self._lengths if length < len(beginning)]
+        place = bisect_left(self._beginnings, beginning)
+        while place < len(self._beginnings) and self._beginnings[place].startswith(beginning):
+            found.append(self._beginnings[place])
+            place += 1
+        near = [other for each in found for other in self._by_beginning.get(each, ())]
+        self.compared += len(near)
+        return [other for other in near if overlap(pattern, other)]
+
+
+def _beginning(pattern: str) -> bytes:
+    return key_glob_of(pattern).parts[0]
 
 
 def glob_expression(pattern: str) -> Expression:

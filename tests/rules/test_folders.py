@@ -19,7 +19,7 @@ says."""
 CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
-    "lifetime": {"cli/doctor/checks.py", "policy/lifetimes.py", "rules/schema/yaml.py"},
+    "lifetime": {"cli/doctor/checks.py", "rules/schema/yaml.py"},
     "limits": {"server/admin/remedies.py", "server/remedies.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},

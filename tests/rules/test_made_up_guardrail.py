@@ -33,7 +33,7 @@ TEXT = "defaults: {mode: enforce}\nrules: {short: {echoes: {max: 3}}, s: {script
 
 
 @dataclass(frozen=True)
-class EchoesSettings:
+class EchoesSettings(RuleSettings):
     most: int
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> Echoes:

@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.schema.automaton import find_regions
-from proxy.schema.globs import LONGEST, Glob, glob_expression, glob_of, key_glob_of
+from proxy.schema.globs import (
+    LONGEST,
+    Glob,
+    GlobIndex,
+    glob_expression,
+    glob_of,
+    is_narrower,
+    key_glob_of,
+    lies_within,
+    overlap,
+)
 
 PARTS = st.lists(st.text("ab:", max_size=3), min_size=1, max_size=5)
 NAMES = st.text("ab:\n", max_size=12)
@@ -83,3 +93,27 @@ def test_each_key_is_in_the_region_of_the_patterns_that_it_fits(patterns: list[s
     for key in keys:
         fitting = frozenset(i for i, each in enumerate(globs) if each.fits(key.encode()))
         assert not fitting or fitting in regions
+
+
+@settings(max_examples=500, derandomize=True, deadline=None)
+@given(st.lists(st.text("ab*é", min_size=1, max_size=6), min_size=2, max_size=2))
+def test_two_patterns_are_compared_as_their_languages_are(patterns: list[str]) -> None:
+    one, other = patterns
+    regions = find_regions([glob_expression(each) for each in patterns])
+    assert overlap(one, other) == any({0, 1} <= region for region in regions)
+    assert lies_within(one, other) == all(1 in region for region in regions if 0 in region)
+    assert is_narrower(one, other) == (lies_within(one, other) and any(0 not in region for region in regions))
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(st.lists(st.text("ab*é", min_size=1, max_size=6), max_size=20), st.text("ab*é", min_size=1, max_size=6))
+def test_an_index_finds_all_patterns_that_overlap(patterns: list[str], pattern: str) -> None:
+    found = GlobIndex(patterns).overlapping(pattern)
+    assert sorted(found) == sorted(each for each in set(patterns) if overlap(each, pattern))
+
+
+def test_an_index_looks_only_at_patterns_that_begin_alike() -> None:
+    index = GlobIndex(f"team{team}:thing{i}:*" for team in range(20) for i in range(20))
+    assert index.overlapping("team3:thing7:a*") == ["team3:thing7:*"]
+    assert len(index.overlapping("team3:*")) == 20
+    assert index.compared == 21

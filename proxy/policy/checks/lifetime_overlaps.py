@@ -9,24 +9,26 @@ Of two that overlap the more specific one takes the keys (``proxy.rules.lifetime
 - an app's own default above the longest lifetime that the platform's rule allows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from proxy.commands.creation import TYPES
-from proxy.policy.lifetimes import beside
-from proxy.policy.model import Mode, Policy, PolicyRule
+from proxy.policy.key_claims import ClaimingRules
+from proxy.policy.model import Mode, Policy, PolicyRule, Stage
 from proxy.policy.precedence import EffectiveMode, audience, effective_mode, is_active
 from proxy.policy.sections.schema import PlacedEntry
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.fields import write_duration
 from proxy.policy_yaml.yaml_source import Problems
-from proxy.rules.lifetime.precedence import OtherLifetimes, compare, leaves_entry, left_keys
-from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings, other_lifetimes
+from proxy.rules.key_claims import Globs
+from proxy.rules.lifetime.precedence import OtherLifetimes, find_conflict, leaves_entry, left_keys, takings
+from proxy.rules.lifetime.settings import LifetimeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.schema.automaton import SchemaError, find_regions
-from proxy.schema.entries import KeyEntry
+from proxy.schema.entries import KeyEntry, Owner
 from proxy.schema.expressions import ANY_BYTE, Chain, OneOf, Repeated, byte_set
-from proxy.schema.globs import glob_expression
+from proxy.schema.globs import GlobIndex, glob_expression
 from proxy.traffic.names import shown as shown_key
 
 _WITHOUT_EMPTY_END = Chain((Repeated(OneOf(ANY_BYTE), or_not=True), OneOf(ANY_BYTE & ~byte_set(b":"))))
@@ -58,11 +60,10 @@ def find_lifetime_overlaps(policy: Policy, placed: Sequence[PlacedEntry], proble
         for rule in policy.rules
         if isinstance(rule.settings, LifetimeSettings) and rule.name not in faulty and (heard := audience(policy, rule))
     ]
+    if not _check_pairs(lifetimes, problems):
+        return
     try:
-        if not _check_pairs(lifetimes, problems):
-            return
-        for each in lifetimes:
-            _check_left(policy, placed, each, problems)
+        _check_left(policy, placed, lifetimes, problems)
     except SchemaError:
         expected = "globs that can be compared with each other and with the schema; many with several * can't"
         lifetimes[0].note("keys", "globs that are too intricate together", expected, problems)
@@ -71,22 +72,33 @@ def find_lifetime_overlaps(policy: Policy, placed: Sequence[PlacedEntry], proble
 def _check_pairs(lifetimes: Sequence[_Placed], problems: Problems) -> bool:
     """Whether no two of them leave open which one is meant."""
     known = len(problems.found)
+    claiming: dict[str, list[int]] = {}
+    for number, each in enumerate(lifetimes):
+        for glob in each.settings.globs:
+            claiming.setdefault(glob, []).append(number)
+    index = GlobIndex(claiming)
     for i, later in enumerate(lifetimes):
-        for earlier in lifetimes[:i]:
+        near = {
+            number for glob in later.settings.globs for other in index.overlapping(glob) for number in claiming[other]
+        }
+        for earlier in (lifetimes[number] for number in sorted(near) if number < i):
             both_for_all = not (later.settings.keys or earlier.settings.keys)
-            if both_for_all or not later.audience & earlier.audience:
-                continue  # the former is told where contradictions are
-            for conflict in compare(later.settings.globs, earlier.settings.globs).conflicts[:1]:
-                other = f"{shown(conflict.other)} of {earlier.title}"
-                expected = (
-                    f"a pattern that does not overlap with {other}, or that lies wholly within it or around it; both "
-                    f"match {shown_key(conflict.example)}, and neither is the more specific"
-                )
-                later.note("keys", shown(conflict.mine), expected, problems)
-            for narrow, wide in ((later, earlier), (earlier, later)):
-                if compare(wide.settings.globs, narrow.settings.globs).takings:
-                    _check_taking(narrow, wide, problems)
+            if not both_for_all and later.audience & earlier.audience:  # else told where contradictions are
+                _check_pair(later, earlier, problems)
     return len(problems.found) == known
+
+
+def _check_pair(later: _Placed, earlier: _Placed, problems: Problems) -> None:
+    conflict = find_conflict(later.settings.globs, earlier.settings.globs)
+    if conflict is not None:
+        expected = (
+            f"a pattern that does not overlap with {shown(conflict.other)} of {earlier.title}, or that lies wholly "
+            f"within it or around it; both match {shown_key(conflict.example)}, and neither is the more specific"
+        )
+        later.note("keys", shown(conflict.mine), expected, problems)
+    for narrow, wide in ((later, earlier), (earlier, later)):
+        if takings(wide.settings.globs, narrow.settings.globs):
+            _check_taking(narrow, wide, problems)
 
 
 def _check_taking(narrow: _Placed, wide: _Placed, problems: Problems) -> None:
@@ -109,57 +121,84 @@ def _check_taking(narrow: _Placed, wide: _Placed, problems: Problems) -> None:
         narrow.note("types", ", ".join(sorted(narrow.settings.types)), expected, problems)
 
 
-def _check_left(policy: Policy, placed: Sequence[PlacedEntry], each: _Placed, problems: Problems) -> None:
-    """Whether each of its globs has keys that nothing more specific takes, and what takes them gives them a TTL."""
-    views = list(dict.fromkeys(_views(policy, each.rule)))
-    if not policy.schema.entries and not any(others.globs for others in views):
+def _check_left(
+    policy: Policy, placed: Sequence[PlacedEntry], lifetimes: Sequence[_Placed], problems: Problems
+) -> None:
+    """Whether each of their globs has keys that nothing more specific takes, and what takes them gives them a TTL."""
+    views = _views(policy)
+    contested = [each for each in lifetimes if policy.schema.entries or any(_globs_of(views[each.rule.name]))]
+    if not contested:
         return
     typed = any(isinstance(rule.settings, SchemaTypeSettings) and is_active(policy, rule) for rule in policy.rules)
-    mine = each.settings.globs
     languages = [entry.pattern.expression for entry in policy.schema.entries]
-    first = len(languages)
-    others_globs = (glob for others in views for globs in others.globs for glob in globs)
-    languages += map(glob_expression, (*mine, *dict.fromkeys(others_globs)))
+    others = (globs for each in contested for globs in (each.settings.globs, *_globs_of(views[each.rule.name])))
+    numbers = {glob: i for i, glob in enumerate(dict.fromkeys(chain.from_iterable(others)), len(languages))}
+    languages += map(glob_expression, numbers)
     languages.append(_WITHOUT_EMPTY_END)
-    acting: set[int] = set()
-    taken: dict[str, None] = {}
+    claims: dict[int, list[_Contested]] = {}
+    found = [_Contested(each, views[each.rule.name]) for each in contested]
+    for each in found:
+        for glob in each.lifetime.settings.globs:
+            claims.setdefault(numbers[glob], []).append(each)
     for region, example in find_regions(languages).items():
-        matched = {number for number in region if first <= number < first + len(mine)}
-        if not matched or len(languages) - 1 not in region:
-            continue
-        owner = policy.schema.owner_of(example)
-        for others in views:
-            left = left_keys(mine, others.globs)
-            if not leaves_entry(None if owner is None else owner.lifetime, others):
+        if len(languages) - 1 in region:
+            owner = policy.schema.owner_of(example)
+            for number in region:
+                for each in claims.get(number, ()):
+                    each.meet(number, example, owner, typed=typed)
+    for each in found:
+        mine = each.lifetime.settings
+        vain = [glob for glob in mine.globs if numbers[glob] not in each.acting]
+        _note_vain(each.lifetime, vain, each.taken, problems)
+        if mine.bounds.gives:
+            _check_entries(each.lifetime, [one for one in placed if one.entry.title in each.taken], problems)
+
+
+class _Contested:
+    """A lifetime, which of its globs (by their numbers) act on a key, and the entries that take keys from it."""
+
+    def __init__(self, lifetime: _Placed, views: Sequence[OtherLifetimes]) -> None:
+        self.lifetime = lifetime
+        self.acting: set[int] = set()
+        self.taken: dict[str, None] = {}
+        self._views = [(view, left_keys(lifetime.settings.globs, view.globs)) for view in views]
+
+    def meet(self, number: int, key: bytes, owner: Owner, *, typed: bool) -> None:
+        """See what becomes of a key that fits the glob of this number."""
+        for view, left in self._views:
+            if not leaves_entry(None if owner is None else owner.lifetime, view):
                 assert owner is not None, "a key without an entry is left"
-                taken[owner.title] = None
-            elif typed and each.settings.bounds.gives and owner is not None and not _is_for(each.settings, owner):
-                taken[owner.title] = None
-            elif left is None or left(example):
-                acting |= matched
-    _note_vain(each, [glob for i, glob in enumerate(mine, first) if i not in acting], taken, problems)
-    if each.settings.bounds.gives:
-        _check_entries(each, [one for one in placed if one.entry.title in taken], problems)
+                self.taken[owner.title] = None
+            elif typed and self.lifetime.settings.bounds.gives and owner is not None and not self._is_for(owner):
+                self.taken[owner.title] = None
+            elif number not in self.acting and (left is None or left(key)):
+                self.acting.add(number)
+
+    def _is_for(self, owner: KeyEntry) -> bool:
+        """Whether the rule gives lifetimes to keys of this entry's type."""
+        return owner.type is None or (owner.type if owner.type in TYPES else "other") in self.lifetime.settings.types
 
 
-def _is_for(settings: LifetimeSettings, owner: KeyEntry) -> bool:
-    """Whether the rule gives lifetimes to keys of this entry's type."""
-    return owner.type is None or (owner.type if owner.type in TYPES else "other") in settings.types
+def _globs_of(views: Iterable[OtherLifetimes]) -> Iterator[Globs]:
+    return (globs for view in views for globs in view.globs)
 
 
-def _views(policy: Policy, rule: PolicyRule) -> Iterator[OtherLifetimes]:
-    """The rules that may take its keys, for each caller that it is on for."""
+def _views(policy: Policy) -> dict[str, list[OtherLifetimes]]:
+    """By rule: the rules that may take its keys, for each caller that it is on for; each set of them once."""
+    found: dict[str, dict[OtherLifetimes, None]] = {rule.name: {} for rule in policy.rules}
+    seen: set[tuple[tuple[str, Stage], ...]] = set()
+    claiming = [rule for rule in policy.rules if rule.settings.claim is not None]
     for app in (None, *policy.apps):
         name = "" if app is None else app.name
-        effective = [
-            (one, effective_mode(policy, one, app, paused=False))
-            for one in policy.rules
-            if one.app in {"", name} and isinstance(one.settings, LifetimeSettings | SchemaTtlSettings)
-        ]
+        effective = [(one, effective_mode(policy, one, app, paused=False)) for one in claiming if one.app in {"", name}]
         active = [(one, said) for one, said in effective if _is_on(said)]
-        for one, said in active:
-            if one is rule:
-                yield other_lifetimes(beside((one, said), active))
+        situation = tuple((one.name, said.stage) for one, said in active)
+        if situation not in seen:
+            seen.add(situation)
+            rules = ClaimingRules(active)
+            for each in active:
+                found[each[0].name][OtherLifetimes.of(rules.beside(each))] = None
+    return {name: list(views) for name, views in found.items()}
 
 
 def _is_on(said: EffectiveMode) -> bool:

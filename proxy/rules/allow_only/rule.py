@@ -14,7 +14,7 @@ from proxy.rules.context import Context
 from proxy.rules.listing import Listing
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
 ALWAYS_ALLOWED = tuple(sorted(row.display for row in ROWS.values() if row.needed or row.always_allowed))
@@ -22,7 +22,7 @@ _INSTEAD = "ask those who run this Redis"
 
 
 @dataclass(frozen=True, slots=True)
-class AllowOnlySettings:
+class AllowOnlySettings(RuleSettings):
     """The allowed commands in capitals, and the allowed ACL categories without their ``@``."""
 
     commands: tuple[str, ...]

@@ -32,7 +32,7 @@ from proxy.rules.free_commands import is_free
 from proxy.rules.limit_membership import Presence
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.shared_state import ObservingState
 from proxy.rules.verdict import PASS, Verdict
 
@@ -43,7 +43,7 @@ _TRIALS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class BreakerSettings:
+class BreakerSettings(RuleSettings):
     """All in seconds; no `slower_than` lets Redis be as slow as it likes."""
 
     failing_for: float = 2.0

@@ -33,7 +33,7 @@ from proxy.commands.values import RESTORES, payload_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Needs, Rule, Wording
+from proxy.rules.rule import Binding, Needs, Rule, RuleSettings, Wording
 from proxy.rules.sizes_known import KnownSizes
 from proxy.rules.verdict import PASS, InspectReply, Pass, Procedure, Refuse, Steps, Surround, Verdict
 from proxy.wire.decode import read_reply
@@ -45,7 +45,7 @@ _GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionsSettings:
+class CollectionsSettings(RuleSettings):
     """The most members of hashes, lists, sets and sorted sets, and entries of streams; None is no limit.
 
     `sample` is the share of writes that have a size looked up, `remember` the seconds for which a size is trusted.

@@ -18,7 +18,7 @@ from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording, takes
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
 from proxy.rules.verdict import PASS, Verdict
 
 _NAMED_BY = {row.name: row.databases for row in ROWS.values() if row.databases is not None}
@@ -26,7 +26,7 @@ _LONGEST_NUMBER = 20
 
 
 @dataclass(frozen=True, slots=True)
-class DatabasesSettings:
+class DatabasesSettings(RuleSettings):
     """The allowed databases."""
 
     allowed: tuple[int, ...]

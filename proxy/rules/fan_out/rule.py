@@ -11,12 +11,12 @@ from proxy.commands.spec import KeySpec, Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class FanOutSettings:
+class FanOutSettings(RuleSettings):
     """The most keys of one command."""
 
     max: int

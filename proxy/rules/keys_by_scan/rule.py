@@ -18,7 +18,7 @@ from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording, takes
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
 from proxy.rules.verdict import PASS, Answer, Procedure, Refuse, Steps, Verdict
 from proxy.wire.decode import read_reply
 from proxy.wire.encode import encode_array
@@ -27,7 +27,7 @@ _GLOB = b"*?[\\"
 
 
 @dataclass(frozen=True, slots=True)
-class KeysByScanSettings:
+class KeysByScanSettings(RuleSettings):
     """The budgets: the most keys, their bytes, and seconds; `count` is the COUNT of each step."""
 
     keys: int = 10_000

@@ -10,22 +10,18 @@ A glob lies within another if every key that it matches is matched by the other 
 one lying within the other are an error of the policy, as are equal ones: nobody could tell which of them is meant.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TypeAlias
+from itertools import product
 
+from proxy.rules.key_claims import Globs, KeyClaim
 from proxy.rules.lifetime.scope import Matches, matcher
 from proxy.schema.automaton import find_regions
 from proxy.schema.bounds import Bounds
-from proxy.schema.globs import glob_expression
-
-Globs: TypeAlias = tuple[str, ...]
+from proxy.schema.globs import glob_expression, is_narrower, lies_within, overlap
 
 EVERY_KEY: Globs = ("*",)
 """The keys of a lifetime that names none."""
-_MOST_STATES = 5_000
-"""With more, globs are too intricate to be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +33,12 @@ class OtherLifetimes:
 
     by_schema: bool = False
     globs: tuple[Globs, ...] = ()
+
+    @classmethod
+    def of(cls, claims: Iterable[KeyClaim]) -> "OtherLifetimes":
+        """The rules that have these claims."""
+        found = tuple(claims)
+        return cls(any(each.by_schema for each in found), tuple(each.globs for each in found if each.globs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +58,27 @@ class Taking:
     inner: Globs
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The globs of one rule beside those of another."""
+def takings(mine: Globs, other: Globs) -> list[Taking]:
+    """Which of the other rule's globs take keys from this one."""
+    return [
+        Taking(theirs, tuple(glob for glob in mine if is_narrower(glob, theirs)))
+        for theirs in other
+        if any(is_narrower(theirs, glob) for glob in mine)
+    ]
 
-    takings: tuple[Taking, ...]
-    conflicts: tuple[Conflict, ...]
+
+def find_conflict(mine: Globs, other: Globs) -> Conflict | None:
+    """The first two globs of two rules of which nobody could tell which one is meant."""
+    for glob, theirs in product(mine, other):
+        if overlap(glob, theirs) and lies_within(glob, theirs) == lies_within(theirs, glob):
+            return Conflict(glob, theirs, _shared_key(glob, theirs))
+    return None
 
 
-@lru_cache(maxsize=1024)  # a policy is bound for each application and user
-def compare(mine: Globs, other: Globs) -> Comparison:
-    """Which of the other rule's globs take keys from this one. Raises SchemaError for globs too intricate to tell."""
-    globs = (*mine, *other)
-    regions = find_regions([glob_expression(glob) for glob in globs], _MOST_STATES)
-    within: dict[int, frozenset[int]] = {}
-    for region in regions:
-        for number in region:
-            within[number] = within.get(number, region) & region
-    takings: list[Taking] = []
-    conflicts: dict[tuple[int, int], Conflict] = {}
-    for theirs in range(len(mine), len(globs)):
-        outer = [i for i in range(len(mine)) if i in within.get(theirs, ()) and theirs not in within[i]]
-        if outer:
-            inner = (globs[i] for i in range(len(mine)) if theirs in within.get(i, ()) and i not in within[theirs])
-            takings.append(Taking(globs[theirs], tuple(inner)))
-    for region, example in regions.items():
-        for i in (number for number in region if number < len(mine)):
-            for j in (number for number in region if number >= len(mine)):
-                if (j in within[i]) == (i in within[j]):
-                    conflicts.setdefault((i, j), Conflict(globs[i], globs[j], example))
-    return Comparison(tuple(takings), tuple(conflicts.values()))
+def _shared_key(one: str, other: str) -> bytes:
+    """A shortest key that fits two globs which overlap."""
+    regions = find_regions([glob_expression(one), glob_expression(other)])
+    return next(example for region, example in regions.items() if len(region) > 1)
 
 
 def leaves_entry(lifetime: Bounds | None, others: OtherLifetimes) -> bool:
@@ -96,11 +89,11 @@ def leaves_entry(lifetime: Bounds | None, others: OtherLifetimes) -> bool:
 def left_keys(mine: Globs, others: Sequence[Globs]) -> Matches | None:
     """Whether a key falls under this rule as far as `others` leave it to it; None for every key."""
     matches = matcher(() if mine == EVERY_KEY else mine)
-    takings = [taking for other in others for taking in compare(mine, other).takings]
-    if not takings:
+    found = [taking for other in others for taking in takings(mine, other)]
+    if not found:
         return matches
-    taken = matcher(tuple(taking.glob for taking in takings if not taking.inner)) or _no_key
-    contested = [(_matching(taking.glob), _matching(*taking.inner)) for taking in takings if taking.inner]
+    taken = matcher(tuple(taking.glob for taking in found if not taking.inner)) or _no_key
+    contested = [(_matching(taking.glob), _matching(*taking.inner)) for taking in found if taking.inner]
 
     def is_left(key: bytes) -> bool:
         if (matches is not None and not matches(key)) or taken(key):

@@ -1,10 +1,10 @@
 """The settings of two rules: of ``lifetime``, which names keys and bounds, and of ``schema: ttl``, which takes both
 from the schema. Bound to a policy, either is a ``Lifetime``."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from proxy.commands.creation import TYPES
+from proxy.rules.key_claims import KeyClaim
 from proxy.rules.lifetime.precedence import EVERY_KEY, OtherLifetimes, leaves_entry, left_keys
 from proxy.rules.lifetime.rule import Lifetime
 from proxy.rules.lifetime.scope import LifetimeScope
@@ -18,7 +18,7 @@ USUAL_TYPES = frozenset(TYPES) - {"list", "stream"}
 
 
 @dataclass(frozen=True, slots=True)
-class LifetimeSettings:
+class LifetimeSettings(RuleSettings):
     """One set of bounds for all keys of these `types`, or for those that match one of `keys` (globs).
 
     Keys that fall under a more specific rule (``precedence``) are left to that, and so are those whose entry
@@ -35,8 +35,12 @@ class LifetimeSettings:
         """Its keys as globs, one at least."""
         return self.keys or EVERY_KEY
 
+    @property
+    def claim(self) -> KeyClaim:
+        return KeyClaim(self.globs)
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
-        others = other_lifetimes(binding.beside)
+        others = OtherLifetimes.of(binding.beside)
         left = (leaves_entry(entry.lifetime, others) for entry in binding.schema.entries)
         places = (self.bounds, *(self.bounds if is_left else None for is_left in left))
         scope = LifetimeScope(binding.schema, places, self.types, left_keys(self.globs, others.globs))
@@ -44,7 +48,7 @@ class LifetimeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaTtlSettings:
+class SchemaTtlSettings(RuleSettings):
     """What is done about lifetimes; how long they are, each schema entry's ``ttl`` says.
 
     A key of an entry without a ``ttl``, or with ``ttl: none``, lives as long as its application says; so does a key
@@ -52,6 +56,10 @@ class SchemaTtlSettings:
     """
 
     ttl_options: TtlOptions = USUAL_TTL_OPTIONS
+
+    @property
+    def claim(self) -> KeyClaim:
+        return KeyClaim(by_schema=True)
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> Lifetime:
         places = (None, *(_bounds(entry.lifetime) for entry in binding.schema.entries))
@@ -62,12 +70,3 @@ class SchemaTtlSettings:
 
 def _bounds(lifetime: Bounds | None) -> Bounds | None:
     return None if lifetime is None or lifetime.permanent else lifetime
-
-
-def other_lifetimes(settings: Iterable[RuleSettings]) -> OtherLifetimes:
-    """Which of the rules with these settings may take keys from a lifetime."""
-    found = tuple(settings)
-    return OtherLifetimes(
-        by_schema=any(isinstance(each, SchemaTtlSettings) for each in found),
-        globs=tuple(each.globs for each in found if isinstance(each, LifetimeSettings)),
-    )

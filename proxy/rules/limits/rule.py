@@ -28,7 +28,7 @@ from proxy.rules.limit_membership import Presence
 from proxy.rules.limits.token_buckets import Advance, Quota, Rate, Shortage, TokenBuckets
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Prepayment, Rule, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Prepayment, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 from proxy.wire.encode import encoded_size
 
@@ -54,7 +54,7 @@ class Per(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LimitsSettings:
+class LimitsSettings(RuleSettings):
     """What may be asked for; None is no limit.
 
     `keys` is a pattern in which `*` stands for any characters: only commands with such a key count. So it is with

@@ -23,7 +23,7 @@ from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned, HashTags, Prefixes, SegmentKinds
 from proxy.rules.names.in_schema import Membership
 from proxy.rules.refusals import Refusals, over, under
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import Owner
 
@@ -45,7 +45,7 @@ CHARACTERS: dict[str, bytes] = {
 
 
 @dataclass(frozen=True, slots=True)
-class NamesSettings:
+class NamesSettings(RuleSettings):
     """What a key's name must be like. Lengths are in bytes; a most of None is no limit.
 
     With `in_schema` it must match an entry of the schema, with `owned` one that is not another app's.

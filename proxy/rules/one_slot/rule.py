@@ -17,12 +17,12 @@ from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class OneSlotSettings:
+class OneSlotSettings(RuleSettings):
     """Transactions are always held to it; with `commands`, each command by itself is too."""
 
     commands: bool = True

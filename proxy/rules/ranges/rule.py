@@ -12,12 +12,12 @@ from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class RangesSettings:
+class RangesSettings(RuleSettings):
     """The most elements of a span, the most bytes of a part of a string (None: any), whether spans may be endless."""
 
     max: int

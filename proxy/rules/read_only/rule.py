@@ -13,7 +13,7 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import Refuse, Verdict
 
 _UNKNOWN = 0
@@ -22,7 +22,7 @@ _READING = {row.name: f"use {row.read_with}" for row in ROWS.values() if row.rea
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOnlySettings:
+class ReadOnlySettings(RuleSettings):
     """Nothing to set: writes are refused."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "ReadOnly":

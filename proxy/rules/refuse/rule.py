@@ -13,7 +13,7 @@ from proxy.rules.context import Context
 from proxy.rules.listing import ListedCommand, Listing
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
 _INSTEAD = {row.display: row.instead for row in ROWS.values() if row.instead}
@@ -21,7 +21,7 @@ _INSTEAD_OF_OTHERS = "ask those who run this Redis"
 
 
 @dataclass(frozen=True, slots=True)
-class RefuseSettings:
+class RefuseSettings(RuleSettings):
     """The commands to refuse, and those that pass all the same: in capitals, subcommands and words after a space."""
 
     commands: tuple[str, ...]

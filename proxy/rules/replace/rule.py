@@ -18,7 +18,7 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.listing import entry_of
 from proxy.rules.lowering import Lowering
-from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
+from proxy.rules.rule import Binding, Needs, Rule, RuleSettings, Wording, takes
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
 
 _NAME_AND_ARGUMENTS = -2
@@ -26,7 +26,7 @@ _NAME_AND_ARGUMENTS = -2
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceSettings:
+class ReplaceSettings(RuleSettings):
     """Pairs of a command and the one that runs in its place, both in capitals: another one, or itself with words."""
 
     pairs: tuple[tuple[str, str], ...]

@@ -16,7 +16,7 @@ from proxy.commands.spec import Spec
 from proxy.commands.whole_collection_commands import READS
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import InspectReply, Verdict
 
 LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, *(row.name for row in ROWS.values() if row.large_reply)}))
@@ -24,7 +24,7 @@ LARGE_READS = tuple(sorted({*READS, *SPANS, *BYTE_SPANS, *(row.name for row in R
 
 
 @dataclass(frozen=True, slots=True)
-class RepliesSettings:
+class RepliesSettings(RuleSettings):
     """The most elements and bytes that go unnoticed (None: any), and the commands whose replies are looked at."""
 
     elements: int | None = None

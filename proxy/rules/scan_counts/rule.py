@@ -12,12 +12,12 @@ from proxy.commands.spec import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Rewrite, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class ScanCountsSettings:
+class ScanCountsSettings(RuleSettings):
     """The largest COUNT, and whether a larger one is lowered to that."""
 
     max: int

@@ -12,7 +12,7 @@ from proxy.commands.values import brings_values, members_of, values_of, writes_f
 from proxy.rules.context import Context
 from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.sizes.rule import SMALLER, oversize, too_many_members
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, KeySize, Owner
@@ -23,7 +23,7 @@ _BEFORE_MEMBERS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaSizeSettings:
+class SchemaSizeSettings(RuleSettings):
     """The schema's entries say it all."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "SchemaSize":

@@ -14,13 +14,13 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import EntryCheck, Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
 from proxy.schema.entries import KeyEntry, Owner
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaTypeSettings:
+class SchemaTypeSettings(RuleSettings):
     """Whether keys that a command only reads count, and those that it may write."""
 
     reads: bool = False

@@ -32,7 +32,7 @@ from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording, takes
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
 from proxy.rules.scripts.calls import (
     SCRIPT_USES,
     CalledCommand,
@@ -103,7 +103,7 @@ class OtherRules(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptsSettings:
+class ScriptsSettings(RuleSettings):
     """With `follow_rules`, scripts call only what a client may send itself; with `declared_keys`, only with keys that
     are declared for them, or that are literals in their text.
 

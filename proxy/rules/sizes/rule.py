@@ -14,14 +14,14 @@ from proxy.commands.values import RESTORES, Value, brings_values, members_of, va
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Verdict
 
 SMALLER = "keep it small: compress it, or split it over several keys"
 
 
 @dataclass(frozen=True, slots=True)
-class SizesSettings:
+class SizesSettings(RuleSettings):
     """The most bytes of a value, members of a write, and bytes of a whole command; None is no limit."""
 
     value: int | None = None

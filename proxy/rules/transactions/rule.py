@@ -10,7 +10,7 @@ from proxy.commands.table import ConnectionState, Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import Verdict
 
 BEGINNINGS = (ConnectionState.MULTI, ConnectionState.WATCH)
@@ -18,7 +18,7 @@ BEGINNINGS = (ConnectionState.MULTI, ConnectionState.WATCH)
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionsSettings:
+class TransactionsSettings(RuleSettings):
     """Nothing to set: they are refused."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Transactions":

@@ -10,14 +10,14 @@ from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, InScripts, Needs, Rule, Wording
+from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording
 from proxy.rules.verdict import Verdict
 
 _UNKNOWN = 0
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownCommandsSettings:
+class UnknownCommandsSettings(RuleSettings):
     """Nothing to set: they are refused."""
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "UnknownCommands":

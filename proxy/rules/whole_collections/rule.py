@@ -21,7 +21,7 @@ from proxy.commands.whole_collection_commands import READS, WHOLE_COLLECTION_COM
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
 from proxy.rules.refusals import Refusals, over
-from proxy.rules.rule import Binding, Rule, Wording
+from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.sizes_known import KnownSizes
 from proxy.rules.verdict import PASS, Pass, Procedure, Refuse, Steps, Verdict
 from proxy.wire.decode import read_reply
@@ -31,7 +31,7 @@ _PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class WholeCollectionsSettings:
+class WholeCollectionsSettings(RuleSettings):
     """The commands, in capitals, among those of ``proxy.commands.whole_collection_commands``.
 
     With `max` the sizes are looked up, and more members than that are refused; without, every one is. A size is

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from proxy.commands.creation import ELSEWHERE, TYPES, creation_of
 from proxy.commands.table import STANDARD
+from proxy.rules.key_claims import KeyClaim
 from proxy.rules.lifetime.rule import Lifetime
 from proxy.rules.lifetime.settings import USUAL_TTL_OPTIONS, USUAL_TYPES, LifetimeSettings, SchemaTtlSettings
 from proxy.rules.lifetime.ttl_options import Existing, Outside, Persist, TtlOptions, Unproven
@@ -441,7 +442,7 @@ def test_the_schema_says_how_long_each_key_lives() -> None:
 
 def test_a_rule_for_all_other_keys_leaves_the_schema_its_own() -> None:
     settings = LifetimeSettings(FIVE_MINUTES, types=ALL)
-    by_schema = Binding(STANDARD, schema=SCHEMA, beside=(SchemaTtlSettings(),))
+    by_schema = Binding(STANDARD, schema=SCHEMA, beside=(SchemaTtlSettings().claim,))
     rule = settings.bind("others", NO_WORDS, by_schema)
     for text in ("SET misc:1 v", "SET unknown v"):
         assert judged(text, rule) == Rewrite([*text.encode().split(), b"EX", b"300"])
@@ -460,8 +461,7 @@ def test_the_most_specific_keys_decide() -> None:
     inner, outer, all_others = ("a:b:*", "c"), ("a:*", "a:b:c:*", "d:*"), ("*",)
 
     def bound(keys: tuple[str, ...], *others: tuple[str, ...]) -> Lifetime:
-        beside = tuple(LifetimeSettings(FIVE_MINUTES, keys=each) for each in others)
-        binding = Binding(STANDARD, beside=beside)
+        binding = Binding(STANDARD, beside=tuple(map(KeyClaim, others)))
         return LifetimeSettings(FIVE_MINUTES, keys=keys).bind("l", NO_WORDS, binding)
 
     rules = [bound(inner, outer, all_others), bound(outer, inner, all_others), bound((), inner, outer)]

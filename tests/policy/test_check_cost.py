@@ -1,0 +1,69 @@
+"""What it costs to load and compile a large policy: calls of functions, which no busy machine changes.
+
+Twice as many rules or patterns are twice the work, whatever they are about: no check compares each with each.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from proxy.commands.table import STANDARD
+from proxy.policy.compile import compile_policy, needs_of
+from proxy.policy.model import Policy
+from proxy.rules.memory import Memory
+from tests.policy.given import policy
+
+APPS = "apps:\n" + "".join(f"  app{i}: {{match: {{user: app{i}}}}}\n" for i in range(4))
+
+
+def _rules(rule: str) -> Callable[[int], str]:
+    return lambda many: "rules:\n" + "".join(f"  r{i}: {rule}\n".replace("NUMBER", f"{i:04}") for i in range(many))
+
+
+def _schema(many: int) -> str:
+    rules = "  known: {names: {in_schema: true}}\n  ttl: {schema: ttl}\n  all: {lifetime: {default: 1h}}\n"
+    entries = "".join(f'  e{i}: {{key: "team{i % 20}:thing{i:04}:{{id:int}}", ttl: 5m}}\n' for i in range(many))
+    return f"rules:\n{rules}schema:\n{entries}"
+
+
+KINDS: dict[str, Callable[[int], str]] = {
+    "lifetimes": _rules('{lifetime: {default: 5m, keys: "team:NUMBER:*"}}'),
+    "lifetimes under a wider one": lambda many: (
+        KINDS["lifetimes"](many) + '  wide: {lifetime: {default: 1h, keys: "team:*"}}\n  all: {lifetime: {default: 2h}}'
+    ),
+    "schema": _schema,
+}
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """How many functions are called."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def load_and_compile(text: str) -> Policy:
+    loaded = policy(text)
+    needs_of(loaded, STANDARD)
+    for app in (None, *loaded.apps):
+        compile_policy(loaded, STANDARD, app=app, memory=Memory(1))
+    return loaded
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_twice_as_many_rules_are_twice_the_work(kind: str) -> None:
+    few, many = (calls_of(partial(load_and_compile, APPS + KINDS[kind](size))) for size in (60, 120))
+    assert many < 2.3 * few, (few, many)
