@@ -1,52 +1,66 @@
 """Patterns of keys in which ``*`` stands for any characters, and every other byte for itself.
 
-For a plan the names that do *not* fit are a language: those pass, and what fits is judged. What may follow a star can
-begin anywhere behind it, so a state is the set of places in the pattern that a name may have reached. Places before
-the last star that was reached tell nothing more, so there are about as many states as the pattern has bytes.
+A plan lets pass the keys that fit *no* pattern of any rule: one automaton for all of them (``none_fits``). A key that
+fits one is judged.
 """
 
 from collections.abc import Hashable
 from functools import lru_cache
 
 from proxy.hotpath.automaton import Automaton
-from proxy.rules.lowering import UNLIMITED, NameCheck
-from proxy.rules.name_language import Machine, automaton_of
-from proxy.schema.globs import Glob
+from proxy.rules.name_language import MOST_CELLS, Machine
+from proxy.schema.automaton import automaton_outside
+from proxy.schema.globs import Glob, parts_expression
 
-_ANY = bytes([1]) * 256
-_LONGEST = 4096
-"""Bytes; with a longer pattern every command is judged."""
+LONGEST = 4096
+"""Bytes of a pattern; with a longer one every command is judged."""
+_MOST_STEPS = 2_000_000
+"""To find the automaton of all patterns: about a second of a worker's thread."""
 
 
 class KeyGlob:
-    """The keys that fit ``parts``, with anything in between: one part is one key."""
+    """The keys that fit ``parts``, with anything in between: one part is one key. Equal ones are the same object."""
 
     def __init__(self, parts: tuple[bytes, ...]) -> None:
+        self.parts = parts
         self.fits = Glob(parts).fits
         """Whether a key does."""
-        self._others = _others(parts)
-        self.machine: Machine = _Like(parts)
+        self.machine: Machine = _Places(parts)
         """Finds those names right that fit."""
 
-    @classmethod
-    def of(cls, text: str) -> "KeyGlob":
+    @property
+    def size(self) -> int:
+        """Its bytes, without stars."""
+        return sum(map(len, self.parts))
+
+    @staticmethod
+    def of(text: str) -> "KeyGlob":
         """The pattern as a policy writes it."""
-        return cls(tuple(text.encode().split(b"*")))
-
-    def check(self) -> NameCheck | None:
-        """A check that no key passes which fits; None where that would be too large."""
-        if self._others is None:
-            return None
-        return NameCheck(_ANY, 0, UNLIMITED, None, 1, UNLIMITED, True, True, True, self._others)
+        return key_glob(tuple(text.encode().split(b"*")))
 
 
-@lru_cache(maxsize=256)  # a policy is bound for each application and user
-def _others(parts: tuple[bytes, ...]) -> Automaton | None:
-    return None if sum(map(len, parts)) > _LONGEST else automaton_of((_Unlike(parts),))
+@lru_cache(maxsize=4096)  # a policy is bound for each application and user
+def key_glob(parts: tuple[bytes, ...]) -> KeyGlob:
+    """The pattern of these parts."""
+    return KeyGlob(parts)
 
 
-class _Unlike:
-    """Finds those names right that do not fit. Its states are sets of places, the last of them the end."""
+@lru_cache(maxsize=16)  # the same patterns concern most commands, whoever sends them
+def none_fits(globs: frozenset[KeyGlob]) -> Automaton | None:
+    """The automaton that owns the names that fit none of these; None if it would be too large.
+
+    The work grows with the length of all patterns together.
+    """
+    return automaton_outside([parts_expression(glob.parts) for glob in globs], MOST_CELLS, _MOST_STEPS)
+
+
+class _Places:
+    """Finds those names right that fit.
+
+    What may follow a star can begin anywhere behind it, so a state is the set of places in the pattern that a name may
+    have reached, the last of them the end. Places before the last star that was reached tell nothing more, so there are
+    about as many states as the pattern has bytes.
+    """
 
     def __init__(self, parts: tuple[bytes, ...]) -> None:
         wanted: list[int | None] = list(parts[0])
@@ -81,14 +95,6 @@ class _Unlike:
         return self._reached(behind)
 
     def accepts(self, state: Hashable) -> bool:
-        """Whether a name that ends here does not fit."""
-        assert isinstance(state, frozenset)
-        return len(self._wanted) not in state
-
-
-class _Like(_Unlike):
-    """The same, of those that do fit."""
-
-    def accepts(self, state: Hashable) -> bool:
         """Whether a name that ends here fits."""
-        return not super().accepts(state)
+        assert isinstance(state, frozenset)
+        return len(self._wanted) in state

@@ -16,6 +16,7 @@ from proxy.hotpath.appending import Appending, StatedNumber
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.schema_checks import EntryProgram
+from proxy.rules.key_globs import LONGEST, KeyGlob, none_fits
 from proxy.rules.name_language import Counted, Machine, Walked, automaton_of, joined
 from proxy.schema.entries import Owner, Schema
 
@@ -219,6 +220,7 @@ class Lowering:
         "_entries",
         "_error",
         "_judged",
+        "_judged_keys",
         "_names",
         "_size",
         "_swap",
@@ -238,6 +240,7 @@ class Lowering:
         self._judged = False
         self._error = b""
         self._names: NameCheck | None = None
+        self._judged_keys: list[KeyGlob] = []
         self._entries: EntryCheck | None = None
         self._appends: tuple[Append | None, ...] = ()
         self._append: Append | None = None
@@ -278,6 +281,13 @@ class Lowering:
             self._judged = True
         else:
             self._names = combined
+
+    def judge_keys(self, keys: KeyGlob) -> None:
+        """Judge the command if one of its keys fits this pattern."""
+        if self._changed() or keys.size > LONGEST:
+            self._judged = True  # as above
+        else:
+            self._judged_keys.append(keys)
 
     def limit(self, *, size: int = UNLIMITED, arguments: int = UNLIMITED) -> None:
         """Judge the command if it has more bytes or more arguments, its name included, than this."""
@@ -330,7 +340,8 @@ class Lowering:
 
     def _checked(self) -> bool:
         limited = self._size < UNLIMITED or self._arguments < UNLIMITED
-        return limited or bool(self._token_sets) or self._names is not None or self._entries is not None
+        checked = self._names is not None or bool(self._judged_keys) or self._entries is not None
+        return limited or checked or bool(self._token_sets)
 
     def _changed(self) -> bool:
         if self._swap is not None or (self._append is not None and self._append.adds):
@@ -343,6 +354,8 @@ class Lowering:
 
     def apply(self, command_id: int, plan: Plan, programs: Programs) -> None:
         """Write the operations into the plan. `programs` holds the checks that are in it already."""
+        if self._judged_keys and not self._judged:
+            self._leave_out(frozenset(self._judged_keys))
         if self._judged:
             plan.judge_always(command_id)
             return
@@ -373,6 +386,13 @@ class Lowering:
             plan.append(command_id, _appending(self._append))
         if self._swap is not None:
             plan.swap_name(command_id, self._swap.name.encode())
+
+    def _leave_out(self, judged: frozenset[KeyGlob]) -> None:
+        # Once for all rules: to add one pattern after another takes as many automata, each larger than the one before.
+        language = none_fits(judged)
+        check = NameCheck(_ANY_BYTES, 0, UNLIMITED, None, 1, UNLIMITED, True, True, True, language)
+        self._names = check if self._names is None else self._names.combined(check)
+        self._judged = language is None or self._names is None
 
 
 def _appending(append: Append) -> Appending:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from proxy.hotpath.automaton import NOBODY, Automaton
-from proxy.schema.expressions import ByteSet, Expression, Positions
+from proxy.schema.expressions import ANY_BYTE, ByteSet, Expression, OneOf, Positions, Repeated
 from proxy.schema.patterns import Pattern
 
 MOST_STATES = 50_000
@@ -81,9 +81,26 @@ def find_regions(languages: Sequence[Expression], most_states: int = MOST_STATES
     return _constructed(languages, most_states).examples()
 
 
+def automaton_outside(languages: Sequence[Expression], most_cells: int, most_steps: int) -> Automaton | None:
+    """The automaton that owns (as 0) each key that is in none of the languages, the empty key included.
+
+    None if it would have more than `most_cells` (states times classes of bytes), or take more than `most_steps`.
+    """
+    building = _Construction([*languages, _EVERY_KEY])  # so that no key ends in the state that nobody leaves
+    if not building.run(most_cells // building.width, most_steps):
+        return None
+    owners = [NOBODY if any(each < len(languages) for each in found) else 0 for found in building.matches]
+    if building.takes_empty_key:
+        owners[building.start] = NOBODY
+    return building.automaton(owners)
+
+
+_EVERY_KEY = Repeated(OneOf(ANY_BYTE))
+
+
 def _constructed(languages: Sequence[Expression], most_states: int) -> "_Construction":
     building = _Construction(languages)
-    if not building.run(most_states):
+    if not building.run(most_states, MOST_STEPS):
         raise SchemaError([TooLarge(most_states)])
     return building
 
@@ -99,8 +116,10 @@ class _Construction:
         positions = Positions()
         self._pattern_of: dict[int, int] = {}
         starts: set[int] = set()
+        self.takes_empty_key = False
         for number, language in enumerate(languages):
             ends = positions.add(language)
+            self.takes_empty_key |= ends.empty
             starts |= ends.first
             self._pattern_of |= dict.fromkeys(ends.last, number)
         self._follow = [frozenset(each) for each in positions.follow]
@@ -111,7 +130,7 @@ class _Construction:
         nothing: frozenset[int] = frozenset()
         self._numbers: dict[_State, int] = {(nothing, nothing): 0}
         self._states: list[_State] = [(nothing, nothing)]
-        self._start = self._number_of((frozenset(starts), nothing))
+        self.start = self._number_of((frozenset(starts), nothing))
         self._steps: list[list[int]] = []
         self._reached_by = [(0, 0)] * len(self._states)
 
@@ -124,9 +143,14 @@ class _Construction:
             self._states.append(state)
         return number
 
-    def run(self, most_states: int) -> bool:
+    @property
+    def width(self) -> int:
+        """The numbers of a row: one for each class of bytes, and the owner."""
+        return self._width + 1
+
+    def run(self, most_states: int, most_steps: int) -> bool:
         """Find all states; False if there are too many, or it takes too long."""
-        steps_left = MOST_STEPS
+        steps_left = most_steps
         while len(self._steps) < len(self._states) <= most_states and steps_left > 0:
             number = len(self._steps)
             reading: dict[int, list[int]] = {}
@@ -164,7 +188,7 @@ class _Construction:
             if matched and matched not in found:
                 key = bytearray()
                 at = number
-                while at != self._start:
+                while at != self.start:
                     at, byte_class = self._reached_by[at]
                     key.append(best[byte_class])
                 found[matched] = bytes(reversed(key))
@@ -175,12 +199,11 @@ class _Construction:
 
     def automaton(self, owners: Sequence[int]) -> Automaton:
         """The whole as the walker reads it."""
-        width = self._width + 1
         rows = array("i")
         for step, owner in zip(self._steps, owners, strict=True):
-            rows.extend(target * width for target in step)
+            rows.extend([target * self.width for target in step])
             rows.append(owner)
-        return Automaton(self._classes, rows, self._start * width)
+        return Automaton(self._classes, rows, self.start * self.width)
 
 
 def _byte_classes(sets: set[ByteSet]) -> bytes:

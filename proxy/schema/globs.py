@@ -126,6 +126,11 @@ def _beginning(pattern: str) -> bytes:
 
 def glob_expression(pattern: str) -> Expression:
     """The keys that fit, as a language: to be compared with those of other patterns."""
-    first, *others = (text(part) for part in key_glob_of(pattern).parts)
+    return parts_expression(key_glob_of(pattern).parts)
+
+
+def parts_expression(parts: Sequence[bytes]) -> Expression:
+    """The same for parts with anything between them."""
+    first, *others = map(text, parts)
     anything = Repeated(OneOf(ANY_BYTE), or_not=True)
     return Chain((first, *(part for other in others for part in (anything, other))))

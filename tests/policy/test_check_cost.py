@@ -35,6 +35,8 @@ KINDS: dict[str, Callable[[int], str]] = {
     "lifetimes under a wider one": lambda many: (
         KINDS["lifetimes"](many) + '  wide: {lifetime: {default: 1h, keys: "team:*"}}\n  all: {lifetime: {default: 2h}}'
     ),
+    "limits": _rules('{limits: {keys: "team:NUMBER:*", rate: 5/s}}'),
+    "limits that share nothing": _rules('{limits: {keys: "*NUMBER*", rate: 5/s}}'),
     "schema": _schema,
 }
 

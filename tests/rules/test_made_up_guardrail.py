@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 import pytest
 
@@ -89,8 +90,9 @@ def read_echoes(value: Value, rule: Fields) -> RuleSettings | None:
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(guardrails.GUARDRAILS, "echoes", read_echoes)
-    monkeypatch.setitem(order._PLACES, EchoesSettings, len(order.ORDER))
+    readers = cast("dict[str, Any]", guardrails.GUARDRAILS)
+    monkeypatch.setitem(readers, "echoes", read_echoes)
+    monkeypatch.setitem(cast("dict[Any, int]", order._PLACES), EchoesSettings, len(order.ORDER))
 
 
 def test_it_is_read_and_described() -> None:

@@ -23,7 +23,7 @@ from proxy.commands.command import Command, KeysUnknownError
 from proxy.commands.table import Spec
 from proxy.rules.context import Context
 from proxy.rules.free_commands import is_free
-from proxy.rules.key_globs import KeyGlob
+from proxy.rules.key_globs import KeyGlob, key_glob
 from proxy.rules.limit_membership import Presence
 from proxy.rules.limits.token_buckets import Advance, Quota, Rate, Shortage, TokenBuckets
 from proxy.rules.lowering import Lowering
@@ -196,9 +196,8 @@ class LimitRule(Rule):
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan spends what is there; a command with a key that counts, or that costs nothing, is judged."""
-        check = None if self._keys is None or self._connections is not None else self._keys.check()
-        if check is not None:
-            lowering.check_names(check)
+        if self._keys is not None and self._connections is None:
+            lowering.judge_keys(self._keys)
         elif self._keys is None and (self._costs(spec) or not is_free(spec)):
             lowering.spend()
         else:
@@ -223,5 +222,5 @@ class _Prepayment:
 
 def _counted_keys(settings: LimitsSettings) -> KeyGlob | None:
     if settings.key is not None:
-        return KeyGlob((settings.key,))
+        return key_glob((settings.key,))
     return None if settings.keys is None else KeyGlob.of(settings.keys)

@@ -13,7 +13,7 @@ from proxy.hotpath.automaton import NOBODY
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.plan import Plan
 from proxy.rules.context import Context
-from proxy.rules.key_globs import KeyGlob
+from proxy.rules.key_globs import key_glob, none_fits
 from proxy.rules.limits.rule import LimitRule, LimitsSettings, Per
 from proxy.rules.limits.token_buckets import Rate, TokenBuckets
 from proxy.rules.lowering import Lowering
@@ -179,17 +179,18 @@ def test_the_plan_pays_by_itself_where_no_key_has_a_say() -> None:
     assert lowered(limits(replace(TWO_A_SECOND, keys="a:*")), "GET") == (False, b"")
 
 
-@pytest.mark.parametrize("parts", [(b"a:b",), (b"a", b""), (b"", b"ab", b""), (b"", b"aab"), (b"ab", b"ba")])
+@pytest.mark.parametrize(
+    "parts", [(b"a:b",), (b"a", b""), (b"", b"ab", b""), (b"", b"aab"), (b"ab", b"ba"), (b"", b"")]
+)
 def test_the_plan_knows_which_keys_count(parts: tuple[bytes, ...]) -> None:
-    glob = KeyGlob(parts)
-    check = glob.check()
-    assert check is not None
-    assert check.language is not None
+    glob = key_glob(parts)
+    language = none_fits(frozenset({glob}))
+    assert language is not None
     names = [bytes(name) for length in range(6) for name in product(b"ab:", repeat=length)]
     assert {name for name in names if glob.fits(name)} == {
         name for name in names if fnmatchcase(name.decode(), "*".join(part.decode() for part in parts))
     }
-    assert [check.language.owner(name) == NOBODY for name in names] == [glob.fits(name) for name in names]
+    assert [language.owner(name) == NOBODY for name in names] == [glob.fits(name) for name in names]
 
 
 def test_one_key_whatever_its_bytes() -> None:
@@ -198,7 +199,8 @@ def test_one_key_whatever_its_bytes() -> None:
     assert rule.judge(command("GET", b"a*\xff\n"), caller()) == PASS
     assert isinstance(rule.judge(command("GET", b"a*\xff\n"), caller()), Refuse)
     assert rule.judge(command("GET", b"ab\xff\n"), caller()) == PASS
-    assert KeyGlob((b"k" * 5000,)).check() is None, "so long a key is judged"
+    assert lowered(rule, "GET") == (False, b"")
+    assert lowered(limits(replace(TWO_A_SECOND, key=b"k" * 5000)), "GET") == (True, b""), "so long a key is judged"
 
 
 def test_the_plan_and_the_rule_spend_the_same_tokens() -> None:
