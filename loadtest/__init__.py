@@ -4,6 +4,7 @@
     python -m loadtest rules     what each rule of a policy costs
     python -m loadtest traces    what traffic statistics cost
     python -m loadtest memory    5,000 idle connections, plain and TLS; a value of 256 MB in both directions
+    python -m loadtest connects  what a new client costs, and how workers share clients
     python -m loadtest publish   the figures of the last runs into the documentation
 
 On a machine with other work, each single figure is wrong by tens of per cent. Every target is therefore measured in
@@ -21,6 +22,7 @@ unless ``--processors together`` leaves that to the kernel, which varies the fig
     quick.py        the rounds of targets
     rules.py        what each rule costs
     traces.py       what traffic statistics cost
+    connects.py     new clients, under each policy and on two workers
     memory.py       connections and large values
     report.py       medians, spreads, goals, JSON and Markdown
     published.py    the figures in docs/benchmarks.md

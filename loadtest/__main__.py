@@ -9,12 +9,13 @@ import signal
 import sys
 from pathlib import Path
 
-from loadtest import benchmark, builds, kernel, memory, published, quick, report, rules, targets, traces
+from loadtest import benchmark, builds, connects, kernel, memory, published, quick, report, rules, targets, traces
 from loadtest.benchmark import RunError
 from loadtest.placement import PLACEMENTS
 from loadtest.processes import StartError
 from loadtest.quick import Course
 
+_SHARE_TIMES = 40
 _STRICT = targets.REPOSITORY / "policies" / "strict.yaml"
 
 
@@ -27,6 +28,7 @@ def main() -> int:
         ("memory", "idle connections and large values"),
         ("rules", "what each rule of a policy costs"),
         ("traces", "what traffic statistics cost, on against off"),
+        ("connects", "what a new client costs under each policy, and how workers share clients"),
         ("builds", "CPU per command of one build of Keyrail beside another's"),
     ):
         verb = verbs.add_parser(name, help=about)
@@ -67,6 +69,8 @@ def main() -> int:
             _rules(program, chosen.redis, chosen.policy, course)
         elif chosen.verb == "traces":
             _traces(program, chosen.redis, course)
+        elif chosen.verb == "connects":
+            _connects(program, chosen.redis, course)
         else:
             _builds(shlex.split(chosen.before), program, chosen.redis, course)
     except (RunError, StartError) as error:
@@ -126,6 +130,23 @@ def _traces(program: list[str], redis_program: str, course: Course) -> None:
     }
     page = report.traces_markdown(samples, about)
     report.write(published.RESULTS, _named("traces", course, form), page, about, samples)
+    print(page)
+
+
+def _connects(program: list[str], redis_program: str, course: Course) -> None:
+    with connects.all_policies(redis_program, program) as (_, ways):
+        samples = list(connects.rounds(ways, course, _say))
+        form = ways[0].about
+    shares = connects.shares(program, redis_program, _SHARE_TIMES, _say)
+    about = {
+        "Keyrail": f"{form}; one worker for what a client costs, two for how they share clients",
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{connects.BATCH} clients at once, {course.rounds} rounds",
+        "again": _again("connects", course),
+    }
+    page = report.connects_markdown(samples, shares, about)
+    report.write(published.RESULTS, _named("connects", course, form), page, about, [*samples, *shares])
     print(page)
 
 

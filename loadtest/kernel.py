@@ -1,6 +1,8 @@
 """CPU time and memory of a program, from the kernel, summed over its threads and child processes."""
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +67,20 @@ def _field(pid: int, file: str, name: str) -> int:
     except OSError:
         return 0
     return int(found[1]) * 1024 if found else 0
+
+
+def connections(pid: int, port: int) -> int:
+    """How many established connections to this local TCP port (IPv4) a process has open."""
+    table = (_PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]
+    rows = [row.split() for row in table]
+    ours = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"}
+    return sum(name in ours for name in _open_files(pid))
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    for file in (_PROC / str(pid) / "fd").iterdir():
+        with contextlib.suppress(OSError):  # it may be closed by now
+            yield str(file.readlink())
 
 
 def machine() -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, traces
+from loadtest import builds, connects, traces
 from loadtest.memory import Finding
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -221,6 +221,29 @@ def builds_markdown(samples: Sequence[Sample], about: Mapping[str, str]) -> str:
     return "\n".join([*lines, ""])
 
 
+def connects_markdown(
+    samples: Sequence[connects.Sample], shares: Sequence[connects.Share], about: Mapping[str, str]
+) -> str:
+    """The report on new clients: each policy beside none, and how two workers share clients."""
+    lines = ["# What a new client costs", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    lines += [
+        "Connect, GET, close. Ratios to `--policy none` are taken within a round; medians, with least and most.",
+        "",
+    ]
+    lines += ["| policy | proxy CPU, µs | of `none`, at most 1.2 | clients/s, of `none` |", "|---|---|---|---|"]
+    without = {sample.round: sample for sample in samples if sample.target == KEYRAIL_NONE}
+    for name in dict.fromkeys(sample.target for sample in samples):
+        own = [sample for sample in samples if sample.target == name]
+        cpu = spread([sample.proxy_cpu / without[sample.round].proxy_cpu for sample in own])
+        rate = spread([sample.rate / without[sample.round].rate for sample in own])
+        used = spread([sample.proxy_cpu for sample in own])
+        lines.append(f"| {name} | {used.median:.1f} | {_told(cpu)} | {_told(rate)} |")
+    lines += ["", "Clients that stay, on two workers: none has more than one above its share.", ""]
+    lines += ["| clients | times | more than one above | at worst above |", "|---|---|---|---|"]
+    lines += [f"| {each.clients} | {each.times} | {each.uneven} | {each.worst} |" for each in shares]
+    return "\n".join([*lines, ""])
+
+
 def memory_markdown(findings: Sequence[Finding], about: Mapping[str, str]) -> str:
     lines = ["# Keyrail's memory", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
     lines += ["| | measured | goal | |", "|---|---|---|---|"]
@@ -231,7 +254,13 @@ def memory_markdown(findings: Sequence[Finding], about: Mapping[str, str]) -> st
     return "\n".join([*lines, ""])
 
 
-def write(folder: Path, name: str, page: str, about: Mapping[str, str], results: Sequence[Sample | Finding]) -> None:
+def write(
+    folder: Path,
+    name: str,
+    page: str,
+    about: Mapping[str, str],
+    results: Sequence[Sample | Finding | connects.Sample | connects.Share],
+) -> None:
     """The page and, beside it, every sample (which git ignores)."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(page)

@@ -107,12 +107,14 @@ def keyrail_program() -> list[str]:
 
 
 @contextlib.contextmanager
-def keyrail(name: str, program: list[str], redis: Redis, policy: str, *extra: str) -> Iterator[Target]:
-    """Keyrail with one worker under ``policy`` (a file, or "none")."""
+def keyrail(
+    name: str, program: list[str], redis: Redis, policy: str, *extra: str, workers: int = 1
+) -> Iterator[Target]:
+    """Keyrail with one worker, or more, under ``policy`` (a file, or "none")."""
     port = free_port()
     argv = [*program, "serve", "--listen", f"redis://127.0.0.1:{port}"]
     argv += ["--upstream", f"redis://127.0.0.1:{redis.port}", "--policy", policy]
-    argv += ["--admin", "off", "--workers", "1", *extra]
+    argv += ["--admin", "off", "--workers", str(workers), *extra]
     with running(argv, cwd=REPOSITORY) as proxy:
         ready = proxy.wait_for_line("ready on")
         proxy.wait_for_port(port)

@@ -187,6 +187,8 @@ class Intake(CommandSender):
         position = 0
         outcome = _TAKEN
         code = COMPLETE
+        if self.upstream is None and not self.again:
+            self.choose_upstream()
         request = self.config.request
         while outcome == _TAKEN:
             code = self._gather(data, data, position)
@@ -349,6 +351,9 @@ class Intake(CommandSender):
         return self.handle_inline(words, end - position)
 
     # What the session and the connection do
+
+    def choose_upstream(self) -> None:
+        """Bytes have come, and there is no upstream yet: with a shared one, plain commands need no session at all."""
 
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge and route the command that ``request`` holds."""

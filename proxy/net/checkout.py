@@ -65,6 +65,10 @@ class Checkout(PoolPort):
             return False
         return self._pools.reaches(key)
 
+    def ready(self, key: PoolKey) -> UpstreamConnection | None:
+        """A shared connection of the fast lane that takes work now; none is opened for this."""
+        return self._pools.of(key).shared(Lane.FAST)
+
     def shared(self, key: PoolKey, lane: Lane) -> UpstreamConnection | None:
         """A shared connection that takes work now; another is opened when all are busy."""
         # Nobody can open more connections for a user whose password is not known here: they have one lane.

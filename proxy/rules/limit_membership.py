@@ -41,20 +41,24 @@ class LimitMembership:
     """One client's place under each of a policy's limits, and its token sets in the same order."""
 
     def __init__(self, limits: Sequence[Limiting], context: Context, client: ReplySink) -> None:
+        # Each new client comes by here.
         self._client = client
-        self._names = [limit.name for limit in limits]
-        self._presences = [limit.enter(context) for limit in limits]
-        for presence in self._presences:
+        self._limits = limits
+        self._presences = presences = [limit.enter(context) for limit in limits]
+        self.surplus: frozenset[str] = frozenset()
+        self.token_sets: list[TokenSet] = [presence.token_set for presence in presences]
+        for presence in presences:
             if presence.members is not None:
                 presence.members.add(client)
-        self._spread(frozenset(limit for limit, each in self._named() if each.surplus))
+            elif presence.surplus:
+                self._spread(frozenset(limit.name for limit, each in self._places() if each.surplus))
 
-    def _named(self) -> Iterable[tuple[str, Presence]]:
-        return zip(self._names, self._presences, strict=True)
+    def _places(self) -> Iterable[tuple[Limiting, Presence]]:
+        return zip(self._limits, self._presences, strict=True)
 
     def _spread(self, surplus: frozenset[str]) -> None:
         self.surplus = surplus
-        self.token_sets: list[TokenSet] = [_NONE if name in surplus else each.token_set for name, each in self._named()]
+        self.token_sets = [_NONE if limit.name in surplus else each.token_set for limit, each in self._places()]
 
     def told(self, limits: Iterable[str]) -> None:
         """These limits have had their say of a client too many: if nothing came of it, it is one like any other."""
@@ -66,4 +70,4 @@ class LimitMembership:
             if presence.members is not None:
                 presence.members.discard(self._client)
         self._presences = []
-        self._names = []
+        self._limits = ()

@@ -27,7 +27,7 @@ from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.session import Session
-from proxy.session.state import Keeping, Pinned, PooledTransaction, departed
+from proxy.session.state import POOLED, Keeping, Pinned, PooledTransaction, departed
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request
 
@@ -38,6 +38,18 @@ class Dispatcher(Session):
     """Judges each command of one client, and hands it to the handler for what it does."""
 
     __slots__ = ()
+
+    def choose_upstream(self) -> None:
+        """Take a shared upstream before the first command: if that is a plain one, the plan decides about it."""
+        user = self.key.user
+        if self.state is not POOLED or not self.ports.route.pooling or not self.limits.authenticated:
+            return
+        if user is not None and not self.ports.capabilities.knows_user(user):
+            return
+        self.upstream = self.ports.pools.ready(self.key)
+        self.direct = self.upstream is not None
+        if self.direct and self.effective_policy.compiled.limits:
+            self.join_limits(self.context())
 
     # Judging
 

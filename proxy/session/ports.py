@@ -102,6 +102,9 @@ class PoolPort(Protocol):
     def shared(self, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
         """A shared upstream that takes commands now."""
 
+    def ready(self, key: PoolKey) -> UpstreamPipeline | None:
+        """A shared upstream for plain commands that takes commands now; none is opened for this."""
+
     def has_pool(self, key: PoolKey) -> bool:
         """Whether such a pool has, or can open, connections."""
 

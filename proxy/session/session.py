@@ -182,7 +182,7 @@ class Session(Intake):
         """What the policy decides; what its rules said is reported."""
         context = self.context(no_wait, prepaid)
         if self.effective_policy.compiled.limits:
-            self._join_limits(context)
+            self.join_limits(context)
         decision = self.effective_policy.compiled.judge(command, context)
         if context.surplus and self.limit_membership is not None and not closes(decision.verdict):
             self.limit_membership.told(hit.rule for hit in decision.hits)
@@ -197,7 +197,8 @@ class Session(Intake):
             self.slot = self._slot_given_by(command)
         return decision
 
-    def _join_limits(self, context: Context) -> None:
+    def join_limits(self, context: Context) -> None:
+        """Count the client in under each limit, if it is not yet; ``context`` learns which have one too many."""
         if self.limit_membership is None:
             self.limit_membership = LimitMembership(self.effective_policy.compiled.limits, context, self)
             self.token_sets = self.limit_membership.token_sets

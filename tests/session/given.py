@@ -210,6 +210,9 @@ class FakeRoute(
         found = self.upstream(key, lane)
         return None if self.starving or not found.usable else found
 
+    def ready(self, key: PoolKey) -> UpstreamPipeline | None:
+        return self.shared(key, Lane.FAST) if self.has_pool(key) else None
+
     def has_pool(self, key: PoolKey) -> bool:
         return (key, Lane.FAST) in self.pools
 

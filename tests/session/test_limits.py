@@ -29,7 +29,7 @@ def test_runs_are_paid_for_and_the_rest_refused_in_its_place() -> None:
     heard = client.heard()
     assert heard.startswith(OK * 10 + b"-DENIED keyrail/fair: ")
     assert heard.count(b"-DENIED") == refusals(route) == 3
-    # The slow way was taken by the first, which shows whose tokens they are, and by those that were too many.
+    # Those that were too many were judged one by one.
     assert client.forwarded == 10
     route.moment += 6.0
     client.send(call("GET", "b") * 2)

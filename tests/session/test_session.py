@@ -3,9 +3,13 @@ twice."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from proxy.commands.command import Command
 from proxy.commands.table import Lane
+from proxy.policy.decision import Decision
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.ports import PoolKey
 from proxy.wire.request import Request
@@ -32,6 +36,40 @@ def test_plain_commands_share_an_upstream() -> None:
     assert upstream.taken() == call("GET", "a") + call("GET", "b") + call("GET", "c") + call("GET", "d")
     upstream.answer(b"+a\r\n+b\r\n+c\r\n+d\r\n")
     assert (one.heard(), two.heard()) == (b"+a\r\n+b\r\n+d\r\n", b"+c\r\n")
+
+
+LIMITED = """
+defaults: {mode: enforce}
+rules:
+  names: {names: {max_length: 10}}
+  few: {limits: {per: user, concurrency: 5}}
+"""
+
+
+@pytest.mark.parametrize(("pooling", "known", "judged"), [(True, True, 0), (True, False, 1), (False, True, 1)])
+def test_the_plan_decides_about_the_first_command_of_a_client_on_a_pool_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, pooling: bool, known: bool, judged: int
+) -> None:
+    route = FakeRoute(policy(LIMITED), pooling=pooling)
+    home = PoolKey("app", 0, 2)
+    route.known_users.add("app")
+    if pooling:
+        Client(route, home).say("GET", "a")
+        route.upstream(home).answer(OK)
+    if not known:
+        route.unknown_users.add("app")
+        monkeypatch.setattr(route, "await_user", lambda _waiter, _user: False)
+    judged_commands: list[Command] = []
+
+    class Watched(Client):
+        __slots__ = ()
+
+        def judge(self, command: Command, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Decision:
+            judged_commands.append(command)
+            return super().judge(command, no_wait, prepaid)
+
+    Watched(route, home).say("GET", "a")
+    assert len(judged_commands) == judged
 
 
 def test_slow_commands_have_a_lane_of_their_own_and_a_client_pending_replies_on_one() -> None:

@@ -167,6 +167,7 @@ class Breaker(Rule):
         self.name = name
         self._refusals = Refusals(name, wording, binding)
         self._circuit = binding.memory.of(name, settings, lambda: Circuit(settings))
+        self._presence = Presence(self._circuit.token_set)
 
     def touches(self, spec: Spec) -> bool:
         """All that is not about the connection or a transaction."""
@@ -181,7 +182,7 @@ class Breaker(Rule):
 
     def enter(self, _context: Context) -> Presence:
         """All clients have one token set, which is empty while the circuit is not closed."""
-        return Presence(self._circuit.token_set)
+        return self._presence
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """The plan passes what the token set affords."""

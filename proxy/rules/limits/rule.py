@@ -192,7 +192,7 @@ class LimitRule(Rule):
         account = self._buckets.account(self._subject(context), context.now)
         if self._connections is not None and account.clients + account.elsewhere >= self._connections:
             return Presence(account.token_set, surplus=True)
-        return Presence(account.token_set, account.members)
+        return account.presence
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """The plan spends what is there; a command with a key that counts, or that costs nothing, is judged."""

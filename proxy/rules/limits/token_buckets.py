@@ -23,6 +23,7 @@ from typing import Literal
 
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
+from proxy.rules.limit_membership import Presence
 from proxy.rules.shared_state import Demand, DividedState, Lease
 
 _MOST_SUBJECTS = 10_000
@@ -194,7 +195,7 @@ class Places(LeasedTokens):
 
 
 class Account:
-    """What one subject has left, and its `members`: the clients that count."""
+    """What one subject has left, and its `members`: the clients that count. `presence` is the place of each."""
 
     def __init__(self, quota: Quota, share: float, now: float) -> None:
         self.members: set[ReplySink] = set()
@@ -203,6 +204,7 @@ class Account:
         self._volume = None if quota.volume is None else TokenBucket(quota.volume, share, now)
         self._places = None if quota.concurrency is None else Places(quota.concurrency, share)
         self.token_set = TokenSet(self._commands or _UNLIMITED, self._volume or _UNLIMITED, self._places or _UNLIMITED)
+        self.presence = Presence(self.token_set, self.members)
         self._buckets = [bucket for bucket in (self._commands, self._volume) if bucket is not None]
 
     @property
