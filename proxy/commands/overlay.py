@@ -21,12 +21,14 @@ READ_KEYS = frozenset(row.name for row in ROWS.values() if row.reads_keys)
 def state_of(name: str, flags: frozenset[str], has_keys: bool, container: bool) -> ConnectionState | None:
     """What the command needs of its connection; None where nothing here decides it.
 
-    Provable from flags: a blocking command blocks; a command that scripts may run, with keys and no channels,
-    can't have to do with its connection, for a script has none.
+    Provable from flags: a blocking command blocks; a subcommand of administrators is about the server; a command that
+    scripts may run, with keys and no channels, can't have to do with its connection, for a script has none.
     """
     stated = _row(name).state
     if stated is None:
         stated = _row(name.partition("|")[0]).subcommands
+        if stated is ConnectionState.POOL and "admin" in flags and "write" not in flags and not container:
+            stated = ConnectionState.ADMIN
     if "blocking" in flags and stated in (None, ConnectionState.POOL):
         return ConnectionState.BLOCKING
     if stated is not None:

@@ -197,6 +197,9 @@ class Row(NamedTuple):
     always_allowed: bool = False
     """A list of allowed commands always has it, as it has those that are `needed`."""
     databases: NamedDatabase | None = None
+    shows_in_no_reply: bool = False
+    """It changes something, and no reply to a read of another connection tells whether it has run. (INFO counts
+    clients and commands, which come and go by themselves.)"""
     ends_waits_with: bytes = b""
     """Of ``ConnectionState.IDLE``: it only ends what others wait for with this word among its arguments, and may begin
     something without."""

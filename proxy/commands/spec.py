@@ -44,6 +44,8 @@ class ConnectionState(IntEnum):
     """Not in the table: private until the engine has said what it is."""
     KEYRAIL = 22
     """KEYRAIL …: answered here."""
+    ADMIN = 23
+    """About the server, and not paused by CLIENT PAUSE … WRITE: waits behind nobody else's commands, which may be."""
 
 
 class Lane(Enum):

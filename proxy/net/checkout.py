@@ -115,6 +115,20 @@ class Checkout(PoolPort):
             found = self._connections.all.take_spare(key, anywhere=True)
         return found
 
+    def private_alike(self, key: PoolKey) -> UpstreamConnection | None:
+        """The same, of the key's protocol."""
+        found = self._pools.of(key).take_idle() or self._pools.take_idle(key, alike=True)
+        if found is None and key.user is not None:
+            found = self._connections.all.take_spare(key)
+        return found
+
+    def opens_private(self, key: PoolKey) -> bool:
+        """Whether a connection for one client can be opened now: not for users whose password is not known here."""
+        if key.user is not None or self._capabilities.refusal is not None or not self._supply.alive(key.node):
+            return False
+        pool = self._pools.of(key._replace(database=0))
+        return self._supply.has_room() and None not in pool.backing_off and None not in pool.refusal
+
     def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
         """Wait for such a connection; a new one is not set to any database, which Redis refuses while it is busy."""
         self.await_private(waiter, key._replace(database=0) if key.user is None else key)

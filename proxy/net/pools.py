@@ -52,9 +52,10 @@ class Pools:
         """The pools of the key's user on its node, of all databases and protocols."""
         return [*self._by_login.get(key.login, {}).values()]
 
-    def take_idle(self, key: PoolKey) -> UpstreamConnection | None:
-        """An idle connection of the key's login, of any database and protocol."""
-        return next((found for pool in self.of_login(key) if (found := pool.take_idle()) is not None), None)
+    def take_idle(self, key: PoolKey, *, alike: bool = False) -> UpstreamConnection | None:
+        """An idle connection of the key's login, of any database; with ``alike``, of the key's protocol."""
+        pools = (pool for pool in self.of_login(key) if not alike or pool.key.protocol == key.protocol)
+        return next((found for pool in pools if (found := pool.take_idle()) is not None), None)
 
     def find_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
         """A connection of this pool without pending replies; ``anywhere``: of any pool of its login."""

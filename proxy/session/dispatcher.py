@@ -22,6 +22,7 @@ from proxy.session import (
     subscribe,
     switching,
     transaction,
+    unhindered,
 )
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
@@ -31,6 +32,8 @@ from proxy.session.state import POOLED, Keeping, Pinned, PooledTransaction, depa
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request
 
+_ORDERED = frozenset({ConnectionState.POOL, ConnectionState.ADMIN, ConnectionState.IDLE})
+"""What may run while several upstreams send replies."""
 _EMPTY_REQUEST = b"*0\r\n"
 
 
@@ -97,15 +100,7 @@ class Dispatcher(Session):
         if self.running_procedure is not None:
             self.halted = True
             return True
-        return self._awaits_order() or self._awaits_user()
-
-    def _awaits_order(self) -> bool:
-        # On one server, what comes behind a command that was sent elsewhere waits for its reply.
-        if self.order is None:
-            return False
-        self.halted = True
-        self.notify_when_idle = True
-        return True
+        return self._awaits_user()
 
     def _awaits_user(self) -> bool:
         # Before it is known what the user may run, rules cannot send what they need, and keys would stay without a TTL.
@@ -117,7 +112,12 @@ class Dispatcher(Session):
 
     def handle_large(self, data: bytes, request: Request) -> int:
         """Stream a request that is too large to collect."""
-        return WAIT if self._awaits_order() or self._awaits_user() else streaming.begin(self, data, request)
+        if self._awaits_user():
+            return WAIT
+        if self.order is not None:
+            switching.wait_until_drained(self)
+            return WAIT
+        return streaming.begin(self, data, request)
 
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
@@ -199,6 +199,10 @@ class Dispatcher(Session):
         state = item.command.spec.state
         if item.command.spec.process_bound:
             self.ports.pools.relies_on_process(self)
+        if self.order is not None and (item.hidden or state not in _ORDERED):
+            switching.wait_until_drained(self)
+            self.held = item
+            return WAIT
         if self.trace is not None:
             item.trace, self.trace = self.trace, None
             if self.transaction is not None or state is not ConnectionState.POOL or self.reply_mode != reply_mode.ON:
@@ -295,4 +299,5 @@ _HANDLERS = {
     **transaction.HANDLERS,
     **subscribe.HANDLERS,
     **pinned.HANDLERS,
+    **unhindered.HANDLERS,
 }

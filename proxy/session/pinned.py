@@ -5,10 +5,8 @@ hold it for the rest of the session: what they set, only Redis knows.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 from proxy.commands.command import Command
-from proxy.commands.rows import ROWS
 from proxy.commands.table import ConnectionState, Table
 from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT, PEEK, InFlightEntry
@@ -259,35 +257,6 @@ def error_for_name(argv: list[bytes], table: Table) -> bytes:
     )
 
 
-def _idle(session: Session, item: Item) -> int:
-    # SCRIPT KILL behind the script that it is to end would wait for it, and so would SELECT.
-    if session.pinned is not None:
-        upstream = switching.to_private(session)
-        assert upstream is not None, "it has one already"
-        session.notify_when_idle = True
-        session.submit(item.raw, item.edit)
-        return TAKEN
-    if session.pending_replies > 0 and (session.wrote or not _only_ends_waits(item.command)):
-        switching.wait_until_drained(session)
-        return WAIT
-    upstream = switching.to_anywhere(session)
-    if upstream is None:
-        return WAIT
-    # A read of this client's own may wait behind somebody's write, which is what the command ends. So it does not wait
-    # for the replies to reads; whatever comes behind it waits for all of them.
-    session.send_elsewhere(upstream, item.raw, item.edit)
-    upstream.when_drained(partial(session.ports.pools.release, upstream))
-    switching.wait_until_drained(session)
-    return TAKEN
-
-
-def _only_ends_waits(command: Command) -> bool:
-    # What else may begin something, before which what was asked must be answered.
-    row = ROWS.get(command.spec.name)
-    ending = b"" if row is None else row.ends_waits_with
-    return not ending or [word_of(word) for word in command.argv[1:]] == [ending]
-
-
 def _refused(session: Session, item: Item) -> int:
     session.answer(_REPLICATION_REFUSED)
     return TAKEN
@@ -300,6 +269,5 @@ HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
     ConnectionState.MONITOR: _monitor,
     ConnectionState.REPLY: _reply,
     ConnectionState.UNKNOWN: _unknown,
-    ConnectionState.IDLE: _idle,
     ConnectionState.REFUSED: _refused,
 }

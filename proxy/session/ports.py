@@ -120,8 +120,15 @@ class PoolPort(Protocol):
     def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
         """An idle upstream of the pool's user, of whatever database and protocol, for one command that has none."""
 
+    def private_alike(self, key: PoolKey) -> PrivatePipeline | None:
+        """The same for a command whose reply depends on the protocol."""
+
+    def opens_private(self, key: PoolKey) -> bool:
+        """Whether one more private upstream of this pool can be opened now."""
+
     def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
-        """Call ``arrived`` when ``private_anywhere`` may answer, or ``close`` when it will not in time."""
+        """Call ``arrived`` when ``private_anywhere`` or ``private_alike`` may answer, or ``close`` when they will not
+        in time."""
 
     def release(self, upstream: PrivatePipeline) -> None:
         """Take back a private upstream that has no state of its client left."""

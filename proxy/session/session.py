@@ -7,6 +7,7 @@ What it sends has its place among the pending replies, and falls silent where CL
 """
 
 from collections.abc import Hashable, Mapping
+from functools import partial
 
 from proxy.commands import slots
 from proxy.commands.command import Command
@@ -28,7 +29,6 @@ from proxy.session.ports import CommandName, EffectivePolicy, PoolKey, Ports, Pr
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.state import POOLED, ClientState, Event, Pinned, Transaction, Watching
 from proxy.session.subscription import Subscriptions
-from proxy.wire.encode import encode_command
 from proxy.wire.request import RequestLimits
 
 _AT_ONCE = 64
@@ -272,12 +272,12 @@ class Session(Intake):
         """Send one command to the current upstream and expect its reply, unless CLIENT REPLY has silenced it."""
         upstream = self.upstream
         assert upstream is not None
-        assert self.order is None, "what comes behind a command that was sent elsewhere waits for its reply"
         if self.reply_mode != reply_mode.ON and reply_mode.falls_on(self):
             self.forwarded += 1
             self.wrote = True
             self.issue(upstream, raw, commands=1)
         elif edit is None:
+            assert not self.awaits_elsewhere(), "what comes behind such a command waits for its reply"
             self.forward(upstream, raw)
         else:
             self.forwarded += 1
@@ -292,15 +292,36 @@ class Session(Intake):
         """Send one command whose reply has an action of its own."""
         upstream = self.upstream
         assert upstream is not None
-        assert self.order is None, "what comes behind a command that was sent elsewhere waits for its reply"
-        self.issue(upstream, raw, InFlightEntry(self, due, action, payload), commands=1)
+        if self.order is None:
+            self.issue(upstream, raw, InFlightEntry(self, due, action, payload), commands=1)
+            return
+        assert due == 1, "only a private upstream has commands with several replies"
+        assert not self.awaits_elsewhere(), "what comes behind such a command waits for its reply"
+        self.send_for(self.order.segment(upstream), upstream, raw, action, payload)
+        self.wrote = True
 
     def send_elsewhere(self, upstream: PrivatePipeline, raw: bytes, edit: ReplyEdit | None) -> None:
-        """Send one command on this connection, which is not the current upstream: its reply keeps its place."""
+        """Send one command on this idle connection, which goes back behind the reply. The reply keeps its place among
+        the client's, and the next command waits for it."""
         segment = self.begin_order().segment(upstream)
         self.forwarded += 1
         self.send_for(segment, upstream, raw, FORWARD if edit is None else EDIT, edit)
-        self.wrote = True
+        self.halted = True
+        upstream.when_drained(partial(self._answered_elsewhere, upstream))
+
+    def _answered_elsewhere(self, upstream: PrivatePipeline) -> None:
+        self.ports.pools.release(upstream)
+        self.advance()
+        self.arrived()
+
+    def awaits_elsewhere(self) -> bool:
+        """Whether a command that was sent elsewhere is unanswered."""
+        segment = None if self.order is None else self.order.first
+        while segment is not None:
+            if segment.pending_replies > 0 and segment.source is not self.upstream:
+                return True
+            segment = segment.next_entry
+        return False
 
     def hide(self, raw: bytes) -> None:
         """Send a command of the proxy's own on the private upstream; its reply is dropped."""
@@ -344,20 +365,9 @@ class Session(Intake):
 
     def arrived(self) -> None:
         """What this session waited for may be there."""
-        if self.halted and not self.gone and self.order is None:
+        if self.halted and not self.gone and not self.awaits_elsewhere():
             self.halted = False
             self.resume()
-
-    def introduce(self, upstream: PrivatePipeline) -> None:
-        """Give its private upstream the names of this client, where that has others."""
-        name, library, version = upstream.identity
-        upstream.identity = (self.name, self.library, self.library_version)
-        if name != self.name:
-            self.hide(encode_command([b"CLIENT", b"SETNAME", self.name]))
-        if library != self.library:
-            self.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-NAME", self.library]))
-        if version != self.library_version:
-            self.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-VER", self.library_version]))
 
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""

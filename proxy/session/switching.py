@@ -1,10 +1,9 @@
 """Between upstreams: a client's commands go to a shared one, or to one of its own.
 
-All pending replies of a client come from one upstream, but for what is sent elsewhere on purpose (see ``pinned``). It
-is
-*pooled* (``upstream`` is a shared upstream, and the intake forwards plain commands by itself) or *pinned* (``pinned``
-is an upstream of its own). Before it changes upstreams, all
-pending replies must have come: the command waits (``WAIT``), and ``Session.on_idle`` brings it again.
+All pending replies of a client come from one upstream, but for what is sent elsewhere on purpose (``unhindered``). It
+is *pooled* (``upstream`` is a shared upstream, and the intake forwards plain commands by itself) or *pinned*
+(``pinned`` is an upstream of its own). Before it changes upstreams, all pending replies must have come: the command
+waits (``WAIT``), and ``Session.on_idle`` brings it again.
 
       pooled ──(MULTI, WATCH, SUBSCRIBE, BLPOP, CLIENT ID …)──> pinned
         ^                                                         │
@@ -17,6 +16,7 @@ from proxy.session import reply_mode
 from proxy.session.ports import PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import Event, Keeping, Pinned
+from proxy.wire.encode import encode_command
 
 
 def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
@@ -68,16 +68,7 @@ def to_private(session: Session) -> PrivatePipeline | None:
         session.ports.pools.await_private(session, session.key)
         return None
     _pin(session, found)
-    session.introduce(found)
-    return found
-
-
-def to_anywhere(session: Session) -> PrivatePipeline | None:
-    """Any idle upstream of the client's user, for one command that has no database; None when it has to wait."""
-    found = session.ports.pools.private_anywhere(session.key)
-    if found is None:
-        session.halted = True
-        session.ports.pools.await_private_anywhere(session, session.key)
+    _introduce(session, found)
     return found
 
 
@@ -95,6 +86,18 @@ def _pin(session: Session, upstream: PrivatePipeline) -> None:
     upstream.owner = session
     session.simple = session.config.pinned
     session.direct = True
+
+
+def _introduce(session: Session, upstream: PrivatePipeline) -> None:
+    # Give the upstream the names of this client, where it has others.
+    name, library, version = upstream.identity
+    upstream.identity = (session.name, session.library, session.library_version)
+    if name != session.name:
+        session.hide(encode_command([b"CLIENT", b"SETNAME", session.name]))
+    if library != session.library:
+        session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-NAME", session.library]))
+    if version != session.library_version:
+        session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-VER", session.library_version]))
 
 
 def keeps_pin(session: Session) -> bool:

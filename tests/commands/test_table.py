@@ -64,10 +64,11 @@ def test_ids_are_positions_and_zero_is_the_unknown_command() -> None:
         (ConnectionState.QUIT, "QUIT"),
         (ConnectionState.NAME, "CLIENT SETNAME,CLIENT GETNAME,CLIENT SETINFO"),
         (ConnectionState.IDLE, "SCRIPT KILL,FUNCTION KILL,SHUTDOWN"),
+        (ConnectionState.ADMIN, "CONFIG SET,CLIENT LIST,ACL SETUSER,SCRIPT LOAD,BGSAVE"),
         (ConnectionState.REFUSED, "PSYNC,SYNC,REPLCONF,CLUSTER SYNCSLOTS"),
         (
             ConnectionState.POOL,
-            "GET,SET,MSET,EVAL,FCALL,SCAN,PING,PUBLISH,INFO,CONFIG SET,CLIENT LIST,CLIENT,FT.SEARCH",
+            "GET,SET,MSET,EVAL,FCALL,SCAN,PING,PUBLISH,INFO,SCRIPT EXISTS,CONFIG,CLIENT,FT.SEARCH",
         ),
     ],
 )

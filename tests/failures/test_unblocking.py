@@ -8,6 +8,8 @@ A transaction that begins meanwhile in another database waits for its connection
 
 from __future__ import annotations
 
+import hashlib
+import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -193,6 +195,113 @@ def test_it_does_not_wait_behind_reads_of_its_own_client(
             stage.clear()
             assert wire.frames(count + 1)[-1] == expected[-1], kind
         assert wire.frame().startswith((b"$1", b"-BUSY")), "what comes behind it has its place, too"
+
+
+SHA = hashlib.sha1(b"return 1", usedforsecurity=False).hexdigest()
+ADMINISTRATIVE = {
+    "ACL|DELUSER": ["ACL", "DELUSER", "nobody"],
+    "ACL|GETUSER": ["ACL", "GETUSER", "nobody"],
+    "ACL|LIST": ["ACL", "LIST"],
+    "ACL|LOG": ["ACL", "LOG"],
+    "ACL|SETUSER": ["ACL", "SETUSER", "somebody", "off"],
+    "ACL|USERS": ["ACL", "USERS"],
+    "CLIENT|KILL": ["CLIENT", "KILL", "ID", "999999"],
+    "CLIENT|LIST": ["CLIENT", "LIST", "ID", "999999"],
+    "CLIENT|PAUSE": ["CLIENT", "PAUSE", str(PAUSE_MS), "WRITE"],
+    "CONFIG|GET": ["CONFIG", "GET", "maxmemory-samples"],
+    "CONFIG|RESETSTAT": ["CONFIG", "RESETSTAT"],
+    "CONFIG|SET": ["CONFIG", "SET", "maxmemory-samples", "5"],
+    "LATENCY|LATEST": ["LATENCY", "LATEST"],
+    "LATENCY|RESET": ["LATENCY", "RESET"],
+    "MODULE|LIST": ["MODULE", "LIST"],
+    "SCRIPT|LOAD": ["SCRIPT", "LOAD", "return 1"],
+    "SLOWLOG|LEN": ["SLOWLOG", "LEN"],
+    "SLOWLOG|RESET": ["SLOWLOG", "RESET"],
+}
+"""Of the commands that Redis does not pause with writes, those that leave the engine as it is for other tests."""
+OVERTAKING = ["CLIENT|KILL", "LATENCY|RESET", "SLOWLOG|RESET"]
+"""They change something, and no reply to a read tells whether they have run."""
+
+
+def some_commands(seed: int) -> list[list[str]]:
+    """Commands of administrators, and between them reads that go over shared connections."""
+    chance = random.Random(seed)
+    commands = [ADMINISTRATIVE[name] for name in chance.sample(sorted(ADMINISTRATIVE), chance.randint(1, 6))]
+    if seed % 2:
+        return commands
+    others = [ADMINISTRATIVE[name] for name in OVERTAKING] + [each for each in READS if each[0] != "SCRIPT"]
+    return [chance.choice(others) for _ in range(chance.randint(1, 8))]
+
+
+@pytest.fixture(scope="module", params=["redis-6.2", "redis-7.0", "valkey-9.1"])
+def pausing(request: pytest.FixtureRequest) -> Iterator[tuple[Stage, list[Wire]]]:
+    """An engine, and pooled clients of the route's own login and of a user, in two databases."""
+    engine = Engine(kind_named(request.param))
+    engine.do("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
+    keyrail = Keyrail(engine.url)
+    stage = Stage(engine, keyrail)
+    clients = [stage.client(database, user) for user in (False, True) for database in (0, 5)]
+    for wire in clients:
+        assert wire.silent(LOGIN_SECONDS)
+    yield stage, clients
+    stage.held.close()
+    keyrail.close()
+    engine.close()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_it_does_not_wait_behind_commands_of_administrators(pausing: tuple[Stage, list[Wire]], seed: int) -> None:
+    """Nor do these wait behind other clients' writes, in one write and in several."""
+    engine, clients = pausing[0].engine, pausing[1]
+    commands = [*some_commands(seed), ["CLIENT", "UNPAUSE"], ["GET", "k"]]
+    if engine.name == "redis-6.2":  # Redis 6.2 pauses it like a write
+        commands = [command for command in commands if command[:2] != ["SCRIPT", "LOAD"]]
+    cut = random.Random(seed).randint(0, len(commands) - 2)
+    stage = Stage(engine, pausing[0].keyrail)
+    stage.paused()
+    wire = clients[seed // 2 % len(clients)]
+    try:
+        for part in (commands[:cut], commands[cut:]):
+            wire.send(b"".join(pack(*each) for each in part))
+        replies = wire.frames(len(commands))
+    finally:
+        stage.clear()
+    assert replies[-2] == b"+OK\r\n"
+    assert [reply[:1] for reply in replies] == kinds_of_replies(engine, commands)
+
+
+def kinds_of_replies(engine: Engine, commands: list[list[str]]) -> list[bytes]:
+    with engine.wire() as direct:
+        direct.send(b"".join(pack(*each) for each in commands))
+        return [frame[:1] for frame in direct.frames(len(commands))]
+
+
+def test_each_command_of_administrators_sees_what_was_sent_before_it(engine: Engine, new_keyrail: NewKeyrail) -> None:
+    """Among replies of other clients, in pipelines: no command overtakes another one whose reply could show it."""
+    keyrail = new_keyrail(engine.url)
+    with keyrail.wire() as wire, keyrail.wire() as other:
+        for turn in range(200):
+            other.send(pack("SET", "k", "x") * 20)
+            value = str(3 + turn % 5)
+            wire.send(
+                pack("SET", "k", value)
+                + pack("GET", "k")
+                + pack("CONFIG", "SET", "maxmemory-samples", value)
+                + pack("CONFIG", "GET", "maxmemory-samples")
+                + pack("CONFIG", "SET", "maxmemory-samples", "9")
+                + pack("CONFIG", "GET", "maxmemory-samples")
+                + pack("GET", "k")
+                + pack("SLOWLOG", "RESET")
+                + pack("SCRIPT", "FLUSH")
+                + pack("SCRIPT", "EXISTS", SHA)
+                + pack("SCRIPT", "LOAD", "return 1")
+                + pack("SCRIPT", "EXISTS", SHA)
+                + pack("SET", "k", "y")
+            )
+            replies = wire.frames(13)
+            said = [value if reply == b"$1\r\nx\r\n" else reply.splitlines()[-1].decode() for reply in replies]
+            assert said == ["+OK", value, "+OK", value, "+OK", "9", value, *["+OK"] * 2, ":0", SHA, ":1", "+OK"]
+            other.frames(20)
 
 
 SLIDING = "rules: {sliding: {lifetime: {default: 5m, sliding: true, keys: '*'}, mode: enforce}}"

@@ -139,6 +139,7 @@ class FakeRoute(
         self.anywhere: list[Upstream] = []
         self.closed_gracefully: list[Upstream] = []
         self.starving = False
+        self.private_connections = 1
         self.waiting: list[PoolWaiter] = []
         self.lingering: list[Callable[[], None]] = []
         self.hits: list[tuple[str, str, str]] = []
@@ -240,6 +241,12 @@ class FakeRoute(
             return self.private(key)
         self.lent.append(self.anywhere.pop())
         return self.lent[-1]
+
+    def private_alike(self, key: PoolKey) -> PrivatePipeline | None:
+        return self.private_anywhere(key)
+
+    def opens_private(self, key: PoolKey) -> bool:
+        return self.private_connections > 0
 
     def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
         self.waiting.append(waiter)

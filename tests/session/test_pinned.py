@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.commands.table import STANDARD, ConnectionState, Lane
-from proxy.session.ports import PoolKey
+from proxy.commands.table import Lane
 from proxy.session.state import Keeping
-from tests.session.given import Client, FakeRoute, Upstream, call, route_with
+from tests.session.given import Client, FakeRoute, call, route_with
 
 OK = b"+OK\r\n"
 UNKNOWN = b"-ERR unknown command 'MY.OWN', with args beginning with: \r\n"
@@ -36,27 +35,6 @@ def test_pinned_until_its_reply(command: list[str]) -> None:
     assert not client.is_pinned()
     assert route.released == [own]
     assert client.heard() == b"+a\r\n*-1\r\n+b\r\n"
-
-
-UNBLOCKING = [spec.name for spec in STANDARD.specs if spec.state is ConnectionState.IDLE]
-
-
-@pytest.mark.parametrize("name", UNBLOCKING)
-def test_a_command_that_ends_what_others_wait_for_takes_any_idle_connection_and_nothing_follows_on_it(
-    name: str,
-) -> None:
-    route = FakeRoute()
-    client = Client(route, PoolKey(None, 5, 2))
-    client.say("CLIENT", "SETNAME", "worker")
-    client.heard()
-    anywhere = Upstream(PoolKey(None, 0, 3))
-    route.anywhere.append(anywhere)
-    client.send(call(*name.split("|")) + call("GET", "b") + call("BLPOP", "q", "0"))
-    assert anywhere.taken() == call(*name.split("|")), "nor a name, nor another command, nor a database"
-    anywhere.answer(b"+OK\r\n")
-    assert (anywhere.taken(), route.released) == (b"", [anywhere])
-    assert route.upstream(PoolKey(None, 5, 2)).taken() == call("GET", "b")
-    assert client.heard() == b"+OK\r\n"
 
 
 def test_a_command_that_does_not_block_in_this_form_is_pooled() -> None:

@@ -1,0 +1,101 @@
+"""Commands that wait behind nobody else's: those that end what others wait for, and those of administrators.
+
+On a shared upstream they would wait behind other clients' commands, which a script or CLIENT PAUSE … WRITE may hold
+back. So each runs alone on an idle upstream, and what its client sends behind it waits for its reply. A command of
+administrators stays on the shared upstream where no reply is pending there, or where no idle upstream is to be had.
+
+It overtakes no command of its own client but reads whose replies do not show whether it has run: those may be waiting
+for what it ends.
+"""
+
+from collections.abc import Callable
+
+from proxy.commands.command import Command
+from proxy.commands.rows import ROWS
+from proxy.commands.table import ConnectionState
+from proxy.commands.words import word_of
+from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.session import switching
+from proxy.session.forwarding import dispatch, forward
+from proxy.session.item import Item
+from proxy.session.session import Session
+
+
+def _end_wait(session: Session, item: Item) -> int:
+    if session.pinned is not None:
+        return _on_its_own(session, item)
+    if session.pending_replies > 0 and not _may_overtake(session, item.command):
+        switching.wait_until_drained(session)
+        return WAIT
+    # On a new connection SELECT would wait for a script that runs.
+    upstream = session.ports.pools.private_anywhere(session.key)
+    if upstream is None:
+        return _await_idle(session)
+    session.send_elsewhere(upstream, item.raw, item.edit)
+    return TAKEN
+
+
+def _administer(session: Session, item: Item) -> int:
+    if session.pinned is not None:
+        return _on_its_own(session, item)
+    pools = session.ports.pools
+    if not session.ports.route.pooling or item.hidden:
+        return forward(session, item)
+    if session.pending_replies == 0:
+        shared = switching.to_shared(session, item.command.spec.lane)
+        if shared is None:
+            return WAIT
+        if shared.head is None:
+            return _on_shared(session, item)
+    elif not _may_overtake(session, item.command):
+        switching.wait_until_drained(session)
+        return WAIT
+    upstream = pools.private_alike(session.key)
+    if upstream is not None:
+        session.send_elsewhere(upstream, item.raw, item.edit)
+        return TAKEN
+    if pools.opens_private(session.key):
+        return _await_idle(session)
+    if session.pending_replies > 0:
+        switching.wait_until_drained(session)
+        return WAIT
+    return _on_shared(session, item)
+
+
+def _on_shared(session: Session, item: Item) -> int:
+    # What stands behind it could be held back by another client's command, and it with them.
+    dispatch(session, item)
+    switching.wait_until_drained(session)
+    return TAKEN
+
+
+def _on_its_own(session: Session, item: Item) -> int:
+    upstream = switching.to_private(session)
+    assert upstream is not None, "it has one already"
+    session.notify_when_idle = True
+    session.submit(item.raw, item.edit)
+    return TAKEN
+
+
+def _await_idle(session: Session) -> int:
+    session.halted = True
+    session.ports.pools.await_private_anywhere(session, session.key)
+    return WAIT
+
+
+def _may_overtake(session: Session, command: Command) -> bool:
+    if session.wrote:
+        return False
+    row = ROWS.get(command.spec.name)
+    if command.spec.only_reads or row is None:
+        return command.spec.only_reads
+    if row.ends_waits_with:
+        # Without this word it may begin something.
+        return [word_of(word) for word in command.argv[1:]] == [row.ends_waits_with]
+    return row.shows_in_no_reply
+
+
+HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {
+    ConnectionState.IDLE: _end_wait,
+    ConnectionState.ADMIN: _administer,
+}
