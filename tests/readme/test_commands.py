@@ -27,7 +27,7 @@ from tests.readme.terminal import Step, Terminal, pattern, steps
 NOT_RUN = {
     "docker ": "needs a Docker daemon and the network",
     "helm ": "needs a cluster; tests/packaging/test_deploy.py renders the chart",
-    "python3 -m venv /opt/keyrail": "writes outside the folder, as the next two; README's commands install the same way",
+    "python3 -m venv /opt/keyrail": "writes outside the folder, as the next two",
     "cp deploy/systemd/": "see above",
     "systemctl ": "needs systemd; tests/packaging/test_deploy.py verifies the unit",
     ".venv/bin/python -m loadtest ": "takes minutes, and is about this machine",
