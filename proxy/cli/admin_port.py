@@ -78,7 +78,8 @@ class AdminPort:
         if isinstance(error, urllib.error.HTTPError):
             with error:
                 try:
-                    return f"{self.url}: {json.loads(error.read())['error']}"
+                    hint = "; give --token-file FILE" if error.code == http.HTTPStatus.UNAUTHORIZED else ""
+                    return f"{self.url}: {json.loads(error.read())['error']}{hint}"
                 except (ValueError, KeyError, TypeError, OSError):
                     return f"{self.url}: {error.code} {error.reason}"
         if isinstance(error, urllib.error.URLError):

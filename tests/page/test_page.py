@@ -2,79 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 
-import pytest
-
-from tests.conftest import Fleet
-from tests.engines import free_port
-from tests.page.browser import PHONE, Browser, Tab, program
+from tests.page.browser import PHONE, Browser, Tab
+from tests.page.watching import EVIL_KEY, EVIL_NAME, HOT, LIVE, LONG_KEY, TOKEN, TOP, faint, give_token, shown
 from tests.resp import pack
-from tests.server.running import Running, serve
-
-POLICY = """
-keyrail: 1
-alerts: {hot_key: {share: 40%, rate: 50/s}}
-rules:
-  walks: {refuse: [KEYS], because: one KEYS stops every client, mode: enforce}
-"""
-HOT = "product:8841:stock"
-EVIL_KEY = "<img src=x onerror=pwned=1>"
-EVIL_NAME = "<img/src=x/onerror=pwned=2>"
-TOKEN = "a-long-enough-token"
-LONG_KEY = "a-key-that-goes-on-and-on:" + "x" * 300
-
-LIVE = "document.querySelector('#state').dataset.kind === 'live'"
-TOP = "#keys-table tbody tr:first-child button.key"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = program()
-    if chromium is None:
-        pytest.skip("Chromium is not installed here")
-    started = Browser(chromium)
-    yield started
-    started.close()
-
-
-@pytest.fixture(scope="module")
-def upstream(fleet: Fleet) -> str:
-    return fleet.engine("valkey-9.1", "server").url
-
-
-@pytest.fixture(scope="module")
-def running(upstream: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    policy = tmp_path_factory.mktemp("page") / "policy.yaml"
-    policy.write_text(POLICY)
-    with serve("--upstream", upstream, "--policy", str(policy)) as started:
-        yield started.ready()
-
-
-@pytest.fixture(scope="module")
-def traffic(running: Running) -> Iterator[Callable[[], None]]:
-    """A moment of traffic: most of it for one key, by a client with a name that would like to be markup."""
-    with ExitStack() as stack:
-        hammer, walker = (stack.enter_context(running.wire()) for _ in range(2))
-        hammer.ask("CLIENT", "SETNAME", EVIL_NAME)
-        walker.ask("CLIENT", "SETNAME", "spark-7")
-
-        def moment() -> None:
-            rare = pack("SET", EVIL_KEY, "x") * 5 + pack("GET", LONG_KEY) * 2 + pack("GET", "")
-            hammer.send(pack("GET", HOT) * 30 + rare)
-            hammer.frames(38)
-            walker.send(pack("KEYS", "*"))
-            walker.frames(1)
-
-        yield moment
-
-
-def shown(tab: Tab, running: Running, traffic: Callable[[], None], path: str = "/") -> None:
-    """Open the page and wait until it has the traffic on it."""
-    tab.go(running.admin + path)
-    tab.until(f"{LIVE} && document.querySelectorAll('#keys-table tbody button').length >= 3", traffic)
+from tests.server.running import Running
 
 
 def test_the_busiest_key_is_on_top_and_enter_tells_who_is_behind_it(
@@ -241,60 +174,6 @@ def test_dark_and_without_motion_where_that_is_wanted(
         assert faint(tab) == []
 
 
-def test_a_lost_connection_is_said_and_comes_back_by_itself(browser: Browser, upstream: str) -> None:
-    ports = ["--admin", f"127.0.0.1:{free_port()}", "--listen", f"127.0.0.1:{free_port()}"]
-    with browser.tab() as tab:
-        with serve("--upstream", upstream, *ports) as first:
-            first.ready()
-            tab.go(first.admin)
-            tab.until(LIVE)
-            assert first.stop() == 0, "a page that is open does not hold up the end"
-        tab.until("document.querySelector('#notice-connection')?.textContent.startsWith('Connection lost at ')")
-        assert faint(tab) == []
-        assert tab.text("#state-text") == "connection lost"
-        with serve("--upstream", upstream, *ports) as second:
-            second.ready()
-            tab.until(f"{LIVE} && !document.querySelector('#notice-connection')")
-        assert all("ERR_CONNECTION_REFUSED" in each or "ERR_INCOMPLETE" in each for each in tab.complaints)
-
-
-@pytest.fixture
-def guarded(upstream: str, tmp_path: Path) -> Iterator[Running]:
-    """A Keyrail with a token and two routes."""
-    (tmp_path / "token").write_text(TOKEN)
-    apps = "{checkout: {match: {client_name: checkout-*}}}"
-    (tmp_path / "policy.yaml").write_text(f"keyrail: 1\napps: {apps}\nrules: {{}}\n")
-    routes = "".join(
-        f"  - {{name: {name}, listen: 'redis://127.0.0.1:{free_port()}', upstream: '{upstream}',"
-        f" policy: {tmp_path / 'policy.yaml'}}}\n"
-        for name in ("orders", "sessions")
-    )
-    settings = f"admin: 127.0.0.1:0\nadmin_token_file: {tmp_path / 'token'}\nroutes:\n{routes}"
-    (tmp_path / "keyrail.yaml").write_text(settings)
-    with serve("--config", str(tmp_path / "keyrail.yaml")) as started:
-        yield started.ready()
-
-
-def test_a_token_is_asked_for_once_and_routes_can_be_chosen(browser: Browser, guarded: Running) -> None:
-    with browser.tab() as tab:
-        tab.go(guarded.admin)
-        for given, then in (
-            ("not-the-token", "document.querySelector('#token-text').textContent.startsWith('That is not')"),
-            (TOKEN, LIVE),
-        ):
-            give_token(tab, given)
-            tab.until(then)
-        names = "[...document.querySelectorAll('#route option')].map((option) => option.value)"
-        assert tab.until(f"!document.querySelector('#routes').hidden && {names}") == ["orders", "sessions"]
-        tab.js("(route.value = 'sessions', route.dispatchEvent(new Event('change')))")
-        assert tab.js("location.hash") == "#route=sessions&window=60"
-        tab.go("about:blank")
-        tab.go(guarded.admin + "/#route=sessions")
-        tab.until(f"{LIVE} && document.querySelector('#route').value === 'sessions'")
-        assert not tab.js("document.querySelector('#token').open"), "this tab has it"
-        assert all("401" in each for each in tab.complaints)
-
-
 def test_from_a_key_to_its_remedy_and_back(browser: Browser, guarded: Running) -> None:
     sessions = int(re.findall(r":(\d+) -> ", guarded.ready_line())[1])
     with browser.tab() as tab, guarded.wire(sessions) as first, guarded.wire(sessions) as second:
@@ -327,36 +206,3 @@ def test_from_a_key_to_its_remedy_and_back(browser: Browser, guarded: Running) -
         tab.until("document.querySelector('#remedy-told').textContent === 'Remedy 1 is undone.'")
         tab.until("!document.querySelector('#remedy-standing li')")
         assert all("401" in each for each in tab.complaints)
-
-
-def faint(tab: Tab) -> list[str]:
-    """Texts with less contrast to their ground than WCAG asks for at level AA: 4.5 to 1."""
-    return list(tab.js(_FAINT))
-
-
-_FAINT = """(() => {
-    const light = (colour) => colour.slice(0, 3)
-        .map((part) => part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
-    const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
-    const ground = (each) => {
-        const colour = numbers(getComputedStyle(each).backgroundColor);
-        return colour[3] === 0 ? ground(each.parentElement) : colour;
-    };
-    const opaque = (each) => !each || getComputedStyle(each).opacity === '1' && opaque(each.parentElement);
-    const contrast = (each) => {
-        const [dark, bright] = [numbers(getComputedStyle(each).color), ground(each)].map(light).sort((a, b) => a - b);
-        return (bright + 0.05) / (dark + 0.05);
-    };
-    return [...document.querySelectorAll('body *')]
-        .filter((each) => [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
-        .filter((each) => each.checkVisibility() && !each.disabled && (contrast(each) < 4.5 || !opaque(each)))
-        .map((each) => `${each.className} ${each.textContent.slice(0, 30)} ${contrast(each).toFixed(2)}`);
-})()"""
-
-
-def give_token(tab: Tab, token: str) -> None:
-    tab.until("document.querySelector('#token')?.open")
-    tab.js("document.querySelector('#token-input').focus()")
-    tab.do("Input.insertText", text=token)
-    tab.press("Enter")

@@ -44,7 +44,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     )
     add_options(parser)
     parser.add_argument(
-        "--window", metavar="SECONDS", type=int, choices=WINDOWS, default=60, help="10, 60, 600 or 3600 (default 60)"
+        "--window", metavar="SECONDS", type=int, choices=WINDOWS, default=60, help="5, 10, 60, 600 or 3600 (default 60)"
     )
     orders = [order.name for order in KEYS.orders]
     parser.add_argument("--by", choices=orders, default=orders[0], help="sort order of the keys (default all uses)")

@@ -90,9 +90,9 @@ def _clipped(line: Line, paper: Paper) -> Line:
 
 
 def head(answers: Answers, paper: Paper, now: float) -> list[Line]:
-    """The first three lines."""
+    """The first three lines, and under the first one the reason why Keyrail is not ready."""
     info, switch = answers.info, answers.switch
-    ready = ("ready", Tint.GOOD) if info["ready"] else (f"NOT READY: {info['reason'] or 'no answer'}", Tint.BAD)
+    ready = ("ready", Tint.GOOD) if info["ready"] else ("NOT READY", Tint.BAD)
     names = answers.routes
     several = f" ({names.index(answers.route) + 1} of {len(names)})" if len(names) > 1 else ""
     first: Line = [
@@ -113,9 +113,11 @@ def head(answers: Answers, paper: Paper, now: float) -> list[Line]:
     second: Line = [
         (f"policy {PurePath(info['policy']).name}, generation {info['policy_generation']}; ", Tint.PLAIN),
         turned,
-        (f"; {info['clients']:,} clients, {workers}", Tint.PLAIN),
+        (f"; {info['clients']:,} client{'' if info['clients'] == 1 else 's'}, {workers}", Tint.PLAIN),
     ]
-    return [first, second, _pace(answers, paper)]
+    reason: Line = [(f"{info['reason'] or 'no answer'}", Tint.BAD)]
+    banner = [] if info["ready"] else _wrapped(reason, paper)
+    return [first, *banner, second, _pace(answers, paper)]
 
 
 def _pace(answers: Answers, paper: Paper) -> Line:
@@ -156,7 +158,7 @@ def _foot(state: ViewState, problem: str) -> Line:
     if problem:
         return [(f"{problem}; trying again", Tint.BAD)]
     if state.paused:
-        return [("paused: p goes on", Tint.BAD)]
+        return [("paused: press p to continue", Tint.BAD)]
     back = "Esc back" if state.detail else "Enter details"
     return [(f"q quit  ? help  s sort  w window  p pause  arrows, {back}", Tint.FAINT)]
 

@@ -10,11 +10,11 @@ from proxy.wire.numbers import read_digits
 HELP = (
     ("1-7, Tab", "keys, patterns, slots, clients, slow commands, rules, incidents"),
     ("s, S", "the next way to sort, the one before"),
-    ("w, W", "a longer window, a shorter one: 10 s, 1 min, 10 min, 1 h"),
+    ("w, W", "a longer window, a shorter one: 5 s, 10 s, 1 min, 10 min, 1 h"),
     ("arrows", "choose a row; PgUp, PgDn, Home and End go further"),
-    ("Enter", "all that is known of the row; Esc goes back"),
-    ("r", "the next route, where there are several"),
-    ("p, space", "hold the picture; once more lets it go on"),
+    ("Enter", "all details of the row; Esc goes back"),
+    ("r", "the next route, if there are several"),
+    ("p, space", "freeze the screen; press again to continue"),
     ("?, h", "this help"),
     ("q, Ctrl-C", "quit"),
 )

@@ -346,5 +346,5 @@ INCIDENTS = View(
 )
 
 VIEWS = (KEYS, PATTERNS, SLOTS, CLIENTS, SLOW, RULES, INCIDENTS)
-WINDOWS = {10: "10s", 60: "1m", 600: "10m", 3600: "1h"}
+WINDOWS = {5: "5s", 10: "10s", 60: "1m", 600: "10m", 3600: "1h"}
 """Windows in seconds, and their names."""

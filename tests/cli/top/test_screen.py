@@ -142,17 +142,24 @@ def test_the_newest_violations_have_the_lower_half() -> None:
 
 
 def test_what_is_wrong_stands_out() -> None:
-    info = {**INFO, "ready": False, "reason": "Connection refused"}
+    reason = "redis://10.0.0.1:6379: Redis does not answer since 2026-11-21T02:47:10Z"
+    info = {**INFO, "ready": False, "reason": reason}
     switch = {"on": True, "until": "2026-11-21T03:17:00.000Z"}
     found = answers(info=info, switch=switch, at=NOW - 12, routes=("other", "default"))
     lines = screen(found, ViewState(), Paper(120, 24), NOW, "http://h:1: Connection refused")
-    assert tints(lines[0], "NOT READY: Connection refused") == [Tint.BAD]
+    assert tints(lines[0], "NOT READY") == [Tint.BAD]
+    assert lines[1] == [(reason, Tint.BAD)]
+    narrow = drawn(ViewState(), Paper(40, 24), info=info)
+    told = " ".join(line.strip() for line in narrow[1:3])
+    assert told == reason, "the time is not cut off"
     assert tints(lines[0], "12 s ago") == [Tint.BAD]
     assert "route default (2 of 2)" in plain(lines)[0]
-    assert tints(lines[1], "KILL SWITCH ON until 03:17:00Z") == [Tint.BAD]
+    assert tints(lines[2], "KILL SWITCH ON until 03:17:00Z") == [Tint.BAD]
     assert lines[-1] == [("http://h:1: Connection refused; trying again", Tint.BAD)]
-    assert tints(lines[5], "product:8841:stock") == [Tint.BAD], "it is hot"
-    assert drawn(ViewState(paused=True))[-1] == "paused: p goes on"
+    assert tints(lines[6], "product:8841:stock") == [Tint.BAD], "it is hot"
+    one = drawn(ViewState(), info={**INFO, "clients": 1, "workers": 1})
+    assert one[1].endswith("; 1 client, 1 worker")
+    assert drawn(ViewState(paused=True))[-1] == "paused: press p to continue"
 
 
 def test_before_the_first_answer_of_a_view_and_without_traffic() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from proxy.cli.top.state import HELP, ViewState
-from proxy.cli.top.views import VIEWS
+from proxy.cli.top.views import VIEWS, WINDOWS
+from proxy.traffic import time_series
 
 ROWS = [f"row {number}" for number in range(30)]
 
@@ -32,8 +33,9 @@ def test_sorting_is_each_views_own_and_only_that_of_keys_is_asked_for() -> None:
 
 
 def test_windows() -> None:
-    assert [pressed(*"w" * times).query().window for times in range(4)] == [60, 600, 3600, 10]
+    assert [pressed(*"w" * times).query().window for times in range(4)] == [60, 600, 3600, 5]
     assert pressed("W").window == 10
+    assert tuple(WINDOWS) == time_series.WINDOWS, "whatever can be asked about can be chosen"
 
 
 def test_choosing_a_row() -> None:

@@ -5,6 +5,7 @@ import { byId, make, mark, put, putFacts } from "./dom.js";
 import { byteRate, clock, keyName, rate, share, span, who } from "./format.js";
 import { fill, incidentsOf } from "./incidents.js";
 import { RemedyForm, showStanding } from "./remedies.js";
+import { authorization } from "./stream.js";
 import { Table } from "./table.js";
 
 /** @import { HotKey, Incident, KeyClient, Limit, Past, ShownKey, ShownOverview } from "./types.d.ts" */
@@ -132,7 +133,8 @@ function command(key, incident) {
   const { app, rate: limit } = limitOf(key, incident);
   const which = key.whole ? quoted(key.key) : `--incident ${incident?.id}`;
   const admin = DEFAULT_ADMIN.includes(location.origin) ? "" : ` --admin ${location.origin}`;
-  return `keyrail remedy ${which} --cap ${app}=${limit} --for 30m --because ${incident?.id ?? "'…'"}${admin}`;
+  const token = "Authorization" in authorization() ? " --token-file FILE" : "";
+  return `keyrail remedy ${which} --cap ${app}=${limit} --for 30m --because ${incident?.id ?? "'…'"}${admin}${token}`;
 }
 
 export class Details {

@@ -63,6 +63,23 @@ export function putLong(element, text) {
   if (element.title !== text) element.title = text;
 }
 
+const END = 12; // characters of a long key that are never cut off
+
+/**
+ * A key that may be too long for its place: it is cut in its middle, since keys often differ in their last part alone.
+ * @param {HTMLElement} element
+ * @param {string} key
+ */
+export function putKey(element, key) {
+  if (element.title === key) return;
+  element.title = key;
+  const characters = [...key];
+  const long = characters.length > 2 * END;
+  mark(element, "data-cut", long && "");
+  if (long) element.replaceChildren(make("span", {}, characters.slice(0, -END).join("")), make("span", {}, characters.slice(-END).join("")));
+  else element.textContent = key;
+}
+
 /**
  * Show an attribute only where there is something to say.
  * @param {Element} element

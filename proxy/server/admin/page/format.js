@@ -68,7 +68,7 @@ export function span(seconds) {
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
 }
 
-const WINDOWS = new Map([[10, "10 seconds"], [60, "minute"], [600, "10 minutes"], [3600, "hour"]]);
+const WINDOWS = new Map([[5, "5 seconds"], [10, "10 seconds"], [60, "minute"], [600, "10 minutes"], [3600, "hour"]]);
 
 /** @param {number} seconds */
 export const windowName = (seconds) => WINDOWS.get(seconds) ?? `${seconds} s`;

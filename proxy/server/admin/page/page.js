@@ -47,8 +47,11 @@ const CHARTS = [
 const charts = CHARTS.map((chart) => new Chart(chart));
 byId("tiles").append(...charts.map((chart) => chart.element));
 
+/** @type {NodeListOf<HTMLInputElement>} */
+const choices = document.querySelectorAll("#windows input");
 const asked = new URLSearchParams(location.hash.slice(1));
-const view = { route: asked.get("route"), window: asked.get("window") ?? "60", key: asked.get("key"), paused: false };
+const chosen = [...choices].find(({ value }) => value === asked.get("window"))?.value ?? "60";
+const view = { route: asked.get("route"), window: chosen, key: asked.get("key"), paused: false };
 /** @type {Map<string, ShownStretch>} */
 const seconds = new Map();
 /** @type {Map<string, Past[]>} */
@@ -247,7 +250,8 @@ function showKeyrail({ keyrail, routes, route, hotkeys, version }) {
   notice("age", hotkeys.age > 5 ? `No worker has told anything for ${span(hotkeys.age)}.` : null);
   showRoutes(routes, route);
   const [top] = hotkeys.keys;
-  document.title = top ? `${top.hot ? "● " : ""}${keyName(top.key)} ${share(top.share)} · Keyrail` : "Keyrail";
+  const busiest = top ? `${top.hot ? "● " : ""}${keyName(top.key)} ${share(top.share)} · Keyrail` : "Keyrail";
+  document.title = keyrail.reasons.length ? "Not ready · Keyrail" : busiest;
 }
 
 /**
@@ -318,9 +322,12 @@ const stream = new Stream(take, (state) => {
   } else if (state.kind === "token") {
     told("waiting", "token wanted");
     askToken(state.wrong);
+  } else if (state.kind === "refused" && state.status === 400 && view.route) {
+    remember({ route: null }); // the address may name a route that is gone
+    follow();
   } else if (state.kind === "refused") {
     told("lost", "refused");
-    notice("connection", `Keyrail does not answer: ${state.text}`);
+    notice("connection", `Keyrail refuses: ${state.text}`);
   } else {
     told("lost", "connection lost");
     const figures = newest ? ` These figures are from ${clock(newest.at)}.` : "";
@@ -338,17 +345,20 @@ function told(kind, words) {
   put(byId("state-text"), words);
 }
 
-/** @param {boolean} wrong */
+/** @param {boolean} wrong whether a token was given, now or earlier in this tab */
 function askToken(wrong) {
-  if (wrong) put(byId("token-text"), "That is not the admin token. It is kept until this tab is closed.");
+  if (wrong) put(byId("token-text"), "Keyrail does not accept this token. Give the admin token; it is kept until this tab is closed.");
+  if (byId("token").open) return; // somebody may be typing
   byId("token-input").value = "";
-  if (!byId("token").open) byId("token").showModal();
+  byId("token").showModal();
 }
 
 byId("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
+  const token = byId("token-input").value.trim();
   byId("token").close();
-  stream.useToken(byId("token-input").value.trim());
+  if (/^[\x20-\x7e]+$/.test(token)) stream.useToken(token);
+  else askToken(true); // a header cannot carry it
 });
 byId("token").addEventListener("cancel", (event) => event.preventDefault());
 
@@ -367,8 +377,6 @@ byId("route").addEventListener("change", () => {
   follow();
 });
 
-/** @type {NodeListOf<HTMLInputElement>} */
-const choices = document.querySelectorAll("#windows input");
 for (const choice of choices) {
   choice.checked = choice.value === view.window;
   choice.addEventListener("change", () => {

@@ -1,9 +1,9 @@
 // The tables of the page, each with its columns; page.js hands them their rows.
 
 import { bar, sparkline } from "./charts.js";
-import { byId, make, mark, put, putLong } from "./dom.js";
+import { byId, make, mark, put, putKey } from "./dom.js";
 import { byteRate, bytes, clock, count, keyName, milliseconds, rate, share, who } from "./format.js";
-import { Table, long, tag, text } from "./table.js";
+import { Table, long, longKey, tag, text } from "./table.js";
 
 /**
  * @import { BusyClient, Column, KeyClient, Past, Pattern, Rule, ShownKey, ShownViolation, Slot, SlowCommand, Tag } from "./types.d.ts"
@@ -93,7 +93,7 @@ export function keysTable({ open, history }) {
       cell.append(make("span", { class: "pair" }, button, hot), behind);
       return (row) => {
         shown = row;
-        putLong(button, keyName(row.key));
+        putKey(button, keyName(row.key));
         hot.hidden = !row.hot;
         put(behind, busiest(row));
       };
@@ -139,7 +139,7 @@ export const patternsTable = () => new Table(
         const name = make("span", { class: "long key" });
         cell.append(name);
         return (row) => {
-          putLong(name, keyName(row.pattern));
+          putKey(name, keyName(row.pattern));
           mark(name, "data-inferred", !row.schema);
         };
       },
@@ -175,7 +175,7 @@ export const slotsTable = () => new Table(
   byId("slots-table"),
   [
     { label: "Slot", kind: "text", cell: text((row) => String(row.slot)) },
-    { label: "Busiest key", kind: "text", cell: long((row) => keyName(row.keys[0] ?? "–"), "long key") },
+    { label: "Busiest key", kind: "text", cell: longKey((row) => keyName(row.keys[0] ?? "–")) },
     rateColumn,
     shareColumn,
   ],
@@ -185,7 +185,7 @@ export const slotsTable = () => new Table(
 /** @returns {Table<Tag>} */
 export const tagsTable = () => new Table(
   byId("tags-table"),
-  [{ label: "Hash tag", kind: "text", cell: long((row) => `{${row.tag}}`, "long key") }, rateColumn, shareColumn],
+  [{ label: "Hash tag", kind: "text", cell: longKey((row) => `{${row.tag}}`) }, rateColumn, shareColumn],
   { id: (row) => row.tag, empty: "" },
 );
 

@@ -107,7 +107,7 @@ export class Stream {
     const { error } = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
     if (run !== this.run) return;
     if (answer.status !== 401) {
-      this.tell({ kind: "refused", text: error });
+      this.tell({ kind: "refused", text: error, status: answer.status });
       return;
     }
     sessionStorage.removeItem(TOKEN);

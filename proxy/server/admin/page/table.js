@@ -1,7 +1,7 @@
 // A table that stays the same table while its figures change: rows are kept by their id, moved as little as can be, and
 // what has the focus keeps it.
 
-import { make, mark, put, putLong } from "./dom.js";
+import { make, mark, put, putKey, putLong } from "./dom.js";
 
 /** @import { Cell, Column } from "./types.d.ts" */
 
@@ -12,7 +12,7 @@ export class Table {
    * @param {Column<NoInfer<Row>>[]} columns
    * @param {object} options
    * @param {(row: NoInfer<Row>) => string} options.id
-   * @param {string} options.empty what it says without rows
+   * @param {string} options.empty what it says without rows; before the first rows nothing is known, and nothing said
    * @param {Record<string, (row: NoInfer<Row>) => boolean>} [options.mark] `data-` attributes of rows
    */
   constructor(element, columns, { id, empty, mark: marks = {} }) {
@@ -29,7 +29,6 @@ export class Table {
     this.body = make("tbody");
     this.none = make("tr", { class: "none" }, make("td", { colspan: columns.length }, empty));
     element.replaceChildren(make("thead", {}, make("tr", {}, ...this.heads)), this.body);
-    this.show([]);
   }
 
   /** @param {Column<Row>} column */
@@ -148,6 +147,17 @@ export const long = (value, name = "long") => (cell) => {
   const inner = make("span", { class: name });
   cell.append(inner);
   return (row) => putLong(inner, value(row));
+};
+
+/**
+ * @template Row
+ * @param {(row: Row) => string} key
+ * @returns {Cell<Row>}
+ */
+export const longKey = (key) => (cell) => {
+  const inner = make("span", { class: "long key" });
+  cell.append(inner);
+  return (row) => putKey(inner, key(row));
 };
 
 /**

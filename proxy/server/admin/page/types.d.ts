@@ -261,7 +261,7 @@ export interface Limit {
 export type Connection =
   | { kind: "live" }
   | { kind: "lost"; since: Date }
-  | { kind: "refused"; text: string }
+  | { kind: "refused"; text: string; status: number }
   | { kind: "token"; wrong: boolean };
 
 /** Builds a cell once, and returns what fills it. */
