@@ -23,6 +23,9 @@ from proxy.schema.entries import Owner, Schema
 UNLIMITED = 2**31 - 1
 """A length or a number that nothing reaches (Redis takes at most 512 MB in an argument, and arguments of 1 GB)."""
 _ANY_BYTES = bytes([1]) * 256
+_MOST_JOINED = 16
+"""Languages of different rules that are joined to one, each of which may take as long as all before it; with more of
+them, the rules judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class NameCheck:
     reads: bool
     writes: bool
     language: Automaton | None = None
+    joined: int = 1
+    """How many languages were joined to make its own."""
 
     @property
     def machines(self) -> tuple[Machine, ...]:
@@ -57,9 +62,10 @@ class NameCheck:
         """A check that passes only what both pass; None where no single pass over a key can tell."""
         if None not in (self.separator, other.separator) and self.separator != other.separator:
             return None
-        language = self.language or other.language
+        language, number = self.language or other.language, max(self.joined, other.joined)
         if self.language is not None and other.language is not None and self.language is not other.language:
-            language = joined(self.language, other.language)
+            number = self.joined + other.joined
+            language = joined(self.language, other.language) if number <= _MOST_JOINED else None
             if language is None:
                 return None
         return NameCheck(
@@ -73,6 +79,7 @@ class NameCheck:
             reads=self.reads or other.reads,
             writes=self.writes or other.writes,
             language=language,
+            joined=number,
         )
 
     def add_to(self, plan: Plan) -> int:

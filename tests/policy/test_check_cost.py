@@ -13,7 +13,7 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy, needs_of
-from proxy.policy.model import Policy
+from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.memory import Memory
 from tests.policy.given import policy
 
@@ -37,6 +37,11 @@ KINDS: dict[str, Callable[[int], str]] = {
     ),
     "limits": _rules('{limits: {keys: "team:NUMBER:*", rate: 5/s}}'),
     "limits that share nothing": _rules('{limits: {keys: "*NUMBER*", rate: 5/s}}'),
+    "names": _rules("{names: {max_length: 64, banned_segments: [wordNUMBER]}}"),
+    "prefixes": _rules('{names: {prefixes: {app0: ["a:"], app1: ["b:", "c:NUMBER"]}}}'),
+    "names that no key can meet": lambda many: (
+        _rules('{names: {prefixes: {default: ["team:NUMBER:"]}}}')(many) + "  x: {names: {max_length: 64}}"
+    ),
     "schema": _schema,
 }
 
@@ -57,12 +62,14 @@ def calls_of(act: Callable[[], object]) -> int:
     return count
 
 
-def load_and_compile(text: str) -> Policy:
-    loaded = policy(text)
+def load_and_compile(text: str) -> None:
+    try:
+        loaded = policy(text)
+    except PolicyError:
+        return
     needs_of(loaded, STANDARD)
     for app in (None, *loaded.apps):
         compile_policy(loaded, STANDARD, app=app, memory=Memory(1))
-    return loaded
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.policy.checks.unsatisfiable_names import _some_key
+from proxy.policy.checks.unsatisfiable_names import some_key_meets
+from proxy.rules.names.joint import for_app
 from proxy.rules.names.rule import NamesSettings
 from proxy.rules.verdict import PASS
 from tests.policy.given import problems
@@ -95,4 +96,4 @@ NAMES = [bytes(name) for length in range(4) for name in product(b"ab12:/{}", rep
 def test_some_key_meets_them_if_and_only_if_one_is_found(standards: list[NamesSettings]) -> None:
     rules = [each.bind("n", NO_WORDS, BINDING) for each in standards]
     found = any(all(rule.judge(command("GET", name), context()) is PASS for rule in rules) for name in NAMES)
-    assert _some_key(frozenset(standards), "") is found
+    assert some_key_meets([for_app(each, "") for each in standards]) is found

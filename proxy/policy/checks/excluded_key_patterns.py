@@ -6,10 +6,9 @@ together, since a key has to meet each of them. Whose prefixes a key must have d
 has some, it is one of all that are listed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from proxy.commands.table import STANDARD
 from proxy.hotpath.automaton import Automaton
 from proxy.policy.checks.unreachable_rules import globs_of
 from proxy.policy.model import Mode, Policy, PolicyRule
@@ -18,55 +17,54 @@ from proxy.policy.sections.schema import PlacedEntry
 from proxy.policy_yaml.errors import shown
 from proxy.policy_yaml.yaml_source import Problems
 from proxy.rules.key_globs import KeyGlob
-from proxy.rules.lowering import NameCheck
-from proxy.rules.name_language import TooIntricateError, Walked, endings
+from proxy.rules.name_language import MOST_STATES, TooIntricateError, Walked
+from proxy.rules.names.joint import JointStandard, join_standards
 from proxy.rules.names.rule import DEFAULT_PREFIXES, NamesSettings
-from proxy.rules.rule import Binding, Wording
+from proxy.rules.rule import RuleSettings
 
 
 def find_excluded_key_patterns(policy: Policy, placed: Sequence[PlacedEntry], problems: Problems) -> None:
     """Note each entry to whose keys nobody may write, and each rule's pattern of keys that nobody may use at all."""
     faulty = problems.faulty_rules()
     sound = [rule for rule in policy.rules if rule.name not in faulty]
-    held = [(rule, _check(rule.settings)) for rule in sound if _holds(policy, rule)]
-    if held and policy.schema.entries:
-        _check_entries(policy, placed, {rule.name: check for rule, check in held}, problems)
-    always = [check for _, check in held if check.reads and check.writes]
-    for rule in (each for each in sound if always and is_active(policy, each)):
+    held = {rule.name: _asked(rule.settings) for rule in sound if _holds(policy, rule)}
+    joint = join_standards(held.values()) if held else None
+    if joint is not None and policy.schema.entries:
+        _check_entries(policy, placed, held, joint, problems)
+    always = {rule.name: held[rule.name] for rule in sound if rule.name in held and _is_for_all(rule.settings)}
+    joint = join_standards(always.values()) if always else None
+    for rule in (each for each in sound if joint is not None and is_active(policy, each)):
         for glob in globs_of(rule.settings):
-            if not _fits_some(glob, always):
-                by = " and ".join(f"{each.name} ({each.where})" for each, check in held if check in always)
+            if joint is not None and not joint.is_met_with([KeyGlob.of(glob).machine]):
+                by = " and ".join(f"{each.name} ({each.where})" for each in sound if each.name in always)
                 problems.add(rule.where, f"rules.{rule.name}", shown(glob), f"a pattern with a key that {by} lets pass")
 
 
-def _fits_some(glob: str, checks: Sequence[NameCheck]) -> bool:
-    """Whether some name that all checks pass fits, or that takes too long to find out."""
-    machines = [KeyGlob.of(glob).machine, *(each for check in checks for each in check.machines)]
-    try:
-        return any(True for _ in endings(machines, *_lengths(checks)))
-    except TooIntricateError:
-        return True
-
-
-def _lengths(checks: Sequence[NameCheck]) -> tuple[int, int]:
-    """The least and the most that all of them pass."""
-    return max(check.min_length for check in checks), min(check.max_length for check in checks)
-
-
 def _check_entries(
-    policy: Policy, placed: Sequence[PlacedEntry], checks: dict[str, NameCheck], problems: Problems
+    policy: Policy,
+    placed: Sequence[PlacedEntry],
+    held: Mapping[str, NamesSettings],
+    joint: JointStandard,
+    problems: Problems,
 ) -> None:
     numbers = {entry: number for number, entry in enumerate(policy.schema.entries)}
     places = {rule.name: rule.where for rule in policy.rules}
-    automaton, everyone = policy.schema.automaton, frozenset(numbers.values())
-    left = _owners(automaton, [*checks.values()], everyone)
-    for each in placed:
+    automaton = policy.schema.automaton
+    left = _owners(automaton, joint, frozenset(numbers.values()))
+    excluded = [each for each in placed if numbers[each.entry] not in left]
+    alone: dict[int, str] = {}  # the first rule that excludes an entry by itself
+    unexplained = frozenset(numbers[each.entry] for each in excluded)
+    for name, standard in held.items():
+        single = join_standards([standard]) if unexplained else None
+        if single is not None:
+            by_this = unexplained - _owners(automaton, single, unexplained)
+            alone |= dict.fromkeys(by_this, name)
+            unexplained -= by_this
+    for each in excluded:
         number = numbers[each.entry]
-        if number not in left:
-            alone = [name for name, check in checks.items() if not _owners(automaton, [check], {number})]
-            by = " and ".join(f"{name} ({places[name]})" for name in alone[:1] or checks)
-            expected = f"a pattern with a key that {by} lets pass"
-            problems.add(each.where, each.path, shown(each.entry.pattern.text), expected)
+        by = " and ".join(f"{name} ({places[name]})" for name in ([alone[number]] if number in alone else held))
+        expected = f"a pattern with a key that {by} lets pass"
+        problems.add(each.where, each.path, shown(each.entry.pattern.text), expected)
 
 
 def _holds(policy: Policy, rule: PolicyRule) -> bool:
@@ -77,24 +75,27 @@ def _holds(policy: Policy, rule: PolicyRule) -> bool:
     return all(not each.varies and each.stage.mode is Mode.ENFORCE for each in effective_modes)
 
 
-def _check(settings: object) -> NameCheck:
+def _is_for_all(settings: RuleSettings) -> bool:
+    return isinstance(settings, NamesSettings) and settings.reads and settings.writes
+
+
+def _asked(settings: RuleSettings) -> NamesSettings:
     """What a key must be like whoever writes it; the schema is what is looked at."""
     assert isinstance(settings, NamesSettings)
     listed = dict(settings.prefixes)
     prefixes = tuple(prefix for each in listed.values() for prefix in each) if DEFAULT_PREFIXES in listed else ()
-    everybodys = replace(settings, prefixes=((DEFAULT_PREFIXES, prefixes),), in_schema=False)
-    return everybodys.bind("", Wording(), Binding(STANDARD)).check
+    return replace(settings, prefixes=((DEFAULT_PREFIXES, prefixes),), in_schema=False, owned=False)
 
 
-def _owners(schema: Automaton, checks: Sequence[NameCheck], wanted: frozenset[int] | set[int]) -> frozenset[int]:
-    """Which of these entries own a name that all checks pass; all of them if that takes too long to find out."""
+def _owners(schema: Automaton, standard: JointStandard, wanted: frozenset[int]) -> frozenset[int]:
+    """Which of these entries own a name that meets the standard; all of them if that takes too long to find out."""
     walked = Walked(schema)
     missing = set(wanted)
     try:
-        for state in endings([walked, *(each for check in checks for each in check.machines)], *_lengths(checks)):
+        for state in standard.endings([walked], MOST_STATES):
             missing.discard(walked.owner(state[0]))
             if not missing:
                 break
     except TooIntricateError:
-        return frozenset(wanted)
-    return frozenset(wanted) - missing
+        return wanted
+    return wanted - missing

@@ -6,20 +6,17 @@ keys out, and contradict nothing. What is reported is the least that contradicts
 is.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import lru_cache
-from itertools import groupby, product
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TypeAlias
 
-from proxy.commands.table import STANDARD
 from proxy.policy.apps import App
 from proxy.policy.model import Mode, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode
 from proxy.policy_yaml.yaml_source import Problems
-from proxy.rules.lowering import NameCheck
-from proxy.rules.name_language import TooIntricateError, endings
+from proxy.rules.names.joint import for_app, join_standards
 from proxy.rules.names.rule import NamesSettings
-from proxy.rules.rule import Binding, Wording
 
 _PARTS: dict[str, tuple[str, ...]] = {
     "empty_segments": ("empty_segments",),
@@ -35,96 +32,143 @@ _PARTS: dict[str, tuple[str, ...]] = {
 }
 """What a standard says, by its keys in the file: the settings of each. Without them it asks for nothing."""
 _ASKS_NOTHING = NamesSettings()
-_MOST_STATES = 5_000
-"""With more than that nothing is said: it would take too long to find out."""
+_MOST_TOLD = 20
+"""Contradictions that are told of: to find the parts of one takes some searches, and a policy with so many is wrong all
+over."""
 
 
 def find_unsatisfiable_names(policy: Policy, problems: Problems) -> None:
     """Note each set of standards that no key can meet, at the rule that comes last."""
-    named: set[tuple[tuple[str, str], ...]] = set()
+    told: set[tuple[tuple[str, str], ...]] = set()
+    tried: set[frozenset[_Standard]] = set()
     hopeless = problems.faulty_rules()
     for together in _held_together(policy):
-        for app, rules in together:
-            core = () if any(rule.name in hopeless for rule in rules) else _contradiction(rules, app)
-            if core and core not in named:
-                named.add(core)
-                hopeless |= {rule.name for rule in rules if len(rules) == 1}
-                _note(core, {rule.name: rule for rule in rules}, app, problems)
+        for app, group in together:
+            standards = frozenset(group)
+            if standards in tried or any(rule in hopeless for rule, _ in group) or len(told) >= _MOST_TOLD:
+                continue
+            tried.add(standards)
+            core = _contradiction(group)
+            if core and core not in told:
+                told.add(core)
+                hopeless |= {rule for rule, _ in group if len(group) == 1}
+                _note(core, {rule.name: rule for rule in policy.rules}, app, problems)
 
 
-_Group = tuple[str, tuple[PolicyRule, ...]]
-"""Rules that an app's keys have to meet all."""
+_Standard: TypeAlias = tuple[str, NamesSettings]
+"""A rule, by its name, and what it asks of an app's keys."""
+_Group: TypeAlias = tuple[str, tuple[_Standard, ...]]
+"""Standards that an app's keys have to meet all."""
 
 
 def _held_together(policy: Policy) -> Iterator[list[_Group]]:
     """First each rule alone, then those of one mode."""
-    callers = (None, *policy.apps)
-    rules = [rule for rule in policy.rules if isinstance(rule.settings, NamesSettings)]
+    rules = [(rule, rule.settings) for rule in policy.rules if isinstance(rule.settings, NamesSettings)]
+    asked = _Asked()
+    apps = {"": None} | {app.name: app for app in policy.apps}
     yield [
-        (_name(app), (rule,)) for rule in rules for app in callers if rule.app in {"", _name(app)} and not _is_off(rule)
+        (app, ((rule.name, asked.of(rule.name, settings, app)),))
+        for rule, settings in rules
+        for app in ([rule.app] if rule.app else _told_apart(settings, apps))
+        if not _is_off(rule)
     ]
+    steady: dict[str, list[list[tuple[str, NamesSettings]]]] = {
+        name: [list(group) for group in _by_mode(policy, [each for each in rules if each[0].app in {"", name}], app)]
+        for name, app in apps.items()
+    }
     for access in ("reads", "writes"):
-        for app in callers:
-            held = [rule for rule in rules if rule.app in {"", _name(app)} and getattr(rule.settings, access)]
-            yield [(_name(app), group) for group in _by_mode(policy, held, app) if len(group) > 1]
+        for name, groups in steady.items():
+            held = ([each for each in group if getattr(each[1], access)] for group in groups)
+            yield [
+                (name, tuple((rule, asked.of(rule, settings, name)) for rule, settings in group))
+                for group in held
+                if len(group) > 1
+            ]
 
 
-def _by_mode(policy: Policy, rules: Sequence[PolicyRule], app: App | None) -> Iterator[tuple[PolicyRule, ...]]:
-    effective_modes = [(rule, effective_mode(policy, rule, app, paused=False)) for rule in rules]
-    steady = [(effective.stage.mode, rule) for rule, effective in effective_modes if not effective.varies]
+class _Asked:
+    """What each rule asks of an app's keys; apps of which the same is asked get the same object."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], NamesSettings] = {}
+
+    def of(self, rule: str, settings: NamesSettings, app: str) -> NamesSettings:
+        listed = app if any(app == name for name, _ in settings.prefixes) else ""
+        found = self._found.get((rule, listed))
+        if found is None:
+            found = self._found[rule, listed] = for_app(settings, listed)
+        return found
+
+
+def _told_apart(settings: NamesSettings, apps: Collection[str]) -> list[str]:
+    """One of the apps of which a rule asks the same: no app, and each that has prefixes of its own."""
+    listed = {name for name, _ in settings.prefixes}
+    return [app for app in apps if not app or app in listed]
+
+
+def _by_mode(
+    policy: Policy, rules: Sequence[tuple[PolicyRule, NamesSettings]], app: App | None
+) -> Iterator[Iterator[tuple[str, NamesSettings]]]:
+    effective_modes = [(effective_mode(policy, rule, app, paused=False), rule, settings) for rule, settings in rules]
+    steady = [(each.stage.mode, rule.name, settings) for each, rule, settings in effective_modes if not each.varies]
     steady.sort(key=lambda each: each[0].strictness)
     for mode, group in groupby(steady, key=lambda each: each[0]):
         if mode is not Mode.OFF:
-            yield tuple(rule for _, rule in group)
-
-
-def _name(app: App | None) -> str:
-    return "" if app is None else app.name
+            yield ((rule, settings) for _, rule, settings in group)
 
 
 def _is_off(rule: PolicyRule) -> bool:
     return rule.mode is not None and rule.mode.mode is Mode.OFF
 
 
-def _contradiction(rules: Sequence[PolicyRule], app: str) -> tuple[tuple[str, str], ...]:
-    """The least that no key can meet: the rules, by name, and what each says; nothing where some key meets all."""
-    said: dict[str, NamesSettings] = {}
-    for rule in rules:
-        assert isinstance(rule.settings, NamesSettings)
-        own, foreign = rule.settings.prefixes_of(app)
-        prefixes = rule.settings.prefixes if own or foreign else ()
-        said[rule.name] = replace(rule.settings, prefixes=prefixes, in_schema=False, owned=False)
-    if _some_key(frozenset(said.values()), app):
+_Part: TypeAlias = tuple[int, str]
+"""The number of a standard, and a part of it."""
+
+
+def _contradiction(group: Sequence[_Standard]) -> tuple[tuple[str, str], ...]:
+    """The least that no key can meet: the rules, by name, and what each says; nothing where some key meets all.
+
+    Every part that can be taken away is, one after the other; how many can be at once, halving finds.
+    """
+    standards = [standard for _, standard in group]
+    if some_key_meets(standards):
         return ()
-    for rule, part in product(rules, _PARTS.values()):
-        less = {setting: getattr(_ASKS_NOTHING, setting) for setting in part}
-        relaxed = said | {rule.name: replace(said[rule.name], **less)}
-        if not _some_key(frozenset(relaxed.values()), app):
-            said = relaxed
-    parts = {(rule.name, _written(part, rule)) for rule in rules for part in _PARTS if _asks(said[rule.name], part)}
-    return tuple((rule.name, part) for rule in rules for part in _PARTS if (rule.name, part) in parts)
+    left = [(i, part) for i, each in enumerate(standards) for part in _PARTS if _asks(each, part)]
+    kept: list[_Part] = []
+    while left and some_key_meets(_of_parts(standards, kept)):
+        needed = bisect_left(
+            range(1, len(left)), True, key=lambda taken: some_key_meets(_of_parts(standards, [*kept, *left[taken:]]))
+        )
+        kept.append(left[needed])
+        left = left[needed + 1 :]
+    said = {(group[i][0], _written(part, standards[i])) for i, part in kept}
+    return tuple((rule, part) for rule, _ in group for part in _PARTS if (rule, part) in said)
+
+
+def some_key_meets(standards: Collection[NamesSettings]) -> bool:
+    """Whether some key meets all of them, or it would take too long to find out."""
+    joint = join_standards(standards) if standards else None
+    return not standards or (joint is not None and joint.is_met_with())
+
+
+def _of_parts(standards: Sequence[NamesSettings], parts: Iterable[_Part]) -> list[NamesSettings]:
+    """The standards, each of these parts alone."""
+    by_standard: dict[int, list[str]] = {}
+    for i, part in parts:
+        by_standard.setdefault(i, []).extend(_PARTS[part])
+    return [
+        NamesSettings(separator=standards[i].separator, **{each: getattr(standards[i], each) for each in asked})
+        for i, asked in by_standard.items()
+    ]
 
 
 def _asks(said: NamesSettings, part: str) -> bool:
     return any(getattr(said, setting) != getattr(_ASKS_NOTHING, setting) for setting in _PARTS[part])
 
 
-def _written(part: str, rule: PolicyRule) -> str:
+def _written(part: str, standard: NamesSettings) -> str:
     """Who counts segments refuses empty ones without a word."""
-    assert isinstance(rule.settings, NamesSettings)
-    return "segments" if part == "empty_segments" and _asks(rule.settings, "segments") else part
-
-
-@lru_cache(maxsize=4096)
-def _some_key(standards: frozenset[NamesSettings], app: str) -> bool:
-    """Whether some key meets all of them, or it would take too long to find out."""
-    checks: list[NameCheck] = [each.bind("", Wording(), Binding(STANDARD, app=app)).check for each in standards]
-    least, most = max(check.min_length for check in checks), min(check.max_length for check in checks)
-    machines = [each for check in checks for each in check.machines]
-    try:
-        return any(True for _ in endings(machines, least, most, _MOST_STATES))
-    except TooIntricateError:
-        return True
+    return "segments" if part == "empty_segments" and _asks(standard, "segments") else part
 
 
 def _note(core: tuple[tuple[str, str], ...], rules: dict[str, PolicyRule], app: str, problems: Problems) -> None:

@@ -223,7 +223,7 @@ def _bytes(size: int) -> str:
     return "1 byte" if size == 1 else f"{size} bytes"
 
 
-@lru_cache(maxsize=256)  # a policy is bound for each application and user, and mostly to the same standards
+@lru_cache(maxsize=2048)  # a policy is bound for each application and user, and mostly to the same standards
 def _parts(
     separator: str,
     segment_types: tuple[str, ...],
