@@ -9,7 +9,20 @@ import signal
 import sys
 from pathlib import Path
 
-from loadtest import benchmark, builds, connects, kernel, memory, published, quick, report, rules, targets, traces
+from loadtest import (
+    benchmark,
+    builds,
+    connects,
+    kernel,
+    memory,
+    published,
+    quick,
+    reload,
+    report,
+    rules,
+    targets,
+    traces,
+)
 from loadtest.benchmark import RunError
 from loadtest.placement import PLACEMENTS
 from loadtest.processes import StartError
@@ -26,6 +39,7 @@ def main() -> int:
     for name, about in (
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
+        ("reload", "how long clients wait while a large policy comes into force"),
         ("rules", "what each rule of a policy costs"),
         ("traces", "what traffic statistics cost, on against off"),
         ("connects", "what a new client costs under each policy, and how workers share clients"),
@@ -34,7 +48,9 @@ def main() -> int:
         verb = verbs.add_parser(name, help=about)
         verb.add_argument("--keyrail", help="program to measure (default: the installed one, else this source tree)")
         verb.add_argument("--redis", default="redis-server", help="Redis to put behind it (default: %(default)s)")
-        if name != "memory":
+        if name == "reload":
+            verb.add_argument("--reloads", type=int, default=10, help="(default: %(default)s)")
+        elif name != "memory":
             verb.add_argument("--rounds", type=int, default=7, help="rounds (default: %(default)s)")
             verb.add_argument("--scale", type=float, default=1.0, help="length of each run (default: %(default)s)")
             verb.add_argument(
@@ -60,6 +76,9 @@ def main() -> int:
     try:
         if chosen.verb == "memory":
             _memory(program, chosen.redis, chosen.connections)
+            return 0
+        if chosen.verb == "reload":
+            _reload(program, chosen.redis, chosen.reloads)
             return 0
         course = Course(chosen.rounds, chosen.scale, PLACEMENTS[chosen.processors](frozenset(os.sched_getaffinity(0))))
         course.placement.settle()
@@ -183,8 +202,20 @@ def _memory(program: list[str], redis_program: str, connections: int) -> None:
         **_machine(),
         "again": f"python -m loadtest memory --connections {connections}",
     }
-    page = report.memory_markdown(findings, about)
+    page = report.findings_markdown("Keyrail's memory", findings, about)
     report.write(published.RESULTS, f"memory-{form}", page, about, findings)
+    print(page)
+
+
+def _reload(program: list[str], redis_program: str, reloads: int) -> None:
+    form, findings = reload.findings(program, redis_program, reloads, _say)
+    about = {
+        "Keyrail": f"{form}, one worker; a client of each of the {reload.APPS} apps, and one that is measured",
+        **_machine(),
+        "again": f"python -m loadtest reload --reloads {reloads}",
+    }
+    page = report.findings_markdown("Reload of a large policy", findings, about)
+    report.write(published.RESULTS, f"reload-{form}", page, about, findings)
     print(page)
 
 

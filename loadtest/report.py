@@ -244,8 +244,8 @@ def connects_markdown(
     return "\n".join([*lines, ""])
 
 
-def memory_markdown(findings: Sequence[Finding], about: Mapping[str, str]) -> str:
-    lines = ["# Keyrail's memory", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+def findings_markdown(title: str, findings: Sequence[Finding], about: Mapping[str, str]) -> str:
+    lines = [f"# {title}", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
     lines += ["| | measured | goal | |", "|---|---|---|---|"]
     for finding in findings:
         goal = "stated" if finding.bound is None else f"≤ {finding.bound:,g} {finding.unit}"

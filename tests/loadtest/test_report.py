@@ -55,7 +55,9 @@ def test_goals_whose_other_side_was_not_measured_are_left_out() -> None:
 
 
 def test_memory_is_judged_only_where_there_is_a_bound() -> None:
-    page = report.memory_markdown([Finding("a", 5000.0, "bytes", 4096.0), Finding("b", 1.0, "bytes", None)], {})
+    page = report.findings_markdown(
+        "Keyrail's memory", [Finding("a", 5000.0, "bytes", 4096.0), Finding("b", 1.0, "bytes", None)], {}
+    )
     assert "| a | 5,000.0 bytes | ≤ 4,096 bytes | MISSED |" in page
     assert "| b | 1.0 bytes | stated |  |" in page
 

@@ -1,0 +1,177 @@
+"""``reload``: how long other clients wait while a large policy comes into force, and how long that takes.
+
+One client asks for a key again and again, with one command in flight. Its longest wait is compared with its longest
+wait in a stretch of the same length in which nothing happens, since the machine pauses programs, too.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadtest import targets
+from loadtest.benchmark import RunError
+from loadtest.memory import Finding
+from loadtest.processes import Program, free_port, running
+
+APPS = 60
+PATTERNS = 400
+PREFIX_RULES = 800
+_GOAL = 10.0
+_GET = b"*2\r\n$3\r\nGET\r\n$14\r\nteam0:thing0:1\r\n"
+
+
+def policy(generation: int) -> str:
+    """60 apps and a schema of 400 patterns, with rules that look at all of them; the generation makes it another."""
+    apps = "".join(f"  app{i}: {{contact: team{i}, match: {{user: app{i}}}}}\n" for i in range(APPS))
+    entries = "".join(
+        f'  e{i}: {{key: "team{i % APPS}:thing{i}:{{id:int}}", type: {("string", "hash", "list")[i % 3]}, '
+        f"ttl: {i % 50 + 5}m, app: app{i % APPS}}}\n"
+        for i in range(PATTERNS)
+    )
+    prefixes = ", ".join(f'app{i}: ["team{i}:"]' for i in range(APPS))
+    return (
+        f"keyrail: 1\ndefaults: {{mode: enforce}}\napps:\n{apps}schema:\n{entries}rules:\n"
+        "  known: {names: {in_schema: true}}\n  types: {schema: type}\n  lifetimes: {schema: ttl}\n"
+        f"  own: {{names: {{prefixes: {{{prefixes}, default: ['team0:']}}}}}}\n"
+        "  no-walks: {refuse: [KEYS, FLUSHALL]}\n  unlink: {replace: {DEL: UNLINK}}\n"
+        f"  rates: {{limits: {{per: app, rate: {100_000 + generation}/s}}}}\n"
+    )
+
+
+def prefix_rules(generation: int) -> str:
+    """800 lifetimes, each for a prefix of its own."""
+    rules = (f'  r{i}: {{lifetime: {{default: {generation + 5}m, keys: "svc{i}:*"}}}}\n' for i in range(PREFIX_RULES))
+    return f"keyrail: 1\nrules:\n{''.join(rules)}"
+
+
+def findings(
+    program: list[str], redis_program: str, reloads: int, say: Callable[[str], None]
+) -> tuple[str, list[Finding]]:
+    """Keyrail's form (compiled or plain), and all figures."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
+        redis = stack.enter_context(targets.redis_server(folder, redis_program))
+        found = []
+        file = folder / "policy.yaml"
+        file.write_text(policy(0))
+        with _serving(program, redis.port, file) as keyrail:
+            with contextlib.ExitStack() as clients:
+                for i in range(APPS):
+                    clients.enter_context(keyrail.client(redis.port, f"app{i}"))
+                say(f"{reloads} reloads with {APPS} apps and {PATTERNS} patterns")
+                found += _reloads(keyrail, policy, reloads)
+            say("the first client of an app that was not there")
+            found.append(_arrivals(keyrail, redis.port))
+        form = keyrail.form
+        file.write_text(prefix_rules(0))
+        say(f"{PREFIX_RULES} prefix rules")
+        begun = time.monotonic()
+        subprocess.run([*program, "check", str(file)], check=True, capture_output=True, cwd=targets.REPOSITORY)
+        found.append(Finding(f"keyrail check of {PREFIX_RULES} prefix rules", time.monotonic() - begun, "s", 2.0))
+        with _serving(program, redis.port, file) as keyrail:
+            found += _reloads(keyrail, prefix_rules, reloads, PREFIX_RULES)
+        return form, found
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyrail:
+    program: Program
+    port: int
+    form: str
+    file: Path
+
+    @contextlib.contextmanager
+    def client(self, redis_port: int, user: str) -> Iterator[socket.socket]:
+        """A client that has logged in, which has its app's plan made."""
+        with socket.create_connection(("127.0.0.1", redis_port), 10.0) as redis:
+            _ask(redis, f"ACL SETUSER {user} on nopass ~* &* +@all\r\n".encode())
+        with socket.create_connection(("127.0.0.1", self.port), 30.0) as connection:
+            _ask(connection, f"AUTH {user} x\r\n".encode())
+            _ask(connection, b"PING\r\n")
+            yield connection
+
+    def reload(self, generation: int, text: str) -> None:
+        """Let the policy follow, and return when it is in force."""
+        self.file.write_text(text)
+        os.kill(self.program.pid, signal.SIGHUP)
+        self.program.wait_for_line(f"policies reloaded: generation {generation}", 120.0)
+
+
+@contextlib.contextmanager
+def _serving(program: list[str], redis_port: int, file: Path) -> Iterator[_Keyrail]:
+    port = free_port()
+    argv = [*program, "serve", "--listen", f"redis://127.0.0.1:{port}", "--policy", str(file), "--admin", "off"]
+    argv += ["--upstream", f"redis://127.0.0.1:{redis_port}", "--workers", "1"]
+    with running(argv, cwd=targets.REPOSITORY) as started:
+        ready = started.wait_for_line("ready on", 60.0)
+        yield _Keyrail(started, port, "compiled" if "compiled" in ready else "plain", file)
+
+
+def _ask(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(request)
+    reply = connection.recv(4096)
+    if not reply.startswith((b"+", b"$")):
+        raise RunError(f"{request!r} was answered with {reply!r}")
+
+
+def _reloads(keyrail: _Keyrail, written: Callable[[int], str], reloads: int, rules: int | None = None) -> list[Finding]:
+    seconds: list[float] = []
+
+    def act() -> None:
+        for i in range(reloads):
+            begun = time.monotonic()
+            keyrail.reload(i + 2, written(i + 1))
+            seconds.append(time.monotonic() - begun)
+            time.sleep(0.2)
+
+    quiet, longest = _longest_waits(keyrail, act)
+    if rules is not None:
+        return [Finding(f"reload of {rules} prefix rules", max(seconds), "s", 2.0)]
+    of = f"{APPS} apps and {PATTERNS} patterns"
+    return [
+        Finding("longest wait of a client while nothing happens", quiet, "ms", None),
+        Finding(f"longest wait of a client during a reload of {of}", longest, "ms", _GOAL),
+        Finding(f"reload of {of}", max(seconds), "s", None),
+    ]
+
+
+def _arrivals(keyrail: _Keyrail, redis_port: int) -> Finding:
+    def act() -> None:
+        for i in range(10):
+            with keyrail.client(redis_port, f"app{i}"):
+                time.sleep(0.05)
+
+    return Finding(
+        "longest wait of a client while another app's first client comes", _longest_waits(keyrail, act)[1], "ms", _GOAL
+    )
+
+
+def _longest_waits(keyrail: _Keyrail, act: Callable[[], None]) -> tuple[float, float]:
+    """The longest wait of a client in milliseconds: while nothing happens for as long, and while ``act`` runs."""
+    with socket.create_connection(("127.0.0.1", keyrail.port), 60.0) as connection:
+        acting = threading.Thread(target=act)
+        acting.start()
+        begun = time.monotonic()
+        longest = _asked(connection, acting.is_alive)
+        length = time.monotonic() - begun
+        acting.join()
+        over = time.monotonic() + length
+        return _asked(connection, lambda: time.monotonic() < over), longest
+
+
+def _asked(connection: socket.socket, goes_on: Callable[[], bool]) -> float:
+    longest = 0.0
+    while goes_on():
+        begun = time.perf_counter()
+        connection.sendall(_GET)
+        connection.recv(256)
+        longest = max(longest, time.perf_counter() - begun)
+    return longest * 1000
