@@ -74,28 +74,29 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     program = shlex.split(chosen.keyrail) if chosen.keyrail else targets.keyrail_program()
     try:
-        if chosen.verb == "memory":
-            _memory(program, chosen.redis, chosen.connections)
-            return 0
-        if chosen.verb == "reload":
-            _reload(program, chosen.redis, chosen.reloads)
-            return 0
-        course = Course(chosen.rounds, chosen.scale, PLACEMENTS[chosen.processors](frozenset(os.sched_getaffinity(0))))
-        course.placement.settle()
-        if chosen.verb == "quick":
-            _quick(program, chosen.redis, course)
-        elif chosen.verb == "rules":
-            _rules(program, chosen.redis, chosen.policy, course)
-        elif chosen.verb == "traces":
-            _traces(program, chosen.redis, course)
-        elif chosen.verb == "connects":
-            _connects(program, chosen.redis, course)
-        else:
-            _builds(shlex.split(chosen.before), program, chosen.redis, course)
+        _measure(program, chosen)
     except (RunError, StartError) as error:
         print(f"loadtest: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _measure(program: list[str], chosen: argparse.Namespace) -> None:
+    if chosen.verb == "memory":
+        return _memory(program, chosen.redis, chosen.connections)
+    if chosen.verb == "reload":
+        return _reload(program, chosen.redis, chosen.reloads)
+    course = Course(chosen.rounds, chosen.scale, PLACEMENTS[chosen.processors](frozenset(os.sched_getaffinity(0))))
+    course.placement.settle()
+    if chosen.verb == "quick":
+        return _quick(program, chosen.redis, course)
+    if chosen.verb == "rules":
+        return _rules(program, chosen.redis, chosen.policy, course)
+    if chosen.verb == "traces":
+        return _traces(program, chosen.redis, course)
+    if chosen.verb == "connects":
+        return _connects(program, chosen.redis, course)
+    return _builds(shlex.split(chosen.before), program, chosen.redis, course)
 
 
 def _quick(program: list[str], redis_program: str, course: Course) -> None:
