@@ -15,6 +15,7 @@ upstream_pipeline.py  one upstream connection without its socket: routes each re
 router.py             which node a request goes to, where a topology has several
 reply_order.py        the order in which a client asked, where several sources send its replies
 sampler.py            picks the commands to trace
+error_counts.py       counts error replies by their first word
 counters.py           counts uses of keys in fixed memory, with error bounds
 counter_snapshot.py   the busiest keys of one interval, with their error bounds
 

@@ -24,3 +24,6 @@ cdef class HotPathConfig:
     cdef public Router router
     cdef public Splice splice
     cdef public TokenSpender spender
+    cdef unsigned long long[::1] calls
+
+    cpdef int count(self, Py_ssize_t command_id) except -1

@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
 """What the hot path needs of the policy in force for a client."""
+
+from array import array
 
 from proxy.commands.keys import KeyFinder
 from proxy.commands.lookup import Lookup
@@ -26,6 +29,7 @@ class HotPathConfig:
     clients of a worker share, and ``sampler`` says which commands are traced; without one, none are.
     ``router`` says which node owns a request's keys, where the topology has several; each client's ``nodes`` then holds
     the connections that it uses, by node, and ``upstream`` is the last one.
+    ``calls`` counts commands by their id; without one, nobody reads the figures.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class HotPathConfig:
         window: int = 1024,
         sampler: Sampler | None = None,
         router: Router | None = None,
+        calls: "array[int] | None" = None,
     ) -> None:
         self.plan = plan
         self.lookup = lookup
@@ -53,3 +58,9 @@ class HotPathConfig:
         self.router = router
         self.splice = Splice()
         self.spender = TokenSpender()
+        self.calls = array("Q", bytes(8 * len(pooled))) if calls is None else calls
+
+    def count(self, command_id: int) -> None:
+        """Count one command; an id of another table, which this one may not have, is left out."""
+        if command_id < len(self.calls):
+            self.calls[command_id] += 1

@@ -48,7 +48,7 @@ cdef class Intake(CommandSender):
     @cython.locals(partial=Request, assembly=bytearray, code=cython.int)
     cdef _assemble(self)
     @cython.locals(position=cython.Py_ssize_t, end=cython.Py_ssize_t, outcome=cython.int, code=cython.int,
-                   request=Request)
+                   config=HotPathConfig, request=Request)
     cdef _advance(self, bytes data)
     @cython.locals(config=HotPathConfig, request=Request, plan=Plan, router=Router, upstream=UpstreamPipeline, target=UpstreamPipeline, limits=RequestLimits,
                    size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t, wrote=cython.bint,
@@ -60,5 +60,5 @@ cdef class Intake(CommandSender):
     @cython.locals(node=cython.int, target=UpstreamPipeline)
     cdef UpstreamPipeline _target(self, Router router, int command_id, Request request, const unsigned char *p)
     cdef int _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, Splice splice) except -1
-    @cython.locals(words=list)
+    @cython.locals(words=list, config=HotPathConfig, outcome=cython.int)
     cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+# cython: initializedcheck=False
 """What a client sends: bytes in, runs of commands out.
 
 One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
@@ -191,6 +192,7 @@ class Intake(CommandSender):
             self.choose_upstream()
         request = self.config.request
         while outcome == _TAKEN:
+            config = self.config
             code = self._gather(data, data, position)
             self.again = False
             position = request.start
@@ -202,9 +204,12 @@ class Intake(CommandSender):
             end = request.end
             if code == _SPECIAL:
                 outcome = self.handle(self.command_id, data, request)
+                if outcome != _WAIT:
+                    config.calls[self.command_id] += 1
             elif code == _REFUSED:
+                config.calls[self.command_id] += 1
                 self.refused(self.command_id, request)
-                self.refuse(self.config.plan.error)
+                self.refuse(config.plan.error)
             elif code == EMPTY:
                 self.empty()
             elif code == INLINE:
@@ -297,6 +302,7 @@ class Intake(CommandSender):
                 spender.take(request.end - request.start)
             wrote = wrote or simple[command_id] == MAY_WRITE
             count += 1
+            config.calls[command_id] += 1
             position = request.end
             if decision != PASS:
                 splice.put(p, start, request.start)
@@ -348,7 +354,11 @@ class Intake(CommandSender):
         if not words:
             self.empty()
             return _TAKEN
-        return self.handle_inline(words, end - position)
+        config = self.config
+        outcome = self.handle_inline(words, end - position)
+        if outcome != _WAIT:
+            config.count(self.command_id)
+        return outcome
 
     # What the session and the connection do
 
@@ -367,7 +377,7 @@ class Intake(CommandSender):
         """See the command that ``request`` holds before it is answered by ``refuse``."""
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
-        """Judge and route an inline command of ``size`` bytes."""
+        """Judge and route an inline command of ``size`` bytes; ``command_id`` is then its id."""
         raise AssertionError("the session decides")
 
     def empty(self) -> None:

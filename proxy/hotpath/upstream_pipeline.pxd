@@ -1,5 +1,6 @@
 cimport cython
 
+from proxy.hotpath.error_counts cimport ErrorCounts
 from proxy.hotpath.in_flight cimport ReplySink, InFlightEntry
 from proxy.hotpath.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
@@ -23,6 +24,7 @@ cdef class UpstreamPipeline(Outgoing):
     cdef public bint arrays
     cdef public long long commands
     cdef public long long strays
+    cdef public ErrorCounts errors
     cdef public long long large
 
     cpdef send_run(self, ReplySink sink, bytes chunk, Py_ssize_t count)

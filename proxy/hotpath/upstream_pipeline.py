@@ -13,6 +13,7 @@ Out of step means closing both sides. A reply is never guessed at.
 from collections.abc import Callable
 from typing import Any
 
+from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import (
     CONFIRM,
     EDIT,
@@ -38,6 +39,9 @@ _MINUS = 45
 _STAR = 42
 _PUSH = 62
 
+_ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
+"""Actions under which an error goes to a client, and that leave it to no other action."""
+
 # What a listener says of a frame in subscribed state.
 _MESSAGE = 0
 _CONFIRMATION = 1
@@ -52,6 +56,7 @@ class UpstreamPipeline(Outgoing):
 
     ``owner`` is the only client of a private upstream, and None for a shared one. ``usable`` says that clients may
     submit. ``listener`` follows the subscriptions of the owner; ``arrays`` says that they speak RESP2.
+    ``errors`` counts the error replies that clients get, where somebody wants to know.
     """
 
     def __init__(self) -> None:
@@ -69,6 +74,7 @@ class UpstreamPipeline(Outgoing):
         self.arrays = False
         self.commands = 0
         self.strays = 0
+        self.errors: ErrorCounts | None = None
         self.large = 1 << 20
 
     # Towards Redis
@@ -176,13 +182,15 @@ class UpstreamPipeline(Outgoing):
         done = 0
         due = entry.due
         while True:
-            if p[i] == _MINUS and not self.read_only:
-                self._read_error(p, i, size)
             n = scanner.walk(p, i, size)
             if n < 0:
                 return -1
             if n == i:
                 break
+            if p[i] == _MINUS:
+                self._read_error(p, i, n)
+                if self.errors is not None:
+                    self.errors.add(p, i, n)
             begun = i
             i = n
             if scanner.elements > 0:
@@ -246,8 +254,13 @@ class UpstreamPipeline(Outgoing):
 
     def _special(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
         action = entry.action
-        if p[i] == _MINUS and not self.read_only:
-            self._read_error(p, i, size)
+        if p[i] == _MINUS:
+            n = self._line_end(p, i, size)
+            if n < 0:
+                return n
+            self._read_error(p, i, n)
+            if self.errors is not None and action in _ANSWERS and entry.sink.client() is not None:
+                self.errors.add(p, i, n)
         if action == HIDE:
             return self._stream(data, p, i, size, None, True)
         if action == TRACE:
@@ -404,6 +417,8 @@ class UpstreamPipeline(Outgoing):
         return n
 
     def _read_error(self, p: bytes, i: int, size: int) -> None:
+        if self.read_only:
+            return
         # -READONLY: the server behind this connection is a replica now, or a script has made the error up.
         if size - i > 9 and p[i + 1] == 82 and p[i + 2] == 69 and p[i + 3] == 65 and p[i + 4] == 68 and p[i + 5] == 79:
             self.read_only = True

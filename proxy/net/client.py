@@ -224,6 +224,7 @@ class ClientConnection(Dispatcher, asyncio.Protocol):
     def turn_away(self, error: bytes, cause: str) -> None:
         """Close it with an error that Redis would have given, behind the replies that it still gets."""
         if self.pending_replies == 0:
+            self.ports.route.count_error(error)
             self.out.append(error)
             self.close(cause)
         else:

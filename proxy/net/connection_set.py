@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
+from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.client import ClientConnection
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
@@ -14,7 +15,7 @@ from proxy.session.ports import PoolKey
 class ConnectionSet:
     """The connections of one route, ``members``, and the tasks that work on them; ``closing`` says that it ends.
 
-    ``events`` counts for the metrics.
+    ``events`` and ``errors`` (replies of Redis to clients) count for the metrics.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class ConnectionSet:
         self._loop = loop
         self._clients = clients
         self._tasks: set[asyncio.Task[None]] = set()
+        self.errors = ErrorCounts()
         self._pooled = 0
         self._pinned = 0
 

@@ -24,6 +24,7 @@ from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.net.capabilities import NAMES, Capabilities
 from proxy.net.client import ClientConnection
+from proxy.net.command_counts import CommandCounts
 from proxy.net.connect import Opened
 from proxy.net.engine import Engine, probe
 from proxy.net.upstream import UpstreamConnection
@@ -69,7 +70,8 @@ class _Prepared:
 class Policies(PolicyPort):
     """The policy in force, ``generation`` being its number, and the one that is prepared to follow it.
 
-    ``memory`` is what its rules remember; of the ``workers`` that serve the route, this is one.
+    ``memory`` is what its rules remember; of the ``workers`` that serve the route, this is one. ``calls`` counts
+    commands by name.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Policies(PolicyPort):
         self._paused = paused
         self._prepared: _Prepared | None = None
         self._request = Request()
+        self.calls = CommandCounts()
         self._table: Table | None = None
         self._effective_policies: _EffectivePolicies = {}
         self._rehearsals: dict[_Whose, CompiledPolicy] = {}
@@ -205,8 +208,9 @@ class Policies(PolicyPort):
             self._request,
             pooled,
             pinned,
-            sampler=self._sampler if coming.policy.count_keys else None,
+            sampler=self._sampler,
             router=self._router,
+            calls=self.calls.of(table),
         )
         return EffectivePolicy(config, policy, table, coming.generation)
 

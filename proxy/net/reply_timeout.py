@@ -7,21 +7,14 @@ read what it is sent. Nothing is noted while a command passes: each turn compare
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import NamedTuple
 
+from proxy.net.backlog import Wait, wait_of, waits
 from proxy.net.client import ClientConnection
 from proxy.net.periodic import Periodic
 from proxy.net.upstream import UpstreamConnection
 
 _TURNS = 4
 """Looks at each client in the time that a reply may take; so it is over within 1.25 of it."""
-
-
-class _Wait(NamedTuple):
-    """What a client has been answered, and since when it waits for more."""
-
-    answered: int
-    since: float
 
 
 class ReplyTimeout:
@@ -38,7 +31,7 @@ class ReplyTimeout:
         self._clients = clients
         self._seconds = seconds
         self._turned = loop.time()
-        self._waits: dict[ClientConnection, _Wait] = {}
+        self._waits: dict[ClientConnection, Wait] = {}
         self._error = f"-ERR upstream timeout: no reply from Redis for {seconds:g} s (--upstream-timeout)\r\n".encode()
         self._turns = Periodic(loop, seconds / _TURNS, {"closing clients that wait": self._turn}, count)
 
@@ -58,22 +51,18 @@ class ReplyTimeout:
         self._turned = now
         before, self._waits = self._waits, {}
         for client in list(self._clients):
-            if not _waits(client):
+            if not waits(client):
                 continue
-            wait = before.get(client)
-            answered = client.forwarded - client.pending_replies
-            since = now if wait is None or wait.answered != answered else wait.since + pause
-            if now - since < self._seconds:
-                self._waits[client] = _Wait(answered, since)
+            known = before.get(client)
+            wait = wait_of(client, known, now)
+            if wait is known:
+                wait = wait._replace(since=wait.since + pause)
+            if now - wait.since < self._seconds:
+                self._waits[client] = wait
                 continue
             if _between_frames(client):
                 client.out.append(self._error)
             client.close("upstream_timeout")
-
-
-def _waits(client: ClientConnection) -> bool:
-    chosen = client.blocked or client.full or (client.pinned is not None and client.pinned.relay)
-    return (client.pending_replies > 0 or client.halted) and not chosen
 
 
 def _between_frames(client: ClientConnection) -> bool:

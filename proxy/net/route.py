@@ -15,6 +15,7 @@ What its sessions ask for is answered by whom it concerns (``session/ports.py``)
     liveness.py             whether Redis answers at all, and which connections are dead
     latency_probe.py        how fast Redis answers: for circuit breakers
     supervisor_requests.py  what only the supervisor knows
+    backlog.py              commands in flight and queued, and their age
     script_exchange.py      what other workers have seen of scripts
 """
 
@@ -30,8 +31,10 @@ from socket import AF_UNIX, socket
 from typing import Any
 
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.sampler import Sampler
 from proxy.net.admission import MAX_CLIENTS, Admission
+from proxy.net.backlog import Backlog
 from proxy.net.buffers import buffers_of
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
@@ -100,6 +103,8 @@ class Route(RoutePort):
         self.loop = loop
         self.clients: set[ClientConnection] = set()
         self._counters = Counters()
+        self._own_errors = ErrorCounts()
+        self._backlog = Backlog(self.clients)
         self._supervisor_requests = SupervisorRequests(loop.time, request_info)
         logs = settings.violations is not None
         tells = logs or settings.admin is not None
@@ -179,6 +184,10 @@ class Route(RoutePort):
         """The engine's words for a protocol error."""
         self._events["protocol_errors"] += 1
         return protocol_error(code, byte)
+
+    def count_error(self, error: bytes) -> None:
+        """Count an error reply of Keyrail's own."""
+        self._own_errors.add(error, 0, len(error))
 
     def recall_script(self, key: FactKey) -> Fact | None:
         """What this worker knows of a script's calls."""
@@ -338,6 +347,7 @@ class Route(RoutePort):
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
         self._policies.count_into(self._verdicts)
+        self._backlog.look(self.loop.time())
         engine = self._capabilities.engine
         return {
             "route": self.route_settings.name,
@@ -353,6 +363,10 @@ class Route(RoutePort):
                 **self._connections.all.carried(),
                 "local": self._local + sum(client.local for client in self.clients),
             },
+            "calls": self._policies.calls.figures(),
+            "errors": {"redis": self._connections.all.errors.figures(), "keyrail": self._own_errors.figures()},
+            "backlog": self._backlog.figures(),
+            "oldest": self._backlog.oldest,
             "verdicts": self._verdicts.figures(),
             "violations_dropped": self._verdicts.dropped(),
             "out_of": self._rule_totals.figures(self._asked_by_app()),

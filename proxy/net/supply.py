@@ -184,6 +184,7 @@ class Supply:
         address = self._topology.address(key.node)
         opened = await asyncio.wait_for(open_upstream(address, self._tls, self._keeper, key, self._loop), seconds)
         self._connections.members.add(opened.upstream)
+        opened.upstream.errors = self._connections.errors
         try:
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:

@@ -5,6 +5,7 @@ Each second's figures are an ``IntervalStats``, which the supervisor adds to tho
 
 import logging
 import time
+from typing import Any
 
 from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.hotpath.sampler import Sampler
@@ -86,10 +87,12 @@ class Tracer(TracePort):
             raise AssertionError("only clients' commands are measured")
         trace, schema = _trace(at, open_trace, client)
         self._latencies.add(trace)
+        if not client.effective_policy.compiled.policy.count_keys:
+            return  # how long commands take is no secret; which keys they use is not to be known
         self._interval.see(trace, schema)
         self._expiries.wonder(trace, client.key, self._expires)
 
-    def latencies(self) -> dict[str, dict[str, float]]:
+    def latencies(self) -> dict[str, dict[str, Any]]:
         """How long commands took, since the start: numbers that workers' figures can be added up by."""
         self._count_finished()
         return self._latencies.figures()

@@ -11,6 +11,8 @@ from typing import Any
 COUNTERS = (
     "clients_total",
     "commands",
+    "calls",
+    "errors",
     "verdicts",
     "violations_dropped",
     "out_of",
@@ -20,7 +22,7 @@ COUNTERS = (
     "reconnects",
     "traces",
 )
-GAUGES = ("clients", "buffers", "upstreams", "breakers")
+GAUGES = ("clients", "buffers", "backlog", "upstreams", "breakers")
 
 Snapshot = Mapping[str, Any]
 
@@ -28,6 +30,8 @@ Snapshot = Mapping[str, Any]
 @dataclass(slots=True)
 class RouteFigures:
     """One route, over all workers. ``counters`` and ``gauges`` hold numbers, or numbers by name.
+
+    ``oldest`` is how many seconds the client that has waited longest for a reply has been waiting.
 
     Redis is ``silent_since`` that time, in seconds since the epoch; None while it answers.
     """
@@ -41,6 +45,7 @@ class RouteFigures:
     counters: dict[str, Any] = field(default_factory=dict)
     gauges: dict[str, Any] = field(default_factory=dict)
     silent_since: float | None = None
+    oldest: float = 0.0
 
 
 def add_numbers(total: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -65,6 +70,7 @@ def merge_snapshots(name: str, living: Iterable[Snapshot], departed: Mapping[str
         ready=bool(snapshots) and all(snapshot["ready"] for snapshot in snapshots),
         reason=next((s["reason"] for s in snapshots if not s["ready"] and s["reason"]), ""),
         silent_since=min((s["silent_since"] for s in snapshots if s["silent_since"] is not None), default=None),
+        oldest=max((s["oldest"] for s in snapshots), default=0.0),
         engine=next((s["engine"] for s in snapshots if s["engine"]), None),
         generation=min((s["generation"] for s in snapshots), default=0),
         features_off=sorted({feature for s in snapshots for feature in s["features_off"]}),

@@ -2,6 +2,10 @@
 
 keyrail_commands_total{route,path}          path: pooled (shared upstream), pinned (private one), local (answered here)
 keyrail_pooled_share{route}                 pooled commands of all that went to an upstream, 0 to 1
+keyrail_command_calls_total{route,command}  commands by name, ``unknown`` for all that no table knows
+keyrail_error_replies_total{route,source,prefix}   source: redis, keyrail; prefix: the error's first word, or ``other``
+keyrail_commands_in_flight{route}, keyrail_commands_queued{route}   waiting for Redis, and in Keyrail
+keyrail_oldest_wait_seconds{route}          how long the client that has waited longest for a reply has been waiting
 keyrail_verdicts_total{route,rule,app,mode,what}   what: refused, rewritten, skipped, error
 keyrail_violations_dropped_total{route,rule}       beyond what the log of violations takes each second
 keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_closes_total{route,cause}
@@ -63,6 +67,8 @@ class GroupCollector(Collector):
         yield from _collect_processes(self._workers.processes())
         routes = self._workers.figures()
         yield from _collect_commands(routes)
+        yield from _collect_names(routes)
+        yield from _collect_backlog(routes)
         yield from collect_traces(routes)
         yield from _collect_clients(routes)
         yield from _collect_upstreams(routes)
@@ -140,6 +146,40 @@ def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
         for rule, number in route.counters.get("violations_dropped", {}).items():
             dropped.add_metric((route.name, rule), number)
     yield from (commands, share, verdicts, dropped)
+
+
+def _collect_names(routes: list[RouteFigures]) -> Iterator[Metric]:
+    calls = CounterMetricFamily("keyrail_command_calls", "Commands by name.", labels=("route", "command"))
+    errors = CounterMetricFamily(
+        "keyrail_error_replies",
+        "Error replies that clients got, by their first word.",
+        labels=("route", "source", "prefix"),
+    )
+    for route in routes:
+        for command, number in route.counters.get("calls", {}).items():
+            calls.add_metric((route.name, command), number)
+        for source, by_prefix in route.counters.get("errors", {}).items():
+            for prefix, number in by_prefix.items():
+                errors.add_metric((route.name, source, prefix), number)
+    yield from (calls, errors)
+
+
+def _collect_backlog(routes: list[RouteFigures]) -> Iterator[Metric]:
+    in_flight = GaugeMetricFamily(
+        "keyrail_commands_in_flight", "Commands whose replies clients wait for.", labels=("route",)
+    )
+    queued = GaugeMetricFamily(
+        "keyrail_commands_queued", "Commands that wait in Keyrail, of each client the first one.", labels=("route",)
+    )
+    oldest = GaugeMetricFamily(
+        "keyrail_oldest_wait_seconds", "How long a client has been waiting for a reply at most.", labels=("route",)
+    )
+    for route in routes:
+        backlog = route.gauges.get("backlog", {})
+        in_flight.add_metric((route.name,), backlog.get("in_flight", 0))
+        queued.add_metric((route.name,), backlog.get("queued", 0))
+        oldest.add_metric((route.name,), route.oldest)
+    yield from (in_flight, queued, oldest)
 
 
 def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:

@@ -26,6 +26,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
@@ -57,10 +58,12 @@ def collect_traces(routes: list[RouteFigures]) -> Iterator[Metric]:
     """Latency and bytes since the start, as estimated from traced commands."""
     times = {
         "proxy": HistogramMetricFamily(
-            "keyrail_proxy_seconds", "From a command's arrival until it leaves for Redis (estimate).", labels=("route",)
+            "keyrail_proxy_seconds",
+            "From a command's arrival until it leaves for Redis (estimate).",
+            labels=("route", "app"),
         ),
         "redis": HistogramMetricFamily(
-            "keyrail_upstream_seconds", "From then until its reply is back (estimate).", labels=("route",)
+            "keyrail_upstream_seconds", "From then until its reply is back (estimate).", labels=("route", "app")
         ),
     }
     volumes = {
@@ -69,13 +72,13 @@ def collect_traces(routes: list[RouteFigures]) -> Iterator[Metric]:
     }
     taken = CounterMetricFamily("keyrail_traced_commands", "Traced commands.", labels=("route",))
     for route in routes:
-        traces: Mapping[str, Mapping[str, float]] = route.counters.get("traces", {})
+        traces: Mapping[str, Mapping[str, Any]] = route.counters.get("traces", {})
         for name, family in times.items():
-            found = dict(traces.get(name, {}))
-            seconds = found.pop("sum", 0.0)
-            buckets = zip(found, itertools.accumulate(found.values()), strict=True)
-            if found:
-                family.add_metric((route.name,), list(buckets), seconds)
+            for app, counts in traces.get(name, {}).items():
+                by_bound = dict(counts)
+                seconds = by_bound.pop("sum")
+                buckets = zip(by_bound, itertools.accumulate(by_bound.values()), strict=True)
+                family.add_metric((route.name, app), list(buckets), seconds)
         for name, volume in volumes.items():
             volume.add_metric((route.name,), traces.get("bytes", {}).get(name, 0))
         taken.add_metric((route.name,), traces.get("traces", {}).get("taken", 0))

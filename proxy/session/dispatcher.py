@@ -90,7 +90,9 @@ class Dispatcher(Session):
         if held is not None:
             self.held = None
             return self._route(held, b"", 0)
-        return self._take(Command(self.effective_policy.table, words), encode_command(words), b"", 0)
+        command = Command(self.effective_policy.table, words)
+        self.command_id = command.spec.id
+        return self._take(command, encode_command(words), b"", 0)
 
     def _waits(self) -> bool:
         # Whether the next command has to wait, for replies or for a procedure, before anything is asked about it.

@@ -275,6 +275,9 @@ class RoutePort(Protocol):
     def protocol_error(self, code: int, byte: int) -> bytes:
         """The engine's own words for a protocol error, as a reply."""
 
+    def count_error(self, error: bytes) -> None:
+        """Count an error reply of Keyrail's own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:

@@ -341,6 +341,8 @@ class Session(Intake):
         if self.reply_mode != reply_mode.ON and reply_mode.swallows(self):
             return
         self.local += 1
+        if payload.startswith(b"-"):
+            self.ports.route.count_error(payload)
         if self.pending_replies == 0:
             self.out.append(payload)
             if not self.running or len(self.out) >= _AT_ONCE or len(payload) > _SHORT:
@@ -358,6 +360,7 @@ class Session(Intake):
             return
         upstream = self.upstream
         assert upstream is not None
+        self.ports.route.count_error(error)
         silent = reply_mode.falls_on(self)
         self.issue(upstream, aborting, *(() if silent else (InFlightEntry(self, 1, REPLACE, error),)))
 

@@ -223,6 +223,7 @@ class _Stream:
         if session.gone or session.ended:
             return
         assert self.judged is not None
+        session.config.count(self.judged.spec.id)
         trace = self._trace(self.judged)
         if self.refusal is None:
             session.count_keys(self.judged)

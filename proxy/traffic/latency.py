@@ -6,6 +6,7 @@ The bounds of the buckets grow by about the square root of ten, from 50 µs to 5
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from typing import Any
 
 from proxy.traffic.trace import Trace
 
@@ -53,12 +54,29 @@ class Histogram:
         return BOUNDS[-1]
 
 
-class Latencies:
-    """Both histograms, and the bytes of what was measured."""
+MOST_APPS = 100
+OTHER_APPS = "other"
+
+
+class _Times:
+    """The times of one app's commands."""
+
+    __slots__ = ("proxy", "redis")
 
     def __init__(self) -> None:
         self.proxy = Histogram()
         self.redis = Histogram()
+
+
+class Latencies:
+    """Both histograms for each app, and the bytes of what was measured.
+
+    A policy names its apps, so there are few. Many reloads may bring many names: those behind the first hundred are
+    ``other``.
+    """
+
+    def __init__(self) -> None:
+        self._by_app: dict[str, _Times] = {}
         self.bytes_in = 0
         self.bytes_out = 0
         self.traces = 0
@@ -69,14 +87,22 @@ class Latencies:
         self.bytes_in += trace.weight * trace.bytes_in
         if trace.measured:
             self.bytes_out += trace.weight * trace.bytes_out
-            self.proxy.add(trace.in_proxy, trace.weight)
-            self.redis.add(trace.at_redis, trace.weight)
+            times = self._times_of(trace.app)
+            times.proxy.add(trace.in_proxy, trace.weight)
+            times.redis.add(trace.at_redis, trace.weight)
 
-    def figures(self) -> dict[str, dict[str, float]]:
-        """Counters that can be added up over workers."""
+    def _times_of(self, app: str) -> _Times:
+        if app not in self._by_app:
+            if len(self._by_app) >= MOST_APPS:
+                app = OTHER_APPS
+            self._by_app.setdefault(app, _Times())
+        return self._by_app[app]
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """Counters that can be added up over workers: of times by app, of bytes and traces all together."""
         return {
-            "proxy": _figures(self.proxy),
-            "redis": _figures(self.redis),
+            "proxy": {app: _figures(times.proxy) for app, times in self._by_app.items()},
+            "redis": {app: _figures(times.redis) for app, times in self._by_app.items()},
             "bytes": {"in": self.bytes_in, "out": self.bytes_out},
             "traces": {"taken": self.traces},
         }

@@ -72,6 +72,9 @@ class Bench:
         bench = self
 
         class Client(self.module.ReplySink):  # type: ignore[misc, name-defined]  # whichever module is under test
+            def client(self) -> Client:
+                return self
+
             def on_idle(self) -> None:
                 self.notify_when_idle = False
                 bench.events.append(("on_idle", self))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from proxy.hotpath.error_counts import ErrorCounts
 from tests.hotpath.bench import BULK, ERROR, OK, ONE, PUSH, READONLY, Bench, heard
 
 # Towards Redis
@@ -232,13 +233,13 @@ def a_client_that_does_not_take_what_it_has_is_told_of(module: ModuleType) -> No
 def a_read_only_error_is_told_once(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.client()
-    bench.upstream.send_run(client, b"x", 4)
-    bench.upstream.receive(OK + b"-READING is no such error\r\n")
+    bench.upstream.send_run(client, b"x", 5)
+    bench.upstream.receive(OK + b"-READING is no such error\r\n" + b"-DEADOUT neither\r\n")
     assert bench.events == []
     bench.upstream.receive(READONLY)
     bench.upstream.receive(READONLY)
     assert bench.events == ["doubt_role"]
-    assert heard(client) == OK + b"-READING is no such error\r\n" + READONLY * 2
+    assert heard(client) == OK + b"-READING is no such error\r\n-DEADOUT neither\r\n" + READONLY * 2
 
 
 def a_read_only_error_to_a_rewritten_command_is_told_too(module: ModuleType) -> None:
@@ -247,6 +248,39 @@ def a_read_only_error_to_a_rewritten_command_is_told_too(module: ModuleType) -> 
     bench.upstream.enqueue(client, 1, module.EDIT, lambda frame: frame)
     bench.upstream.receive(READONLY)
     assert bench.events == ["doubt_role"]
+
+
+# Errors are counted
+
+
+def each_error_reply_to_a_client_is_counted_once(module: ModuleType) -> None:
+    said = (ERROR, b"-WRONGTYPE no\r\n", READONLY, b"-ODD no\r\n", b"-OOM no\r\n")
+    for action in (module.FORWARD, module.EDIT, module.PEEK, module.MEMBERS, module.CONFIRM):
+        payload: object = (b"subscribe", 1) if action == module.CONFIRM else {} if action == module.MEMBERS else bytes
+        for cut in range(1, len(ERROR)):
+            bench = Bench(module)
+            errors = bench.upstream.errors = ErrorCounts()
+            client = bench.client()
+            for _ in said:
+                bench.upstream.enqueue(client, 1, action, payload)
+            bench.upstream.receive(ERROR[:cut])
+            bench.upstream.receive(ERROR[cut:] + b"".join(said[1:]))
+            assert heard(client) == b"".join(said)
+            assert errors.figures() == {"ERR": 1, "WRONGTYPE": 1, "READONLY": 1, "OOM": 1, "other": 1}
+
+
+def what_no_client_gets_is_no_error_reply(module: ModuleType) -> None:
+    for action in (module.HIDE, module.NOTE, module.REPLACE):
+        bench = Bench(module)
+        errors = bench.upstream.errors = ErrorCounts()
+        bench.upstream.enqueue(bench.client(), 1, action, b"+X\r\n" if action == module.REPLACE else bytes)
+        bench.upstream.receive(ERROR)
+        assert errors.figures() == {}
+    bench = Bench(module)
+    errors = bench.upstream.errors = ErrorCounts()
+    bench.upstream.enqueue(module.ReplySink(), 1, module.EDIT, lambda _: b"")
+    bench.upstream.receive(ERROR)
+    assert errors.figures() == {}, "Keyrail itself has asked"
 
 
 # HIDE, REPLACE, EDIT, PEEK, LOCAL

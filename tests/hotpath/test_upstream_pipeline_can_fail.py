@@ -168,6 +168,13 @@ BREAKS: dict[str, tuple[str, str]] = {
     "a long array waits": ("return 0 if size - i > 64 else -2", "return -2"),
     "a confirmation is not noted": ("        self.listener.confirm(frame)\n", ""),
     "READONLY is any error": ("if size - i > 9 and p[i + 1] == 82 and", "if"),
+    "an error is not counted": (
+        "                    self.errors.add(p, i, n)\n            begun",
+        "                    pass\n            begun",
+    ),
+    "errors of special replies are not counted": ("action in _ANSWERS and", "False and"),
+    "hidden errors are counted": ("action in _ANSWERS and", ""),
+    "errors that Keyrail gets itself are counted": (" and entry.sink.client() is not None:", ":"),
     "READONLY is not heard": ("            self.read_only = True\n", "            pass\n"),
     "who has left is sent more": ("if sink.gone or not chunk:", "if not chunk:"),
     "nothing is a write": ("if sink.gone or not chunk:", "if sink.gone:"),

@@ -83,7 +83,7 @@ async def route_over(engines: list[Engine]) -> AsyncIterator[tuple[Route, SlotMa
     loop = asyncio.get_running_loop()
     route = Route(
         route_settings,
-        Settings((route_settings,), allow_cluster=True),
+        Settings((route_settings,), allow_cluster=True, traces=0),
         topology,
         TRANSPARENT,
         loop,

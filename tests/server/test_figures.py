@@ -11,6 +11,7 @@ def snapshot(**changes: Any) -> dict[str, Any]:
         "ready": True,
         "reason": "",
         "silent_since": None,
+        "oldest": 0.0,
         "engine": {"name": "valkey", "version": "9.1.0"},
         "clients": 2,
         "clients_total": 5,
@@ -61,6 +62,12 @@ def test_the_longest_silence_is_told() -> None:
     assert merge_snapshots("r", [snapshot(), snapshot()], {}).silent_since is None
     silent = [snapshot(), snapshot(silent_since=30.0), snapshot(silent_since=20.0)]
     assert merge_snapshots("r", silent, {}).silent_since == 20.0
+
+
+def test_the_longest_wait_is_told_and_backlogs_add_up() -> None:
+    waiting = {"in_flight": 2, "queued": 1}
+    merged = merge_snapshots("r", [snapshot(oldest=1.5, backlog=waiting), snapshot(oldest=4.0, backlog=waiting)], {})
+    assert (merged.oldest, merged.gauges["backlog"]) == (4.0, {"in_flight": 4, "queued": 2})
 
 
 def test_no_worker() -> None:

@@ -96,6 +96,8 @@ class OneRoute:
         counters: dict[str, Any] = {
             "clients_total": 1,
             "commands": {"pooled": 1, "pinned": 0, "local": 0},
+            "calls": {"GET": 1, "unknown": 2},
+            "errors": {"redis": {"WRONGTYPE": 1}, "keyrail": {"DENIED": 1}},
             "verdicts": {"no-keys": {"shop": {"enforce refused": 1}}},
             "violations_dropped": {"no-keys": 1},
             "closed": {"client": 1},
@@ -104,7 +106,13 @@ class OneRoute:
             "reconnects": 0,
             "traces": latencies.figures(),
         }
-        gauges = {"clients": 1, "buffers": {"output": 1}, "upstreams": {"shared": 1}, "breakers": {"calm": 0}}
+        gauges = {
+            "clients": 1,
+            "backlog": {"in_flight": 3, "queued": 1},
+            "buffers": {"output": 1},
+            "upstreams": {"shared": 1},
+            "breakers": {"calm": 0},
+        }
         engine = {"name": "valkey", "version": "9.1.0"}
         return [RouteFigures("default", True, "", engine, 1, ["COMMAND"], counters, gauges)]
 
@@ -270,6 +278,27 @@ def test_alert_rules_ask_for_what_is_exported(exported: list[Metric]) -> None:
         assert rule["annotations"].keys() == {"summary", "description"}
         told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
         assert set(unknown_names(f"{rule['expr']} by ({', '.join(told | {'instance'})})", exported)) == set(), rule
+
+
+SIGNALS = (
+    "keyrail_commands_in_flight",
+    "keyrail_commands_queued",
+    "keyrail_oldest_wait_seconds",
+    "keyrail_worker_lag_seconds",
+    "keyrail_worker_cpu_seconds_total",
+    "keyrail_worker_memory_bytes",
+    "keyrail_worker_open_files",
+    "keyrail_command_calls_total",
+    "keyrail_error_replies_total",
+    "keyrail_upstream_seconds_bucket",
+    "keyrail_proxy_seconds_bucket",
+)
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_each_signal_of_saturation_is_exported_and_has_a_panel(name: str, exported: list[Metric]) -> None:
+    assert name in {sample.name for metric in exported for sample in metric.samples}
+    assert re.search(rf"\b{name}\b", resource("grafana.json"))
 
 
 def test_what_nobody_exports_is_seen(exported: list[Metric]) -> None:

@@ -154,6 +154,7 @@ class FakeRoute(
         self.unknown_users: set[str] = set()
         self.waiting_for_user: list[PoolWaiter] = []
         self.observed: list[OpenTrace] = []
+        self.errors: list[bytes] = []
         self.large: list[tuple[bytes, int]] = []
         self.follows = False
         self.runs: list[tuple[str, int]] = []
@@ -356,6 +357,9 @@ class FakeRoute(
 
     def protocol_error(self, code: int, byte: int) -> bytes:
         return b"-ERR Protocol error: %d\r\n" % code
+
+    def count_error(self, error: bytes) -> None:
+        self.errors.append(error)
 
     def now(self) -> float:
         return self.moment

@@ -1,0 +1,59 @@
+"""How much waits: commands in flight, commands that wait in Keyrail, and the age of the oldest of both.
+
+Nothing is noted while a command passes. Each ``look`` compares what clients have been answered with the look before:
+a client that waits, and has been answered nothing in between, has waited at least since then. So ages are short by up
+to the time between two looks. Who asked to wait (commands that block, subscriptions, MONITOR), and who does not read
+what it is sent, has no age.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from proxy.net.client import ClientConnection
+
+
+class Wait(NamedTuple):
+    """How many commands of a client have been answered, and since when it waits for more."""
+
+    answered: int
+    since: float
+
+
+def waits(client: ClientConnection) -> bool:
+    """Whether a client waits for a reply, and has not asked to wait."""
+    chosen = client.blocked or client.full or (client.pinned is not None and client.pinned.relay)
+    return (client.pending_replies > 0 or client.halted) and not chosen
+
+
+def wait_of(client: ClientConnection, before: Wait | None, now: float) -> Wait:
+    """Since when this client, which waits, does so; ``before`` is what this returned when it was last asked."""
+    answered = client.forwarded - client.pending_replies
+    return before if before is not None and before.answered == answered else Wait(answered, now)
+
+
+class Backlog:
+    """What the clients of one route wait for, in one worker."""
+
+    def __init__(self, clients: Collection[ClientConnection]) -> None:
+        self._clients = clients
+        self._waits: dict[ClientConnection, Wait] = {}
+        self._in_flight = 0
+        self._queued = 0
+        self.oldest = 0.0
+        """Seconds that the client which has waited longest has been waiting."""
+
+    def look(self, now: float) -> None:
+        """Bring the figures up to date; ``now`` is in seconds of any clock."""
+        before, self._waits = self._waits, {}
+        self._in_flight = self._queued = 0
+        for client in self._clients:
+            self._in_flight += client.pending_replies
+            # Of what a client has sent ahead only the first command is known: the others are bytes that nobody reads.
+            self._queued += client.halted or client.stalled
+            if waits(client):
+                self._waits[client] = wait_of(client, before.get(client), now)
+        self.oldest = now - min((wait.since for wait in self._waits.values()), default=now)
+
+    def figures(self) -> dict[str, int]:
+        """Commands by where they wait."""
+        return {"in_flight": self._in_flight, "queued": self._queued}
