@@ -4,6 +4,7 @@ plan.py               a policy as a few closed operations per command
 hot_path_config.py    what the hot path needs of the policy in force for a client
 intake.py             client bytes in, runs of commands out
 splice.py             the bytes of a run in which some commands are rewritten
+request_edit.py       what a plan changes in a request: closed edits, which compose
 appending.py          arguments that a rewrite appends, such as a TTL
 automaton.py          finds the schema entry of a key in one pass over its bytes
 schema_checks.py      what a schema entry lets pass without a rule

@@ -23,6 +23,7 @@ cdef class StatedNumber:
 @cython.final
 cdef class Appending:
     cdef readonly Py_ssize_t argc
+    cdef readonly Py_ssize_t added
     cdef readonly list suffixes
     cdef readonly list satisfied_by
     cdef readonly list stated

@@ -61,6 +61,7 @@ class Appending:
         stated: Sequence[StatedNumber] = (),
     ) -> None:
         self.argc = argc
+        self.added = added
         self.suffixes = list(suffixes)
         self.satisfied_by = [Keyword(word) for word in satisfied_by]
         self.stated = list(stated)

@@ -14,7 +14,7 @@ from proxy.hotpath.splice cimport Splice
 from proxy.wire.request cimport RequestLimits, Request
 
 cdef int _TAKEN, _WAIT, _ENDED
-cdef int APPEND, JUDGE, PASS, REFUSE, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
+cdef int JUDGE, PASS, REFUSE, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
 cdef int MAY_WRITE
 cdef int _SPECIAL, _STALLED, _REFUSED, _ASSEMBLE
 
@@ -59,6 +59,5 @@ cdef class Intake(CommandSender):
                        Py_ssize_t count, bint wrote) except -1
     @cython.locals(node=cython.int, target=UpstreamPipeline)
     cdef UpstreamPipeline _target(self, Router router, int command_id, Request request, const unsigned char *p)
-    cdef int _rewrite(self, const unsigned char *p, Request request, Plan plan, int decision, Splice splice) except -1
     @cython.locals(words=list, config=HotPathConfig, outcome=cython.int)
     cdef int _inline(self, bytes data, Py_ssize_t position, Py_ssize_t end) except -1

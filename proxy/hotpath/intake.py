@@ -33,9 +33,8 @@ from typing import Any
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
 from proxy.hotpath.leased_tokens import TokenSet
-from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, Plan
+from proxy.hotpath.plan import JUDGE, PASS, REFUSE
 from proxy.hotpath.router import Router
-from proxy.hotpath.splice import Splice
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.inline import split_inline
 from proxy.wire.request import COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE, UNBALANCED_QUOTES, Request, RequestLimits
@@ -306,7 +305,7 @@ class Intake(CommandSender):
             position = request.end
             if decision != PASS:
                 splice.put(p, start, request.start)
-                self._rewrite(p, request, plan, decision, splice)
+                plan.editor.write(splice, p, request)
                 start = position
         if plan.spends:
             spender.settle()
@@ -334,16 +333,6 @@ class Intake(CommandSender):
         assert self.nodes is not None, "a client of a topology with several nodes has connections by node"
         target = self.nodes[node]
         return target if target is not None and target.usable else None
-
-    def _rewrite(self, p: bytes, request: Request, plan: Plan, decision: int, splice: Splice) -> None:
-        if decision == APPEND:
-            splice.put(plan.header, 0, len(plan.header))
-            splice.put(p, request.header_end, request.end)
-            splice.put(plan.suffix, 0, len(plan.suffix))
-        else:
-            splice.put(p, request.start, request.header_end)
-            splice.put(plan.name, 0, len(plan.name))
-            splice.put(p, request.ends[0] + 2, request.end)
 
     def _inline(self, data: bytes, position: int, end: int) -> int:
         words = split_inline(data[position : end - 1], self.limits.mixed_quotes)

@@ -1,15 +1,15 @@
 cimport cython
 
 from proxy.commands.keys cimport KeyFinder
-from proxy.hotpath.appending cimport Appending
 from proxy.hotpath.automaton cimport Automaton
 from proxy.hotpath.counters cimport Counters
+from proxy.hotpath.request_edit cimport RequestEdit, RequestEditor
 from proxy.hotpath.schema_checks cimport EntryProgram
 from proxy.wire.request cimport Request
 
 
-cdef int _PASS, _APPEND, _SWAP, _JUDGE, _REFUSE
-cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_APPEND, _OP_SWAP, _OP_LIMIT, _OP_ENTRIES, _OP_APPEND_BY_ENTRY
+cdef int _PASS, _EDIT, _JUDGE, _REFUSE
+cdef int _OP_JUDGE, _OP_COUNT, _OP_NAMES, _OP_EDIT, _OP_LIMIT, _OP_ENTRIES, _OP_EDIT_BY_ENTRY
 cdef int _SEPARATOR, _FORBIDDEN, _WRITES
 
 
@@ -34,18 +34,15 @@ cdef class NameProgram:
 cdef class Plan:
     cdef public bytearray operations
     cdef public list programs
-    cdef public list appendings
-    cdef public list names
+    cdef public list edits
     cdef public long long[::1] most_bytes
     cdef public long long[::1] most_arguments
     cdef public list entry_programs
-    cdef public list entry_appendings
+    cdef public list edits_by_entry
     cdef public list known_entry_programs
     cdef public list errors
     cdef public list known_programs
-    cdef public bytes header
-    cdef public bytes suffix
-    cdef public bytes name
+    cdef public RequestEditor editor
     cdef public bytes error
     cdef public long long[::1] changed
     cdef public bint spends
@@ -63,10 +60,8 @@ cdef class Plan:
     @cython.locals(program=EntryProgram)
     cdef bint _entries_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                             Py_ssize_t found) except -1
-    @cython.locals(program=EntryProgram, appendings=list, appending=Appending)
-    cdef int _append_by_entry(self, int command_id, Request request, const unsigned char *data,
-                              Py_ssize_t found) except -1
-    cdef int _append(self, Appending appending, Request request, const unsigned char *data) except -1
+    @cython.locals(edit=RequestEdit, by_entry=list, program=EntryProgram, changed=cython.int)
+    cdef int _edit(self, int command_id, Request request, const unsigned char *data, Py_ssize_t found) except -1
     @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
                 Counters counters)

@@ -6,16 +6,16 @@ Each command id has a byte of operations; 0 means that no rule touches the comma
 costs one look-up. ``decide`` answers for one scanned request:
 
 - PASS: forward the bytes as they are;
-- APPEND: forward them with ``suffix`` behind, under the ``header`` for so many arguments (a default TTL);
-- SWAP: forward them under ``name`` (DEL as UNLINK);
+- EDIT: forward them as the ``editor`` writes them: with a default TTL behind, or under another name;
 - REFUSE: answer ``error``, whatever the arguments are and whoever sends them;
 - JUDGE: only a rule's own ``judge`` can tell. Everything else that a rule would refuse, warn of or count ends here, so
   this file holds no decision that ``judge`` does not confirm: it only recognises what is surely so.
 
 Keys are checked in one pass over each, by a program (a table of allowed bytes, the length, the number of segments, or
 an automaton for all that) that joins all naming rules for the command. Where the policy has a schema, the pass also
-finds the entry that owns the key, for all rules about the schema (``proxy.hotpath.schema_checks``); what is appended
-(``proxy.hotpath.appending``) may depend on that entry. Keys are counted here too, once the request is known to go on.
+finds the entry that owns the key, for all rules about the schema (``proxy.hotpath.schema_checks``); edits
+(``proxy.hotpath.request_edit``) may depend on that entry. Keys are counted here too, once the request is known to go
+on.
 
 Limits on sizes need no look at the arguments: none of them is larger than the request, and it has no more than so many.
 """
@@ -24,32 +24,29 @@ from array import array
 from collections.abc import Sequence
 
 from proxy.commands.keys import KeyFinder
-from proxy.hotpath.appending import Appending
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
+from proxy.hotpath.request_edit import RequestEdit, RequestEditor
 from proxy.hotpath.schema_checks import EntryProgram
 from proxy.wire.request import Request
 
 # Under two names each: C integers in here, Python's for everybody else.
 _PASS = 0
-_APPEND = 1
-_SWAP = 2
-_JUDGE = 3
-_REFUSE = 4
+_EDIT = 1
+_JUDGE = 2
+_REFUSE = 3
 PASS = _PASS
-APPEND = _APPEND
-SWAP = _SWAP
+EDIT = _EDIT
 JUDGE = _JUDGE
 REFUSE = _REFUSE
 
 _OP_JUDGE = 1
 _OP_COUNT = 2
 _OP_NAMES = 4
-_OP_APPEND = 8
-_OP_SWAP = 16
-_OP_LIMIT = 32
-_OP_ENTRIES = 64
-_OP_APPEND_BY_ENTRY = 128
+_OP_EDIT = 8
+_OP_LIMIT = 16
+_OP_ENTRIES = 32
+_OP_EDIT_BY_ENTRY = 64
 
 # What a byte is to a name, beside 0 for most.
 _SEPARATOR = 1
@@ -118,26 +115,23 @@ class NameProgram:
 class Plan:
     """The operations of every command id below ``commands``; built by a policy's rules, then only read.
 
-    ``changed`` counts, by command id, the requests that the plan has changed or refused by itself. ``token_sets`` has
-    the numbers of the client's token sets that a command is paid from; whoever runs the plan sees to that, as they are
-    the client's.
+    ``changed`` counts the requests that the plan has changed or refused by itself: one counter for each command id, and
+    behind them those of ``add_counter``. ``token_sets`` has the numbers of the client's token sets that a command is
+    paid from; whoever runs the plan sees to that, as they are the client's.
     """
 
     def __init__(self, commands: int) -> None:
         self.operations = bytearray(commands)
         self.programs: list[NameProgram | None] = [None] * commands
-        self.appendings: list[Appending | None] = [None] * commands
-        self.names = [b""] * commands
+        self.edits: list[RequestEdit | None] = [None] * commands
         self.errors = [b""] * commands
         self.most_bytes = array("q", bytes(8 * commands))
         self.most_arguments = array("q", bytes(8 * commands))
         self.entry_programs: list[EntryProgram | None] = [None] * commands
-        self.entry_appendings: list[list[Appending | None] | None] = [None] * commands
+        self.edits_by_entry: list[list[RequestEdit | None] | None] = [None] * commands
         self.known_entry_programs: list[EntryProgram] = []
         self.known_programs: list[NameProgram] = []
-        self.header = b""
-        self.suffix = b""
-        self.name = b""
+        self.editor = RequestEditor()
         self.error = b""
         self.changed = array("q", bytes(8 * commands))
         self.spends = False
@@ -195,24 +189,26 @@ class Plan:
         self.operations[command_id] |= _OP_ENTRIES
         self.entry_programs[command_id] = self.known_entry_programs[program]
 
-    def append_by_entry(self, command_id: int, appendings: Sequence[Appending | None]) -> None:
-        """Append what the owner of the only key has in its place (0: no owner), as ``append`` does; None: nothing.
+    def edit_by_entry(self, command_id: int, edits: Sequence[RequestEdit | None]) -> None:
+        """Edit as the owner of the only key has it in its place (0: no owner), as ``edit`` does; None: not at all.
 
         The command must have a program of ``check_entries``, which finds the owner. Without exactly one key it is
         judged.
         """
-        self.operations[command_id] |= _OP_APPEND_BY_ENTRY
-        self.entry_appendings[command_id] = list(appendings)
+        self.operations[command_id] |= _OP_EDIT_BY_ENTRY
+        self.edits_by_entry[command_id] = list(edits)
 
-    def append(self, command_id: int, appending: Appending) -> None:
-        """Append what a request lacks; what neither lacks it nor says it itself is judged."""
-        self.operations[command_id] |= _OP_APPEND
-        self.appendings[command_id] = appending
+    def edit(self, command_id: int, edit: RequestEdit) -> None:
+        """Edit each request that goes on; where the edit cannot tell what to do, the request is judged."""
+        self.operations[command_id] |= _OP_EDIT
+        self.edits[command_id] = edit
 
-    def swap_name(self, command_id: int, name: bytes) -> None:
-        """Send the same arguments under another name; without any, the command goes on to Redis's error about it."""
-        self.operations[command_id] |= _OP_SWAP
-        self.names[command_id] = b"$%d\r\n%b\r\n" % (len(name), name)
+    def add_counter(self) -> int:
+        """The number of one more counter of ``changed``, for a command that several rules edit."""
+        counters = list(self.changed)
+        counters.append(0)
+        self.changed = array("q", counters)
+        return len(counters) - 1
 
     def refuse(self, command_id: int, error: bytes) -> None:
         """Answer every request of this command with ``error``, a whole reply: its judgement is known."""
@@ -233,7 +229,7 @@ class Plan:
         self.token_sets[command_id] = self.known_token_sets.setdefault(token_sets, token_sets)
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
-        """What to do; ``header`` and ``suffix``, ``name``, or ``error`` say how."""
+        """What to do; the ``editor`` or ``error`` says how."""
         operation = self.operations[command_id]
         if operation == 0:
             return _PASS
@@ -257,18 +253,10 @@ class Plan:
         if operation & _OP_ENTRIES and not self._entries_pass(command_id, request, data, keys, found):
             return _JUDGE
         outcome = _PASS
-        if operation & (_OP_APPEND | _OP_APPEND_BY_ENTRY):
-            if operation & _OP_APPEND:
-                outcome = self._append(self.appendings[command_id], request, data)
-            else:
-                outcome = self._append_by_entry(command_id, request, data, found)
+        if operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
+            outcome = self._edit(command_id, request, data, found)
             if outcome == _JUDGE:
                 return _JUDGE
-        elif operation & _OP_SWAP and request.argc > 1:
-            self.name = self.names[command_id]
-            outcome = _SWAP
-        if outcome != _PASS:
-            self.changed[command_id] += 1
         if operation & _OP_COUNT:
             self.count(request, data, keys, found, counters)
         return outcome
@@ -289,21 +277,23 @@ class Plan:
         assert program is not None
         return program.passes(request, data, keys, found)
 
-    def _append_by_entry(self, command_id: int, request: Request, data: bytes, found: int) -> int:
-        program = self.entry_programs[command_id]
-        appendings = self.entry_appendings[command_id]
-        if program is None or appendings is None or found != 1:
+    def _edit(self, command_id: int, request: Request, data: bytes, found: int) -> int:
+        edit = self.edits[command_id]
+        by_entry = self.edits_by_entry[command_id]
+        if by_entry is not None:
+            program = self.entry_programs[command_id]
+            if program is None or found != 1:
+                return _JUDGE
+            edit = by_entry[program.owner + 1]
+        changed = self.editor.apply(edit, request, data)
+        if changed < 0:
             return _JUDGE
-        appending = appendings[program.owner + 1]
-        return _PASS if appending is None else self._append(appending, request, data)
-
-    def _append(self, appending: Appending | None, request: Request, data: bytes) -> int:
-        assert appending is not None
-        if request.argc == appending.argc:
-            self.suffix = appending.next_suffix()
-            self.header = appending.header
-            return _APPEND
-        return _PASS if appending.settled(request, data) else _JUDGE
+        if changed == 0:
+            return _PASS
+        while edit is not None:
+            self.changed[edit.counter] += edit.applied
+            edit = edit.then
+        return _EDIT
 
     def count(self, request: Request, data: bytes, keys: KeyFinder, found: int, counters: Counters) -> None:
         """Count the ``found`` keys that ``keys`` holds."""

@@ -293,10 +293,10 @@ class Policies(PolicyPort):
             *(each for former in self._former for each in former),
         ):
             changed = effective_policy.config.plan.changed
-            for command_id, hits in effective_policy.compiled.lowered.items():
-                count = changed[command_id]
-                changed[command_id] = 0
-                for hit in hits if count else ():
+            for counter, hit in effective_policy.compiled.lowered.items():
+                count = changed[counter]
+                changed[counter] = 0
+                if count:
                     verdicts.add(hit, count, effective_policy.compiled.app)
 
 

@@ -67,7 +67,7 @@ class CompiledPolicy:
     """A policy bound to a command table, for the clients of one app.
 
     `plan` runs on the hot path. `limits` are the rules that clients have a place under. `needs` are the commands that
-    rewrites send in place of the client's own. `lowered` maps each command id that the plan may change or refuse by
+    rewrites send in place of the client's own. `lowered` maps each counter of what the plan changes or refuses by
     itself to the hits that one such act stands for. `app` is what the clients are counted as. With `follows_slots`,
     rules want to know in which hash slot the keys of a transaction lie. `scripts` are the rules about what scripts
     call.
@@ -85,32 +85,32 @@ class CompiledPolicy:
         self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
         self.plan, self.lowered = self._lower()
 
-    def _lower(self) -> tuple[Plan, Mapping[int, tuple[Hit, ...]]]:
+    def _lower(self) -> tuple[Plan, Mapping[int, Hit]]:
         plan = Plan(len(self.table.specs))
         programs: Programs = {}
-        lowered: dict[int, tuple[Hit, ...]] = {}
+        lowered: dict[int, Hit] = {}
         token_sets = {limit.name: token_set for token_set, limit in enumerate(self.limits)}
         for spec in self.table.specs:
             if self.policy.count_keys and spec.may_have_keys:
                 plan.count_keys(spec.id)
             lowering = self._lower_command(spec, token_sets)
-            lowering.apply(spec.id, plan, programs)
-            what = lowering.does
-            if what is not None:
-                lowered[spec.id] = tuple(Hit(self.steps[i].rule.name, self.steps[i].mode, what) for i in lowering.acts)
+            for counter, place in lowering.apply(spec.id, plan, programs).items():
+                assert lowering.does is not None, "what is counted has changed or refused something"
+                lowered[counter] = Hit(self.steps[place].rule.name, self.steps[place].mode, lowering.does)
         return plan, lowered
 
     def _lower_command(self, spec: Spec, token_sets: Mapping[str, int]) -> Lowering:
         lowering = Lowering(spec)
         steps, i = self._steps[spec.id], 0
         while i < len(steps) and not lowering.settled:
-            step, seen, did = steps[i], lowering.spec, lowering.does
+            step, seen = steps[i], lowering.spec
             i += 1
             lowering.enforced = step.enforced
+            lowering.place = step.place
             lowering.token_set = token_sets.get(step.rule.name, 0)
             step.rule.lower(seen, lowering)
-            if did is None and lowering.does is not None:
-                lowering.acts.append(step.place)
+            if any(self._behind(step, target) for target in lowering.targets):
+                lowering.judge()  # a later rule has its say about the command that only some requests become
             if lowering.spec is not seen:
                 steps, i = self._behind(step, lowering.spec), 0
         return lowering

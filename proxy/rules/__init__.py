@@ -10,6 +10,7 @@ context.py           what a rule knows besides the command
 guardrails.py        all guardrails, by their keys
 order.py             which guardrail judges before which, and why
 lowering.py          one command's plan operations, collected from the rules that apply to it
+request_edits.py     what rules change in a request by way of the plan
 listing.py           commands as policies list them
 listing_yaml.py      reads them
 key_globs.py         key patterns with ``*``

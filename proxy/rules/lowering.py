@@ -1,9 +1,9 @@
 """One command's plan operations, gathered from the rules that touch it.
 
-A plan may be stricter than the rules, never laxer: what it does not pass, append to or swap goes to
-``judge``, which knows. So two naming rules become one check that is as strict as both, and whatever does not
-fit together is judged. An operation that changes or refuses the command counts only for a rule that is
-enforced; in any other mode the command is judged, to be counted.
+A plan may be stricter than the rules, never laxer: what it does not pass or edit goes to ``judge``, which knows. So
+two naming rules become one check that is as strict as both, the edits of several rules compose, and whatever does not
+fit together is judged. An operation that changes or refuses the command counts only for a rule that is enforced; in any
+other mode the command is judged, to be counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from proxy.commands.table import Spec
-from proxy.hotpath.appending import Appending, StatedNumber
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.schema_checks import EntryProgram
 from proxy.rules.key_globs import LONGEST, KeyGlob, none_fits
 from proxy.rules.name_language import Counted, Machine, Walked, automaton_of, joined
+from proxy.rules.request_edits import Append, RequestEdits, Swap
 from proxy.schema.entries import Owner, Schema
 
 UNLIMITED = 2**31 - 1
@@ -135,6 +135,11 @@ class EntryCheck:
     def __hash__(self) -> int:
         return self._hash
 
+    @property
+    def bounds_bytes(self) -> bool:
+        """Whether it asks for more than who owns a key."""
+        return any(0 < most < UNLIMITED for most in (*self.reads, *self.writes, *self.arguments))
+
     @classmethod
     def judging(cls, schema: Schema, read: Callable[[Owner], bool], written: Callable[[Owner], bool]) -> "EntryCheck":
         """A check that has a read, or a write, judged where this is so of the key's owner; the rest passes."""
@@ -180,60 +185,23 @@ Programs: TypeAlias = dict[NameCheck | EntryCheck, int]
 """The checks that are in a plan already, and their numbers there."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatedArgument:
-    """A request of `argc` arguments that states a number from `least` to `most` in argument `number_at`.
-
-    `word` must stand before it, in argument `word_at` and in any letter case; with `word_at` 0 none has to.
-    """
-
-    argc: int
-    number_at: int
-    least: int
-    most: int
-    word: bytes = b""
-    word_at: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Arguments added to a command of exactly `argc` arguments; `suffixes` are encoded, and taken in turn.
-
-    A longer command passes unchanged if its argument `argc` is one of `satisfied_by`, in any letter case. So does a
-    command that states a number as one of `stated` has it. Without `suffixes` nothing is added, and what states no
-    such number is judged.
-    """
-
-    argc: int = 0
-    added: int = 0
-    suffixes: Sequence[bytes] = ()
-    satisfied_by: Sequence[bytes] = ()
-    stated: Sequence[StatedArgument] = ()
-
-    @property
-    def adds(self) -> bool:
-        """Whether there is anything to add."""
-        return bool(self.suffixes)
-
-
 class Lowering:
-    """The operations for one command. `enforced`, and which `token_set` is the rule's, are set before it adds its
-    own."""
+    """The operations for one command. Before a rule adds its own, `enforced`, its `place` among all rules, and which
+    `token_set` is its own are set."""
 
     __slots__ = (
-        "_append",
-        "_appends",
         "_arguments",
+        "_edits",
         "_entries",
         "_error",
         "_judged",
         "_judged_keys",
         "_names",
+        "_refused_by",
         "_size",
-        "_swap",
         "_token_sets",
-        "acts",
         "enforced",
+        "place",
         "spec",
         "token_set",
     )
@@ -242,16 +210,15 @@ class Lowering:
         self.spec = spec
         """The command as the next rule sees it: another one after a swap."""
         self.enforced = False
+        self.place = 0
         self.token_set = 0
-        self.acts: list[int] = []
         self._judged = False
         self._error = b""
         self._names: NameCheck | None = None
         self._judged_keys: list[KeyGlob] = []
         self._entries: EntryCheck | None = None
-        self._appends: tuple[Append | None, ...] = ()
-        self._append: Append | None = None
-        self._swap: Spec | None = None
+        self._edits = RequestEdits()
+        self._refused_by = 0
         self._size = UNLIMITED
         self._arguments = UNLIMITED
         self._token_sets: list[int] = []
@@ -266,21 +233,27 @@ class Lowering:
         """What the plan itself does about the command, in the words of a hit."""
         if self._judged:
             return None
-        return "refused" if self._error else "rewritten" if self._changed() else None
+        return "refused" if self._error else "rewritten" if self._edits.change else None
+
+    @property
+    def targets(self) -> frozenset[Spec]:
+        """The other commands that some of its requests become."""
+        return self._edits.targets
 
     def judge(self) -> None:
         self._judged = True
 
     def refuse(self, error: bytes) -> None:
         """Answer every such command with this error, which depends on nothing but the command's name."""
-        if not self.enforced or self._checked() or self._takes_part():
+        if not self.enforced or self._checked() or self._edits:
             self._judged = True
         else:
             self._error = error
+            self._refused_by = self.place
 
     def check_names(self, check: NameCheck) -> None:
         """Judge the command if one of its keys fails the check."""
-        if self._changed():
+        if self._edits.change:
             self._judged = True  # the check would read the keys of the command as it was, not as it is to be
             return
         combined = check if self._names is None else self._names.combined(check)
@@ -291,14 +264,14 @@ class Lowering:
 
     def judge_keys(self, keys: KeyGlob) -> None:
         """Judge the command if one of its keys fits this pattern."""
-        if self._changed() or keys.size > LONGEST:
+        if self._edits.change or keys.size > LONGEST:
             self._judged = True  # as above
         else:
             self._judged_keys.append(keys)
 
     def limit(self, *, size: int = UNLIMITED, arguments: int = UNLIMITED) -> None:
         """Judge the command if it has more bytes or more arguments, its name included, than this."""
-        if self._changed():
+        if self._edits.change:
             self._judged = True  # the plan would measure the command as it was
             return
         self._size = min(self._size, size)
@@ -306,7 +279,7 @@ class Lowering:
 
     def check_entries(self, check: EntryCheck) -> None:
         """Judge the command if one of its keys belongs to an entry that does not let it pass."""
-        if self._changed():
+        if self._edits.change:
             self._judged = True  # as above
         else:
             self._entries = check if self._entries is None else self._entries.combined(check)
@@ -316,16 +289,17 @@ class Lowering:
 
         None adds nothing. A rule that is not enforced has the command judged where there was something to add.
         """
-        adding = tuple(append is not None and append.adds for append in appends)
-        self.check_entries(check)
-        if self._takes_part():
-            self._judged = True
-        elif self.enforced:
-            self._appends = tuple(appends)
+        if self._edits.change and not self._edits.swap and not check.bounds_bytes:
+            # What a rule before has appended is no key, so the owner stays who it is.
+            self._entries = check if self._entries is None else self._entries.combined(check)
         else:
+            self.check_entries(check)
+        adding = [append is not None and append.changes for append in appends]
+        if not self.enforced and any(adding):
             bytes_passing = tuple(0 if adds else UNLIMITED for adds in adding)
             self.check_entries(EntryCheck(check.automaton, check.reads, bytes_passing, check.arguments))
-            self._appends = tuple(None if adds else each for adds, each in zip(adding, appends, strict=True))
+            appends = [None if adds else each for adds, each in zip(adding, appends, strict=True)]
+        self._edits.add(self.place, appends)
 
     def spend(self) -> None:
         """Judge the command if the client's token set for this rule cannot pay for it, else pay."""
@@ -333,42 +307,37 @@ class Lowering:
 
     def append(self, append: Append) -> None:
         """Add arguments at its end."""
-        if (append.adds and not self.enforced) or self._takes_part():
-            self._judged = True
-        else:
-            self._append = append
+        self._edit(append)
 
     def swap(self, target: Spec) -> None:
         """Run it under another command's name."""
-        if not self.enforced or self._takes_part():
+        self._edit(Swap(target))
+        self.spec = self.spec if self._judged else target
+
+    def _edit(self, edit: Append | Swap) -> None:
+        if edit.changes and not self.enforced:
             self._judged = True
         else:
-            self._swap = self.spec = target
+            self._edits.add(self.place, [edit])
 
     def _checked(self) -> bool:
         limited = self._size < UNLIMITED or self._arguments < UNLIMITED
         checked = self._names is not None or bool(self._judged_keys) or self._entries is not None
         return limited or checked or bool(self._token_sets)
 
-    def _changed(self) -> bool:
-        if self._swap is not None or (self._append is not None and self._append.adds):
-            return True
-        return bool(self._appends) and any(each is not None and each.adds for each in self._appends)
+    def apply(self, command_id: int, plan: Plan, programs: Programs) -> dict[int, int]:
+        """Write the operations into the plan. `programs` holds the checks that are in it already.
 
-    def _takes_part(self) -> bool:
-        """Whether a rule has had its say in how the command goes out: there is one place for that in a plan."""
-        return self._swap is not None or self._append is not None or any(self._appends)
-
-    def apply(self, command_id: int, plan: Plan, programs: Programs) -> None:
-        """Write the operations into the plan. `programs` holds the checks that are in it already."""
+        Returns the places of the rules whose acts the plan counts, by the number of the plan's counter.
+        """
         if self._judged_keys and not self._judged:
             self._leave_out(frozenset(self._judged_keys))
         if self._judged:
             plan.judge_always(command_id)
-            return
+            return {}
         if self._error:
             plan.refuse(command_id, self._error)
-            return
+            return {command_id: self._refused_by}
         names, entries = self._names, self._entries
         together = None if names is None or entries is None else entries.named(names)
         if together is not None:
@@ -382,17 +351,9 @@ class Lowering:
             plan.limit(command_id, self._size, self._arguments)
         if entries is not None:
             plan.check_entries(command_id, programs[entries])
-        if any(self._appends):
-            # Entries with the same bounds share one: a schema may have hundreds of entries.
-            distinct = {id(each): each for each in self._appends}
-            made = {key: None if each is None else _appending(each) for key, each in distinct.items()}
-            plan.append_by_entry(command_id, [made[id(each)] for each in self._appends])
         if self._token_sets:
             plan.spend(command_id, bytes(self._token_sets))
-        if self._append is not None:
-            plan.append(command_id, _appending(self._append))
-        if self._swap is not None:
-            plan.swap_name(command_id, self._swap.name.encode())
+        return self._edits.write(command_id, plan)
 
     def _leave_out(self, judged: frozenset[KeyGlob]) -> None:
         # Once for all rules: to add one pattern after another takes as many automata, each larger than the one before.
@@ -400,11 +361,3 @@ class Lowering:
         check = NameCheck(_ANY_BYTES, 0, UNLIMITED, None, 1, UNLIMITED, True, True, True, language)
         self._names = check if self._names is None else self._names.combined(check)
         self._judged = language is None or self._names is None
-
-
-def _appending(append: Append) -> Appending:
-    stated = [
-        StatedNumber(each.argc, each.word, each.word_at, each.number_at, each.least, each.most)
-        for each in append.stated
-    ]
-    return Appending(append.argc, append.added, append.suffixes, append.satisfied_by, stated)

@@ -80,7 +80,7 @@ class Dispatcher(Session):
         if self.ports.reports.may_inspect():
             table = self.effective_policy.table
             command = Command(table, request.arguments(), table.specs[command_id])
-            self.ports.reports.inspect(self.effective_policy.compiled.lowered.get(command_id, ()), command, self)
+            self.ports.reports.inspect((self.effective_policy.compiled.lowered[command_id],), command, self)
 
     def handle_inline(self, words: list[bytes], size: int) -> int:
         """Judge an inline command as the command that it is; it travels as an array."""

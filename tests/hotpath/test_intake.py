@@ -9,6 +9,7 @@ from proxy.hotpath.appending import Appending
 from proxy.hotpath.intake import ENDED, WAIT
 from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
 from proxy.hotpath.plan import Plan
+from proxy.hotpath.request_edit import RequestEdit
 from proxy.wire import request as wire
 from tests.hotpath.gathering import ANY_TTL, LETTERS, Client, command_id, cuts, joined, outcome, pack
 
@@ -227,7 +228,7 @@ def test_what_is_refused_or_judged_behind_a_run_is_not_paid_for_by_it() -> None:
 
 def test_nothing_of_a_run_that_broke_off_is_sent_with_another_clients_run() -> None:
     plan = Plan(len(STANDARD.specs))
-    plan.append(command_id("SET"), Appending(3, 2, [ANY_TTL], []))
+    plan.edit(command_id("SET"), RequestEdit(0, appending=Appending(3, 2, [ANY_TTL], [])))
     plan.check_names(command_id("GET"), plan.add_names(LETTERS, 1, 100, -1, 0, 0, 3, True))
     plan.programs[command_id("GET")] = None
     client, other = Client(plan), Client(plan)

@@ -12,6 +12,7 @@ from proxy.commands.table import STANDARD
 from proxy.hotpath.appending import Appending
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.hotpath.plan import READS, WRITES, Plan
+from proxy.hotpath.request_edit import RequestEdit
 from proxy.wire.request import Request
 from tests.hotpath.gathering import ANY_TTL, LETTERS, Client, command_id, cuts, joined, outcome, pack
 
@@ -23,8 +24,9 @@ DENIED = b"-DENIED keyrail/rule: no\r\n"
 
 def rewriting() -> Plan:
     plan = Plan(len(STANDARD.specs))
-    plan.append(command_id("SET"), Appending(3, 2, [ANY_TTL], [b"EX", b"KEEPTTL"]))
-    plan.swap_name(command_id("DEL"), b"UNLINK")
+    plan.edit(command_id("SET"), RequestEdit(0, appending=Appending(3, 2, [ANY_TTL], [b"EX", b"KEEPTTL"])))
+    plan.edit(command_id("DEL"), RequestEdit(0, b"UNLINK"))
+    plan.edit(command_id("GETSET"), RequestEdit(0, b"SET", Appending(3, 3, [ANY_TTL + pack("GET")[4:]], [])))
     plan.judge_always(command_id("INCR"))
     plan.refuse(command_id("KEYS"), DENIED)
     plan.refuse(command_id("GETDEL"), DENIED)
@@ -47,6 +49,8 @@ REWRITES: dict[bytes, bytes | None] = {
     pack("DEL", "a:b", "c:d"): pack("UNLINK", "a:b", "c:d"),
     pack("dEl", "x" * 100): pack("UNLINK", "x" * 100),
     pack("DEL"): pack("DEL"),
+    pack("getset", "k", "v"): pack("SET", "k", "v", "EX", "300", "GET"),
+    pack("GETSET", "k"): None,
     pack("INCR", "k"): None,
     pack("HGET", "h", "f"): pack("HGET", "h", "f"),
     pack("KEYS", "*"): DENIED,

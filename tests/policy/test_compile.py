@@ -132,16 +132,18 @@ def test_what_is_not_available_is_skipped_and_not_in_the_plan() -> None:
 def test_what_the_plan_does_by_itself_stands_for_hits() -> None:
     bound = compiled(ALL % "enforce")
     assert bound.lowered == {
-        spec("DEL").id: (Hit("lazy", Mode.ENFORCE, "rewritten"),),
-        spec("SET").id: (Hit("lifetimes", Mode.ENFORCE, "rewritten"),),
-        spec("KEYS").id: (Hit("no-keys", Mode.ENFORCE, "refused"),),
+        spec("DEL").id: Hit("lazy", Mode.ENFORCE, "rewritten"),
+        spec("GETSET").id: Hit("lifetimes", Mode.ENFORCE, "rewritten"),
+        spec("SET").id: Hit("lifetimes", Mode.ENFORCE, "rewritten"),
+        spec("KEYS").id: Hit("no-keys", Mode.ENFORCE, "refused"),
     }
     assert compiled(ALL % "audit").lowered == {}
 
 
 def test_a_seed_fixes_the_jitter() -> None:
     text = "rules: {l: {lifetime: {default: 5m, jitter: 10%}, mode: enforce}}"
-    suffixes = [compiled(text, seed=seed).plan.appendings[spec("SET").id] for seed in (1, 1, 2)]
+    edits = [compiled(text, seed=seed).plan.edits[spec("SET").id] for seed in (1, 1, 2)]
+    suffixes = [each.appending for each in edits if each is not None]
     first, same, other = [each.suffixes for each in suffixes if each is not None]
     assert first == same
     assert first != other

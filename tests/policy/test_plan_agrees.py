@@ -1,5 +1,5 @@
-"""The plan never reaches another verdict than the rules: whatever it passes, refuses, appends to or swaps by itself,
-`judge` would pass, refuse, append to or swap, and would count as the same hits. And it is of use: what a policy is
+"""The plan never reaches another verdict than the rules: whatever it passes, refuses or edits by itself, `judge` would
+pass, refuse or rewrite to the same, and would count as the same hits. And it is of use: what a policy is
 about most takes no judging."""
 
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.plan import APPEND, JUDGE, PASS, REFUSE, SWAP
+from proxy.hotpath.plan import EDIT, JUDGE, PASS, REFUSE
+from proxy.hotpath.splice import Splice
 from proxy.policy.compile import CompiledPolicy, compile_policy
 from proxy.policy.decision import Decision
 from proxy.policy.load import load_policy
@@ -45,7 +46,8 @@ from proxy.rules.verdict import Refuse, Rewrite
 from proxy.schema.bounds import Bounds
 from proxy.schema.entries import KeyEntry, KeySize, Schema
 from proxy.schema.patterns import parse_pattern
-from proxy.wire.request import Request
+from proxy.wire.encode import encode_command
+from proxy.wire.request import COMPLETE, Request, RequestLimits
 from tests.rules.given import context
 
 NAMES = (
@@ -194,41 +196,51 @@ READS_AND_WRITES = st.builds(
 AVAILABLE = st.none() | st.sets(st.sampled_from(("UNLINK", "SET", "GETRANGE"))).map(frozenset)
 
 
+LIMITS = RequestLimits(1 << 20, 1 << 29, 1 << 29)
+
+
+def scanned(data: bytes) -> Request:
+    request = Request()
+    assert request.scan(data, 0, LIMITS) == COMPLETE
+    assert request.end == len(data)
+    return request
+
+
 def planned(bound: CompiledPolicy, argv: Sequence[bytes]) -> int:
-    request = Request.from_argv(argv)
-    command_id = bound.table.lookup.find(request)
-    return bound.plan.decide(command_id, request, bytes(request.data), bound.table.keys, Counters(1))
+    data = encode_command(list(argv))
+    request = scanned(data)
+    return bound.plan.decide(bound.table.lookup.find(request), request, data, bound.table.keys, Counters(1))
 
 
-def appended_by(suffix: bytes, added: int) -> list[bytes]:
-    arguments = suffix.split(b"\r\n")
-    assert arguments[-1] == b""
-    assert len(arguments) == 2 * added + 1
-    assert all(int(length[1:]) == len(text) for length, text in zip(arguments[:-1:2], arguments[1::2], strict=True))
-    return arguments[1::2]
+def edited_by(bound: CompiledPolicy, argv: Sequence[bytes]) -> list[bytes]:
+    """What the plan makes of the request that it has just decided to edit."""
+    data, splice = encode_command(list(argv)), Splice()
+    bound.plan.editor.write(splice, data, scanned(data))
+    return scanned(splice.take()).arguments()
 
 
 def assert_agreement(bound: CompiledPolicy, argv: Sequence[bytes]) -> None:
+    before = list(bound.plan.changed)
     outcome = planned(bound, argv)
+    counted = [i for i, count in enumerate(bound.plan.changed) if count > before[i]]
     given_command = Command(bound.table, argv)
     decision = bound.judge(given_command, context())
+    assert not counted or outcome in (REFUSE, EDIT)
     if outcome == PASS:
         assert decision == Decision(PASSED)
     elif outcome == REFUSE:
-        assert decision == Decision(Refuse(bound.plan.error), bound.lowered[given_command.spec.id])
+        assert decision == Decision(Refuse(bound.plan.error), tuple(bound.lowered[i] for i in counted))
     elif outcome != JUDGE:
+        assert outcome == EDIT
         assert isinstance(decision.verdict, Rewrite)
         assert decision.verdict.edit is None
-        assert decision.hits == bound.lowered[given_command.spec.id]
-        if outcome == SWAP:
-            assert decision.verdict.argv == [bound.plan.name.split(b"\r\n")[1], *argv[1:]]
-        else:
-            assert outcome == APPEND
-            added = appended_by(bound.plan.suffix, int(bound.plan.header[1:]) - len(argv))
-            assert decision.verdict.argv[:-1] == [*argv, *added[:-1]]
-            extremes = [bound.judge(given_command, context(chance)).verdict for chance in (0.0, 0.999999)]
-            least, most = (int(each.argv[-1]) for each in extremes if isinstance(each, Rewrite))
-            assert least <= int(added[-1]) <= most
+        assert decision.hits == tuple(bound.lowered[i] for i in counted)
+        edited = edited_by(bound, argv)
+        # What is drawn by chance is a number between those for the extremes of chance.
+        extremes = [bound.judge(given_command, context(chance)).verdict for chance in (0.0, 0.999999)]
+        least, most = (each.argv for each in extremes if isinstance(each, Rewrite))
+        for argument, low, high in zip(edited, least, most, strict=True):
+            assert argument == low or int(low) <= int(argument) <= int(high)
 
 
 @settings(max_examples=400, deadline=None)
@@ -297,11 +309,11 @@ def test_a_joint_check_is_as_strict_as_the_stricter(
     ("text", "outcome"),
     [
         ("GET bench:key:000000000001", PASS),
-        ("SET bench:key:000000000001 data", APPEND),
+        ("SET bench:key:000000000001 data", EDIT),
         ("SET bench:key:000000000001 data EX 5", PASS),
         ("SET bench:key:000000000001 data keepttl", JUDGE),
         ("SET bench:key:000000000001 data NX", JUDGE),
-        ("DEL bench:key:000000000001 key:1", SWAP),
+        ("DEL bench:key:000000000001 key:1", EDIT),
         ("DEL bench", JUDGE),
         ("DEL", PASS),
         ("MGET a:b c:d", PASS),
@@ -365,7 +377,7 @@ def test_two_standards_for_names_share_a_pass_where_they_can(
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        ("SET a v", APPEND),
+        ("SET a v", EDIT),
         ("SET a v EX 5", PASS),
         ("SET a:1 v px 150000", PASS),
         ("SET a:1 v EX 99", JUDGE),
@@ -377,6 +389,10 @@ def test_two_standards_for_names_share_a_pass_where_they_can(
         ("SETEX a:1 150 v", PASS),
         ("EXPIRE a:1 150 NX", PASS),
         ("EXPIRE a:1 1", JUDGE),
+        ("GETSET a v", EDIT),
+        ("getset nobody v", PASS),
+        ("GETSET a", JUDGE),
+        ("GETSET a/1 v", JUDGE),
         ("INCR a", JUDGE),
         ("INCR nobody", PASS),
         ("GET a:1", JUDGE),
@@ -385,5 +401,29 @@ def test_two_standards_for_names_share_a_pass_where_they_can(
 )
 def test_lifetimes_by_the_schema_take_little_judging(text: str, outcome: int) -> None:
     bound = compile_policy(policy_of([(SchemaTtlSettings(), Mode.ENFORCE)]), SMALL, seed=1)
+    assert planned(bound, text.encode().split()) == outcome
+    assert_agreement(bound, text.encode().split())
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("SET a v", EDIT),
+        ("SET a:1 v", EDIT),
+        ("SET nobody v", EDIT),
+        ("SET nobody v EX 5", PASS),
+        ("SET a:1 v EX 150", PASS),
+        ("SET a:1 v EX 99", JUDGE),
+        ("SETEX a:1 150 v", PASS),
+        ("EXPIRE a:1 1", JUDGE),
+        ("GETSET a v", JUDGE),  # the second rule has its say about the SET that it becomes
+    ],
+)
+def test_the_schema_s_lifetimes_and_another_for_the_rest_take_little_judging(text: str, outcome: int) -> None:
+    rules: list[tuple[RuleSettings, Mode]] = [
+        (SchemaTtlSettings(), Mode.ENFORCE),
+        (LifetimeSettings(Bounds(default=60)), Mode.ENFORCE),
+    ]
+    bound = compile_policy(policy_of(rules), SMALL, seed=1)
     assert planned(bound, text.encode().split()) == outcome
     assert_agreement(bound, text.encode().split())

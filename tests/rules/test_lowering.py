@@ -9,11 +9,12 @@ from proxy.commands.table import STANDARD
 from proxy.hotpath.appending import StatedNumber
 from proxy.hotpath.automaton import Automaton
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.plan import APPEND, JUDGE, PASS, SWAP, Plan
+from proxy.hotpath.plan import EDIT, JUDGE, PASS, Plan
 from proxy.hotpath.schema_checks import EntryProgram
-from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering, NameCheck, StatedArgument
+from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering, NameCheck
 from proxy.rules.name_language import automaton_of
 from proxy.rules.names.faults import Banned
+from proxy.rules.request_edits import Append, StatedArgument
 from proxy.schema.entries import KeyEntry, Schema
 from proxy.schema.patterns import parse_pattern
 from proxy.wire.request import Request
@@ -36,7 +37,7 @@ class Lowered:
         self.lowering.enforced = enforced
         lower(self.lowering)
         self.plan = Plan(len(STANDARD.specs))
-        self.lowering.apply(spec(name).id, self.plan, {})
+        self.counters = self.lowering.apply(spec(name).id, self.plan, {})
 
     def decide(self, text: str) -> int:
         argv = text.encode().split()
@@ -87,24 +88,24 @@ def test_names_and_owners_are_found_in_one_pass_over_a_key(language: Automaton |
     bare = program_of("SET", names(reads=True, language=language))
     assert bare.plan.known_programs == []  # the schema's takes them along
     for key, outcome, suffix in (
-        ("a:1", APPEND, b"first"),
+        ("a:1", EDIT, b"first"),
         ("b:1234", PASS, b""),
-        ("c:1", APPEND, b"other"),
+        ("c:1", EDIT, b"other"),
         ("b:12345", JUDGE, b""),  # too long
         ("b:", JUDGE, b""),
         ("a:1:2", JUDGE, b""),
         ("b1234", JUDGE, b""),
         ("b:d", JUDGE, b""),
-        ("a:xyz", APPEND if language is None else JUDGE, b"first" if language is None else b""),
+        ("a:xyz", EDIT if language is None else JUDGE, b"first" if language is None else b""),
     ):
-        bare.plan.suffix = b""
-        assert (bare.decide(f"SET {key} v"), bare.plan.suffix) == (outcome, suffix), key
+        assert bare.decide(f"SET {key} v") == outcome, key
+        assert outcome != EDIT or bare.plan.editor.suffix == suffix
 
 
 def test_a_key_that_may_be_read_under_any_name_is_walked_twice_where_it_is_written() -> None:
     apart = program_of("SET", names(reads=False, language=None))
     assert len(apart.plan.known_programs) == 1
-    assert [apart.decide(f"SET {key} v") for key in ("a:1", "b:d")] == [APPEND, JUDGE]
+    assert [apart.decide(f"SET {key} v") for key in ("a:1", "b:d")] == [EDIT, JUDGE]
 
     def lower(lowering: Lowering) -> None:
         lowering.check_names(names(reads=False, language=None))
@@ -120,17 +121,16 @@ def test_what_is_appended_depends_on_the_owner() -> None:
     bare = Lowered("SET", lambda lowering: lowering.append_by_entry(CHECK, appends))
     assert bare.lowering.does == "rewritten"
     for text, outcome, suffix in (
-        ("SET a:1 v", APPEND, b"first"),
-        ("SET c:1 v", APPEND, b"other"),
+        ("SET a:1 v", EDIT, b"first"),
+        ("SET c:1 v", EDIT, b"other"),
         ("SET b:1 v", PASS, b""),
         ("SET a:1 v ex 5", PASS, b""),
         ("SET a:1 v NX", JUDGE, b""),
         ("SET b:1 v NX", PASS, b""),
         ("SET", JUDGE, b""),
     ):
-        bare.plan.suffix = b""
-        assert (bare.decide(text), bare.plan.suffix) == (outcome, suffix), text
-    assert bare.plan.header == b"*5\r\n"
+        assert bare.decide(text) == outcome, text
+        assert outcome != EDIT or (bare.plan.editor.header, bare.plan.editor.suffix) == (b"*5\r\n", suffix)
     assert bare.plan.changed[spec("SET").id] == 2
     two = Lowered("MSET", lambda lowering: lowering.append_by_entry(CHECK, appends))
     assert two.decide("MSET a:1 v b:1 v") == JUDGE
@@ -148,18 +148,13 @@ def test_nothing_to_append_changes_nothing() -> None:
     assert nothing.decide("SET a:1 v") == PASS
 
 
-def test_a_command_is_changed_once_and_checked_before() -> None:
-    def append_twice(lowering: Lowering) -> None:
-        lowering.append_by_entry(CHECK, (append(b"x"),) * 3)
-        lowering.append(append(b"y"))
-
+def test_a_command_is_checked_before_it_is_changed() -> None:
     def check_behind(lowering: Lowering) -> None:
         lowering.swap(spec("UNLINK"))
         lowering.check_entries(CHECK)
 
-    assert Lowered("SET", append_twice).decide("SET a:1 v") == JUDGE
     assert Lowered("DEL", check_behind).decide("DEL a:1") == JUDGE
-    assert Lowered("DEL", lambda lowering: lowering.swap(spec("UNLINK"))).decide("DEL a:1") == SWAP
+    assert Lowered("DEL", lambda lowering: lowering.swap(spec("UNLINK"))).decide("DEL a:1") == EDIT
 
 
 def test_every_entry_has_its_place() -> None:
@@ -170,7 +165,7 @@ def test_every_entry_has_its_place() -> None:
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        ("SET k v", APPEND),
+        ("SET k v", EDIT),
         ("SET k v EX 10", PASS),
         ("SET k v ex 99", PASS),
         ("SET k v PX 10000", PASS),
@@ -217,24 +212,60 @@ def test_an_empty_number_is_none() -> None:
     assert decided == JUDGE
 
 
-def test_one_rule_has_its_say_in_how_a_command_goes_out() -> None:
-    bounds = Append(stated=(StatedArgument(2, 1, 1, 9),))
-
-    def swap_behind(lowering: Lowering) -> None:
-        lowering.append(bounds)
-        lowering.swap(spec("UNLINK"))
-
+def test_a_command_that_a_rule_has_weighed_is_not_refused_by_its_name_alone() -> None:
     def refuse_behind(lowering: Lowering) -> None:
-        lowering.append(bounds)
+        lowering.append(Append(stated=(StatedArgument(2, 1, 1, 9),)))
         lowering.refuse(b"-NO\r\n")
 
-    def append_twice(lowering: Lowering) -> None:
-        lowering.append(bounds)
-        lowering.append_by_entry(CHECK, (bounds, None, None))
+    assert Lowered("DEL", refuse_behind).decide("DEL 5") == JUDGE
 
-    for lower in (swap_behind, refuse_behind, append_twice):
-        assert Lowered("DEL", lower).decide("DEL 5") == JUDGE
-    assert Lowered("DEL", lambda lowering: lowering.append(bounds)).decide("DEL 5") == PASS
+
+def test_edits_of_several_rules_compose_and_are_counted_apart() -> None:
+    def swap_and_append(lowering: Lowering) -> None:
+        lowering.place = 3
+        lowering.swap(spec("UNLINK"))
+        lowering.place = 5
+        lowering.append(Append(3, 1, (b"$1\r\nx\r\n",), (b"KEEP",)))
+
+    both = Lowered("DEL", swap_and_append)
+    editor, changed = both.plan.editor, both.plan.changed
+    (first, second) = both.counters
+    assert both.counters == {first: 3, second: 5}
+    for text, outcome, header, counts in (
+        ("DEL a b", EDIT, b"*4\r\n", (1, 1)),
+        ("DEL a b KEEP", EDIT, b"", (1, 0)),
+        ("DEL a", JUDGE, b"", (0, 0)),
+        ("DEL", JUDGE, b"", (0, 0)),
+    ):
+        before = changed[first], changed[second]
+        assert both.decide(text) == outcome, text
+        assert (changed[first] - before[0], changed[second] - before[1]) == counts, text
+        assert outcome == JUDGE or (editor.name, editor.header) == (b"$6\r\nUNLINK\r\n", header)
+
+
+def test_what_an_edit_appends_is_weighed_by_no_later_one() -> None:
+    def twice(lowering: Lowering) -> None:
+        lowering.append_by_entry(CHECK, (append(b"x"), append(b"y"), None))
+        lowering.append_by_entry(CHECK, (append(b"z"), None, append(b"w")))
+
+    appended = Lowered("SET", twice)
+    assert [appended.decide(f"SET {key} v") for key in ("c:1", "a:1", "b:1")] == [JUDGE, EDIT, EDIT]
+    assert appended.decide("SET c:1 v EX 5") == PASS  # each takes it for stated
+
+
+def test_a_lifetime_for_the_keys_that_the_schema_leaves_takes_no_judging_either() -> None:
+    def owners_and_others(lowering: Lowering) -> None:
+        lowering.place = 1
+        lowering.append_by_entry(CHECK, (None, append(b"owned"), None))
+        lowering.place = 2
+        lowering.append_by_entry(CHECK, (append(b"other"), None, None))
+
+    bare = Lowered("SET", owners_and_others)
+    (first, second) = bare.counters
+    assert bare.counters == {first: 1, second: 2}
+    for key, outcome, suffix in (("a:1", EDIT, b"owned"), ("c:1", EDIT, b"other"), ("b:1", PASS, b"")):
+        assert (bare.decide(f"SET {key} v"), bare.plan.editor.suffix) == (outcome, suffix)
+    assert (bare.plan.changed[first], bare.plan.changed[second]) == (1, 1)
 
 
 def test_a_number_stands_in_the_request() -> None:

@@ -26,6 +26,7 @@ from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Word
 from proxy.rules.shared_state import Demand, DividedState, Lease
 from proxy.rules.verdict import PASS as PASSED
 from proxy.rules.verdict import Refuse, Verdict
+from proxy.wire.encode import encode_command
 from tests.policy.given import compiled, policy, problems
 from tests.policy.test_plan_agrees import assert_agreement, planned
 from tests.rules.given import command, context
@@ -76,7 +77,7 @@ class Echoes(Rule):
         return PASSED if len(command.argv[1]) <= self._most else self._refusals.of("too long", "be brief")
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
-        lowering.limit(size=len(b"ECHO") + self._most)
+        lowering.limit(size=len(encode_command([b"ECHO", b"x" * self._most])))
 
 
 def read_echoes(value: Value, rule: Fields) -> RuleSettings | None:

@@ -9,6 +9,7 @@ import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane
+from proxy.hotpath.in_flight import FORWARD
 from proxy.policy.decision import Decision
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.ports import PoolKey
@@ -205,9 +206,23 @@ def test_a_refusal_that_is_decided_beforehand_is_counted_by_the_plan() -> None:
     before = bound.plan.changed[flushall]
     client.send(call("GET", "a") + call("FLUSHALL", "async") * 3)
     assert bound.plan.changed[flushall] == before + 3
-    assert [(hit.rule, hit.what) for hit in bound.lowered[flushall]] == [("no-flush", "refused")]
+    assert (bound.lowered[flushall].rule, bound.lowered[flushall].what) == ("no-flush", "refused")
     assert route.hits == []
     assert route.witnessed == [("no-flush", "FLUSHALL", 2)] * 3, "and shown to whoever tells of it"
+
+
+def test_a_command_that_gets_another_name_and_arguments_stays_in_its_run() -> None:
+    route = route_with(RULES)
+    client = Client(route)
+    bound = client.effective_policy.compiled
+    getset = bound.table.lookup.find(Request.from_argv([b"GETSET"]))
+    before = bound.plan.changed[getset]
+    client.send(call("GET", "a") + call("GetSet", "k", "v") + call("SET", "k", "v"))
+    sent = route.upstream().taken()
+    assert sent == call("GET", "a") + call("SET", "k", "v", "EX", 300, "GET") + call("SET", "k", "v", "EX", 300)
+    assert [(entry.action, entry.due) for entry in route.upstream().entries()] == [(FORWARD, 3)]
+    assert bound.plan.changed[getset] == before + 1
+    assert (bound.lowered[getset].rule, route.hits) == ("lifetime", [])
 
 
 def test_rewritten_commands_and_their_replies() -> None:

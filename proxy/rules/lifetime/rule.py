@@ -24,6 +24,7 @@ spread too where the policy asks for it.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import TypeAlias
 
@@ -53,8 +54,9 @@ from proxy.rules.lifetime.ttl_commands import NEEDS, TtlCommands
 from proxy.rules.lifetime.ttl_options import Outside, Persist, TtlOptions, Unproven
 from proxy.rules.lifetime.uses import Uses
 from proxy.rules.lifetime.wording import LifetimeWording
-from proxy.rules.lowering import UNLIMITED, Append, EntryCheck, Lowering
-from proxy.rules.lowering import StatedArgument as PlannedNumber
+from proxy.rules.lowering import UNLIMITED, EntryCheck, Lowering
+from proxy.rules.request_edits import Append
+from proxy.rules.request_edits import StatedArgument as PlannedNumber
 from proxy.rules.rule import Binding, Needs, Rule, Wording, takes
 from proxy.rules.verdict import PASS, Pass, Rewrite, Verdict
 from proxy.schema.bounds import Bounds, spread
@@ -62,6 +64,9 @@ from proxy.schema.bounds import Bounds, spread
 _FIRST_OPTION_OF_SET = 3
 _DRAWN = 256
 """How many TTLs a plan draws beforehand; evenly spread, so few are enough to keep keys apart."""
+_OTHER_REPLY = frozenset({"SETNX"})
+"""Of the commands in whose place SET states a lifetime: those whose reply is another one."""
+_GET = b"$3\r\nGET\r\n"
 _ANY_NUMBER = 10**15
 """More than a plan reads as a number; what is no lifetime is judged."""
 _UNKNOWN = 0
@@ -274,30 +279,49 @@ class Lifetime(Rule):
     # The plan
 
     def lower(self, spec: Spec, lowering: Lowering) -> None:
-        """A bare SET gets its EX from the plan; a TTL within the bounds passes it, and so does what uses keys that the
-        rule does not speak of. Other commands are rarer, or need more than bytes to be added: judged."""
-        places, forms = self._scope.places, plain_forms(spec)
+        """A bare SET gets its EX from the plan, and so does GETSET, which becomes a SET; a TTL within the bounds passes
+        it, and so does what uses keys that the rule does not speak of. Other commands are rarer, or need more than
+        bytes to be added: judged."""
+        places, append = self._scope.places, self._planned(spec)
         if self._scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
             lowering.judge()
-        elif len(places) > 1 and forms:
-            made = {bounds: None if bounds is None else self._append(spec, forms, bounds) for bounds in set(places)}
+        elif len(places) > 1 and append is not None:
+            made = {bounds: None if bounds is None else append(bounds) for bounds in set(places)}
             lowering.append_by_entry(self._all_pass, [made[bounds] for bounds in places])
         elif len(places) > 1 and spec.may_have_keys:
             lowering.check_entries(self._spoken_of)
-        elif places[0] is not None and forms:
-            lowering.append(self._append(spec, forms, places[0]))
+        elif places[0] is not None and append is not None:
+            lowering.append(append(places[0]))
         else:
             lowering.judge()
+
+    def _planned(self, spec: Spec) -> Callable[[Bounds], Append] | None:
+        # What the plan can append to the command, by the bounds of its key.
+        forms = plain_forms(spec)
+        if forms:
+            return partial(self._append, spec, forms)
+        replaced = self._judges[spec.id] == self._judge_replaced and WITH_TTL[spec.name] == "SET"
+        if replaced and spec.name not in _OTHER_REPLY and self._can_send(spec.name) and self._can_send("SET"):
+            return self._append_under_set
+        return None
+
+    def _append_under_set(self, bounds: Bounds) -> Append:
+        if bounds.required or not bounds.gives:
+            return Append()
+        suffixes = [suffix + _GET for suffix in self._suffixes(bounds)]
+        return Append(_FIRST_OPTION_OF_SET, 3, suffixes, target=self._set)
 
     def _append(self, spec: Spec, forms: Sequence[PlainForm], bounds: Bounds) -> Append:
         stated = [] if bounds.jitter_stated else [_stated(form, bounds) for form in forms]
         if self._set is None or spec.id != self._set.id or bounds.required or bounds.default is None:
             return Append(stated=stated)
+        words = () if bounds.weighs else OPTIONS
+        return Append(_FIRST_OPTION_OF_SET, 2, self._suffixes(bounds), words, stated)
+
+    def _suffixes(self, bounds: Bounds) -> list[bytes]:
         chances = [(i + 0.5) / _DRAWN for i in range(_DRAWN)] if bounds.jitter else [0.5]
         Random(self._seed).shuffle(chances)
-        suffixes = [_encode_expiry(bounds.seconds(chance)) for chance in chances]
-        words = () if bounds.weighs else OPTIONS
-        return Append(_FIRST_OPTION_OF_SET, 2, suffixes, words, stated)
+        return [_encode_expiry(bounds.seconds(chance)) for chance in chances]
 
 
 def _stated(form: PlainForm, bounds: Bounds) -> PlannedNumber:
