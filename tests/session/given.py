@@ -8,9 +8,9 @@ from typing import Any
 from hiredis import pack_command
 
 from proxy.commands.command import Command
-from proxy.commands.table import STANDARD, ConnectionState, Lane
+from proxy.commands.table import STANDARD, ConnectionState, Lane, Spec
 from proxy.hotpath.counters import Counters
-from proxy.hotpath.hot_path_config import HotPathConfig
+from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
@@ -50,8 +50,13 @@ LARGE = 64
 """Bytes from which these sessions stream a value: small, so that tests can be."""
 
 
-PLAIN = bytes(spec.state is ConnectionState.POOL and not spec.process_bound for spec in STANDARD.specs)
-FAST = bytes(may and spec.lane is Lane.FAST for may, spec in zip(PLAIN, STANDARD.specs, strict=True))
+def _forwarding(spec: Spec) -> int:
+    plain = spec.state is ConnectionState.POOL and not spec.process_bound
+    return (READS if spec.only_reads else MAY_WRITE) if plain else 0
+
+
+PLAIN = bytes(map(_forwarding, STANDARD.specs))
+FAST = bytes(may * (spec.lane is Lane.FAST) for may, spec in zip(PLAIN, STANDARD.specs, strict=True))
 
 _compiled: list[tuple[Policy, CompiledPolicy]] = []
 _policies: dict[str, Policy] = {}
