@@ -146,7 +146,7 @@ def test_every_configuration_can_be_loaded(block: Block, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_block_is_of_a_kind_that_is_tested(page: Path) -> None:
-    assert {block.language for block in blocks(page.read_text("utf-8"))} <= {"sh", "console", "yaml"}
+    assert {block.language for block in blocks(page.read_text("utf-8"))} <= {"sh", "console", "yaml", "mermaid"}
     for block in blocks_of("yaml", page):
         assert "keyrail: 1" in block.text or "routes:" in block.text, block
 
