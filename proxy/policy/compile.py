@@ -48,6 +48,7 @@ from proxy.rules.verdict import (
     Rewrite,
     Surround,
     Verdict,
+    chained,
 )
 
 _NOTHING = Decision(PASS)
@@ -195,7 +196,7 @@ class CompiledPolicy:
                     return Decision(verdict, hits, None, background)
                 case Rewrite():
                     current = self._rewritten(current, verdict)
-                    edit = _chain(verdict.edit, edit)
+                    edit = chained(verdict.edit, edit)  # Redis answers the last command
                     steps = self._behind(step, current.spec)
                     i = 0
                 case Surround():
@@ -289,13 +290,6 @@ def needs_of(policy: Policy, table: Table) -> frozenset[str]:
     binding = Binding(table, schema=policy.schema)
     rules = (rule.settings.bind(rule.name, rule.wording, binding) for rule in policy.rules if is_active(policy, rule))
     return frozenset().union(*(rule.needs.commands for rule in rules))
-
-
-def _chain(inner: ReplyEdit | None, outer: ReplyEdit | None) -> ReplyEdit | None:
-    """The edit of a rewritten rewrite: the reply is to the last command, so the last edit comes first."""
-    if inner is None or outer is None:
-        return inner or outer
-    return lambda frame: outer(inner(frame))
 
 
 def _nothing(_line: bytes, _lines: Sequence[bytes]) -> tuple[()]:

@@ -10,6 +10,13 @@ ReplyEdit: TypeAlias = Callable[[bytes], bytes]
 """Maps one whole reply frame (with its CRLF) to the frame that the client gets instead. Pure."""
 
 
+def chained(first: ReplyEdit | None, then: ReplyEdit | None) -> ReplyEdit | None:
+    """Both edits, one after the other: the first one is the closer to Redis."""
+    if first is None or then is None:
+        return first or then
+    return lambda frame: then(first(frame))
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """The command goes on as it is.

@@ -7,7 +7,7 @@ judged already, and is not judged twice.
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.hotpath.intake import TAKEN, WAIT
-from proxy.rules.verdict import Answer, Refuse, Rewrite
+from proxy.rules.verdict import Answer, Refuse, Rewrite, chained
 from proxy.session import (
     follow_ups,
     handshake,
@@ -179,7 +179,8 @@ class Dispatcher(Session):
             self.count_keys(rewritten)
             raw = encode_command(verdict.argv)
             reads = command.spec.only_reads
-            return self._route(Item(rewritten, raw, verdict.edit, decision.hidden, reads=reads), data, end)
+            edit = chained(scripts.edit_for(self, rewritten) if follows else None, verdict.edit)
+            return self._route(Item(rewritten, raw, edit, decision.hidden, reads=reads), data, end)
         if request is None:
             self.count_keys(command)
         elif self.effective_policy.compiled.policy.count_keys:

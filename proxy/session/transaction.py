@@ -17,7 +17,7 @@ from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import EDIT, MEMBERS, PEEK
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
-from proxy.rules.verdict import ReplyEdit
+from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import follow_ups, handshake, hidden_commands, reply_mode, switching
 from proxy.session.exec_abort import ABORTING_EXEC
 from proxy.session.forwarding import forward
@@ -152,7 +152,7 @@ def queue(session: Session, item: Item) -> int:
             session.refuse(edit)
             return TAKEN
         if edit is not None:
-            item.edit = edit
+            item.edit = chained(edit, item.edit)
             assert session.transaction is not None
             session.transaction.switches_database = True
         if state is ConnectionState.SELECT:

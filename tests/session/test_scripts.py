@@ -7,9 +7,11 @@ from hashlib import sha1
 
 import pytest
 
+from proxy.policy.decision import Decision
 from proxy.rules.scripts.memory import script_key
 from proxy.rules.scripts.rule import NOSCRIPT
 from proxy.rules.scripts.text import read_script
+from proxy.rules.verdict import Rewrite
 from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 
 RULES = "defaults: {mode: enforce}\nrules: {%s: {scripts: {commands: follow_rules, dynamic_calls: refuse}}}\n"
@@ -204,6 +206,30 @@ def test_a_library_that_is_loaded_is_asked_about_again(route: FakeRoute) -> None
     client.heard()
     client.say("FCALL", "f", 0)
     assert len(route.asked) == 1
+
+
+def test_the_library_of_a_rewritten_command_is_learnt_and_its_reply_is_edited(route: FakeRoute) -> None:
+    client = Client(route)
+    client.say("FCALL", "f", 0)
+    tell(route, listed(b"l", b"f"), listed(b"l", b"f", LIBRARY))
+    upstream(client).answer(b":1\r\n")
+    client.heard()
+    client.resolved = Decision(Rewrite([b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY], lambda frame: b"+as " + frame[1:]))
+    client.say("FUNCTION", "LOAD", LIBRARY)
+    upstream(client).answer(b"$1\r\nl\r\n")
+    assert client.heard() == b"+as 1\r\nl\r\n"
+    client.say("FCALL", "f", 0)
+    assert len(route.asked) == 1
+
+
+def test_a_reply_inside_a_transaction_is_learnt_from_and_edited() -> None:
+    client = Client(route_with(RULES % "edits"))
+    client.send(call("MULTI"))
+    client.resolved = Decision(Rewrite([b"SELECT", b"3"], lambda frame: b"+as " + frame[1:]))
+    client.send(call("SELECT", "1") + call("EXEC"))
+    upstream(client).answer(b"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n")
+    assert client.heard() == b"+OK\r\n+QUEUED\r\n*1\r\n+as OK\r\n"
+    assert client.key.database == 3
 
 
 def test_inside_multi_the_last_answer_counts_and_without_one_nothing_is_known(route: FakeRoute) -> None:
