@@ -86,10 +86,15 @@ async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
 
 
 class Probed(NamedTuple):
-    """What a probe has found out: ``able`` can be run, and of what is ``unclear`` Redis has said neither yes nor no."""
+    """What a probe has found out: ``able`` can be run, and of what is ``unclear`` Redis has said neither yes nor no.
+
+    The engine does not know the ``unknown`` ones, or not with the arguments that rules send. The user may not run the
+    rest.
+    """
 
     able: frozenset[str]
     unclear: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
 
 
 _NO = (b"-ERR", b"-NOPERM")
@@ -103,7 +108,7 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
     Inside MULTI a command is checked for its existence and its permission and queued; DISCARD forgets it. The
     connection must be nobody else's until this is done. Where MULTI or DISCARD is not allowed, nothing is known.
     """
-    able, unclear = set(), set()
+    able, unclear, unknown = set(), set(), set()
     for name in sorted(needs):
         arguments = _PROBES.get(name) or _fewest(name)
         opened = await upstream.ask(["MULTI"])
@@ -122,7 +127,9 @@ async def probe(upstream: UpstreamConnection, needs: frozenset[str]) -> Probed:
             able.add(name)
         elif not reply.startswith(_NO):
             unclear.add(name)
-    return Probed(frozenset(able), frozenset(unclear))
+        elif reply.startswith(b"-ERR"):
+            unknown.add(name)
+    return Probed(frozenset(able), frozenset(unclear), frozenset(unknown))
 
 
 def _fewest(name: str) -> tuple[str, ...]:

@@ -258,7 +258,7 @@ class Policies(PolicyPort):
             return
         known.look_at(user)
         try:
-            able, unclear = await probe(upstream, self._needs())
+            able, unclear, _ = await probe(upstream, self._needs())
         except ConnectionResetError:
             if user in known.able:
                 known.doubted.add(user)

@@ -1,4 +1,4 @@
-"""The checks of `keyrail doctor`: each looks at one thing, and says what it found and what to do about it."""
+"""The checks of `keyrail doctor`: each examines one thing, and returns a finding with what to do about it."""
 
 import ipaddress
 import time
@@ -10,7 +10,7 @@ import hiredis
 
 from proxy.cli.doctor.examination import Examination, admits_anybody
 from proxy.net.address import UpstreamAddress, Verify
-from proxy.net.engine import is_replica, probe
+from proxy.net.engine import Probed, is_replica, probe
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.compile import needs_of
 from proxy.policy.precedence import is_active
@@ -71,7 +71,9 @@ async def check_version(seen: Examination) -> Finding:
 
 async def check_cluster(seen: Examination) -> Finding:
     if seen.engine.cluster:
-        return fail("it is a node of a cluster", "serve refuses it: clients would learn the nodes' addresses")
+        return fail(
+            "it is a node of a cluster", "serve refuses a cluster: clients would learn the addresses of its nodes"
+        )
     return ok("not a cluster")
 
 
@@ -84,29 +86,59 @@ async def check_role(seen: Examination) -> Finding:
 async def check_permissions(seen: Examination) -> Finding:
     needs = needs_of(seen.policy, seen.engine.table)
     found = await probe(seen.upstream, needs)
-    lacking = sorted(needs - found.able - found.unclear)
-    if lacking:
-        allow = " ".join(f"+{name.lower()}" for name in lacking)
+    engine = f"{seen.engine.name.capitalize()} {seen.engine.version_text}".strip()
+    unknown = [
+        f"{engine} has no {_NAMES.get(name, name)}; {_instead_of(name, found)}" for name in sorted(found.unknown)
+    ]
+    forbidden = sorted(needs - found.able - found.unclear - found.unknown)
+    if forbidden:
+        allow = " ".join(f"+{name.lower()}" for name in forbidden)
         return warn(
-            f"rules of the policy send {', '.join(lacking)}, which is not allowed or not known here",
+            "; ".join([f"the user may not run {', '.join(forbidden)}, which rules of the policy send", *unknown]),
             f"allow them (ACL SETUSER … {allow}), or expect the slower ways that policies/README.md describes",
         )
-    return ok(f"all commands that rules send are allowed: {', '.join(sorted(needs)) or 'none'}")
+    if any(_is_lost(name, found) for name in found.unknown):
+        return warn("; ".join(unknown), "upgrade Redis, or undo its rename-command")
+    if unknown:
+        return ok("; ".join(unknown))
+    return ok(
+        f"Redis has all commands that rules send, and the user may run them: {', '.join(sorted(needs)) or 'none'}"
+    )
+
+
+_NAMES = {"EXPIRE": "EXPIRE with NX"}
+"""The form in which rules send a command."""
+
+
+def _is_lost(name: str, found: Probed) -> bool:
+    """Whether rules have nothing else to send in place of a command that Redis does not know."""
+    return name not in ("MSETEX", "EXPIRE") or not found.able & {"EXPIRE", "EVAL"}
+
+
+def _instead_of(name: str, found: Probed) -> str:
+    if _is_lost(name, found):
+        return "rules that send it leave the client's command as it is"
+    if name == "EXPIRE":
+        return "Keyrail runs a script (EVAL) instead"
+    follow_up = "EXPIRE" if "EXPIRE" in found.able else "EVAL"
+    return f"lifetimes on MSET and MSETNX use a follow-up {follow_up} instead"
 
 
 async def check_eviction(seen: Examination) -> Finding:
     how, most = await seen.setting("maxmemory-policy"), await seen.setting("maxmemory")
     if how is None or most is None:
-        return warn("the eviction policy is not told (CONFIG GET)", "see that it fits the policy")
+        return warn(
+            "Keyrail cannot read the eviction policy: CONFIG GET is not allowed", "check that it suits the TTL rules"
+        )
     lifetimes = any(
         isinstance(rule.settings, LifetimeSettings | SchemaTtlSettings) and is_active(seen.policy, rule)
         for rule in seen.policy.rules
     )
     if most == "0":
-        return warn("maxmemory is 0: Redis grows until the system ends it", "set maxmemory")
+        return warn("maxmemory is 0: Redis grows until the operating system kills it", "set maxmemory")
     if how.startswith("volatile") and not lifetimes:
         return warn(
-            f"{how} evicts only keys with a TTL, and no rule of the policy sees to TTLs",
+            f"{how} evicts only keys with a TTL, and no rule of the policy gives keys a TTL",
             "add a lifetime rule, or use allkeys-lru",
         )
     if how == "noeviction" and lifetimes:
@@ -120,11 +152,14 @@ async def check_eviction(seen: Examination) -> Finding:
 async def check_connections(seen: Examination) -> Finding:
     most, now = await seen.setting("maxclients"), await seen.info("clients", "connected_clients")
     if most is None or now is None:
-        return warn("maxclients is not told", "see that it is above the number of connections that Keyrail opens")
+        return warn(
+            "Keyrail cannot read maxclients: CONFIG GET or INFO is not allowed",
+            "check that it is above the number of connections that Keyrail opens",
+        )
     left = int(most) - int(now)
     if left < _FEW_CLIENTS:
         return warn(
-            f"Redis takes {left} more connections (maxclients {most}, {now} are there)",
+            f"Redis takes {left} more connections (maxclients {most}, {now} are connected)",
             "raise maxclients, or lower --private-connections: a client that needs one gets Redis's error",
         )
     return ok(f"Redis takes {left} more connections")
@@ -142,7 +177,7 @@ async def check_files(seen: Examination) -> Finding:
 async def check_tls(seen: Examination) -> Finding:
     tls = seen.address.tls
     if tls is not None and tls.verify is Verify.NONE:
-        return warn("ssl_cert_reqs=none: whoever is in between can read and change everything", "give ssl_ca_certs")
+        return warn("ssl_cert_reqs=none: anybody on the network path can read and change all data", "set ssl_ca_certs")
     if tls is None and not _is_near(seen.address):
         secret = " and the password" if seen.address.password is not None else ""
         return warn(f"data{secret} travel without TLS", "use rediss://, or keep Keyrail on the same host or network")
@@ -162,7 +197,7 @@ async def check_clock(seen: Examination) -> Finding:
     before = time.time()
     reply = await seen.ask(["TIME"])
     if isinstance(reply, hiredis.ReplyError):
-        return warn("the clock of Redis is not told (TIME)", "see that both machines run NTP")
+        return warn("Keyrail cannot compare the clocks: TIME is not allowed", "check that both machines run NTP")
     theirs = int(reply[0]) + int(reply[1]) / 1e6
     away = max(before - theirs, theirs - time.time(), 0.0)
     if away > _LATE:
@@ -175,7 +210,7 @@ async def check_clock(seen: Examination) -> Finding:
 async def check_default_user(seen: Examination) -> Finding:
     if not await admits_anybody(seen.address, seen.seconds):
         return ok("the default user has a password, or is off")
-    remedy = "set requirepass or an ACL, and give Keyrail the password: who reaches Redis goes around every rule"
+    remedy = "set requirepass or an ACL, and give Keyrail the password: a client that connects to Redis itself bypasses every rule"
     if _is_near(seen.address) and seen.address.password is None:
         return warn("Redis asks for no password; it is on this machine", remedy)
     return warn("Redis asks for no password", remedy)
