@@ -210,7 +210,7 @@ async def check_clock(seen: Examination) -> Finding:
 async def check_default_user(seen: Examination) -> Finding:
     if not await admits_anybody(seen.address, seen.seconds):
         return ok("the default user has a password, or is off")
-    remedy = "set requirepass or an ACL, and give Keyrail the password: a client that connects to Redis itself bypasses every rule"
+    remedy = "set requirepass or an ACL, and give Keyrail the password: clients of Redis itself bypass every rule"
     if _is_near(seen.address) and seen.address.password is None:
         return warn("Redis asks for no password; it is on this machine", remedy)
     return warn("Redis asks for no password", remedy)
