@@ -21,7 +21,7 @@ from tests.resp import PATIENCE_SECONDS
 pytestmark = pytest.mark.skipif(DIRECT, reason="these errors are Keyrail's own")
 
 ENGINE = "valkey-9.1"
-README = Path(__file__).resolve().parents[2] / "policies" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "libraries.md"
 POLICY = """
 keyrail: 1
 defaults: {mode: enforce}
@@ -43,7 +43,7 @@ def keyrail(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def documented() -> dict[str, str]:
     """The exceptions that redis-py makes of errors, by the text on the wire."""
-    section = README.read_text().partition("## What an error becomes")[2]
+    section = PAGE.read_text().partition("## What an error becomes")[2]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return {row[0]: row[2] for row in rows[1:] if not row[0].startswith("---")}
 

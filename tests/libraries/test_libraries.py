@@ -1,4 +1,4 @@
-"""Well-known libraries under each packaged policy do what the table in policies/README.md says of them.
+"""Well-known libraries under each packaged policy do what the table in docs/libraries.md says of them.
 
 Proves, for each row and column: a library that *works* does so through a restart of Redis, which forgets its scripts;
 one that is *refused* is refused by that rule before it has changed anything, and works whole with the lines, or as the
@@ -19,7 +19,7 @@ import yaml
 from tests.keyrail_process import DIRECT, packaged_policy
 from tests.libraries.station import HERE, JOBS, ROOT, Library, Missing, Station
 
-README = ROOT / "policies" / "README.md"
+PAGE = ROOT / "docs" / "libraries.md"
 SESSIONS = {
     "redis-py": "redis_py",
     "ioredis": "ioredis",
@@ -69,7 +69,7 @@ class Cell:
 
 
 def section() -> str:
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     return text.partition("## Client libraries and the packaged policies")[2].partition("\n## ")[0]
 
 

@@ -1,8 +1,6 @@
-"""The packaged policies load, keep the promises that their first lines make, and README's examples are the language
-that is really read."""
+"""The packaged policies load, and keep the promises that their first lines make."""
 
 import pickle
-import re
 import time
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Mode
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.breaker.rule import BreakerSettings
-from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.lifetime.settings import SchemaTtlSettings
 from proxy.rules.limits.rule import LimitsSettings
 from proxy.rules.order import ORDER
@@ -24,7 +21,6 @@ from proxy.rules.schema.size import SchemaSizeSettings
 from proxy.rules.schema.type import SchemaTypeSettings
 from proxy.rules.scripts.rule import ScriptsSettings
 from proxy.rules.verdict import Pass, Refuse, Rewrite
-from tests.policy.given import policy, policy_files
 from tests.rules.given import command, context
 
 
@@ -113,51 +109,7 @@ def test_the_policys_own_tests_pass_and_reach_every_rule(path: Path) -> None:
     assert loaded.warnings == ()
 
 
-def test_the_readmes_policy_for_many_teams_passes_its_tests(tmp_path: Path) -> None:
-    text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```yaml policy\n(.*?)```", text, re.DOTALL)
-    report = run_tests(policy_files(tmp_path, {"redis.yaml": example, "apps/checkout.yaml": "app: checkout"}), 0.0)
-    assert [str(outcome) for outcome in report.outcomes if not outcome.passed] == []
-    assert report.unreached == ()
-
-
 def test_transparent_is_no_rule_and_no_count() -> None:
     bound = compile_policy(TRANSPARENT, STANDARD)
     assert not any(bound.plan.operations)
     assert isinstance(bound.judge(command("FLUSHALL"), context()).verdict, Pass)
-
-
-def readme_examples() -> list[str]:
-    text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-
-
-@pytest.mark.parametrize("example", readme_examples(), ids=lambda example: example.split()[0])
-def test_the_examples_of_the_readme_load(example: str) -> None:
-    body = example.removeprefix("keyrail: 1")
-    assert policy(body if "rules:" in example else "rules:\n" + body).rules
-
-
-def test_the_readme_has_an_example_of_each_guardrail() -> None:
-    text = "".join(readme_examples())
-    assert all(f"{key}: " in text or f"{key}:\n" in text for key in GUARDRAILS)
-
-
-def test_the_readmes_links_lead_somewhere() -> None:
-    text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
-    anchors = {re.sub(r"[^a-z0-9 _-]", "", each.lower()).replace(" ", "-") for each in headings}
-    linked = set(re.findall(r"\]\(#([^)]*)\)", text))
-    assert linked <= anchors
-    (table,) = re.findall(r"\| about \| guardrails \|\n(.*?)\n\n", text, re.DOTALL)
-    named = {key for names in re.findall(r"\[([^]]*)\]\(#", table) for key in names.split(", ")}
-    assert named == set(GUARDRAILS)
-
-
-def test_the_readme_shows_real_errors() -> None:
-    text = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
-    example = next(each for each in readme_examples() if "no-flush" in each)
-    judge = compile_policy(policy("defaults: {mode: enforce}\nrules:\n" + example), STANDARD).judge
-    verdict = judge(command("FLUSHALL"), context()).verdict
-    assert isinstance(verdict, Refuse)
-    assert verdict.error.decode().strip() in text

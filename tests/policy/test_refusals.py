@@ -1,14 +1,10 @@
 """Every rule that can refuse says which rule it is, what is wrong with what it saw and by how much, what to do instead
 and whom to ask; in one line of bounded length that shows keys as the policy's ``redact`` allows."""
 
-from pathlib import Path
-
 import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.policy.compile import compile_policy
-from proxy.policy.load import load_policy
-from proxy.policy_yaml.shipped import packaged
 from proxy.rules.breaker.rule import Breaker
 from proxy.rules.guardrails import GUARDRAILS
 from proxy.rules.memory import Memory
@@ -316,15 +312,6 @@ def test_what_libraries_send_while_they_connect_keeps_redis_own_words() -> None:
     compiled = compile_policy(policy("rules: {r: {refuse: [INFO], contact: '#us', mode: enforce}}"), STANDARD)
     verdict = compiled.judge(command("INFO"), context()).verdict
     assert verdict == Refuse(b"-NOPERM this user has no permissions to run the 'info' command\r\n")
-
-
-def test_the_readme_shows_what_strict_yaml_says_to_flask_limiter() -> None:
-    loaded = load_policy(packaged("strict"))
-    key = "LIMITS:LIMITER/10.0.0.1/login/5/1/minute"
-    verdict = compile_policy(loaded, STANDARD).judge(command(f"GET {key}"), context()).verdict
-    assert isinstance(verdict, Refuse)
-    readme = (Path(__file__).resolve().parents[2] / "policies" / "README.md").read_text(encoding="utf-8")
-    assert f"\n    {verdict.error.decode().rstrip()}\n" in readme
 
 
 def test_what_a_policy_lists_makes_no_error_long_or_break_it() -> None:

@@ -95,7 +95,7 @@ async def check_permissions(seen: Examination) -> Finding:
         allow = " ".join(f"+{name.lower()}" for name in forbidden)
         return warn(
             "; ".join([f"the user may not run {', '.join(forbidden)}, which rules of the policy send", *unknown]),
-            f"allow them (ACL SETUSER … {allow}), or expect the slower ways that policies/README.md describes",
+            f"allow them (ACL SETUSER … {allow}), or expect the slower ways that docs/guardrails.md describes",
         )
     if any(_is_lost(name, found) for name in found.unknown):
         return warn("; ".join(unknown), "upgrade Redis, or undo its rename-command")
