@@ -30,7 +30,7 @@ from proxy.net.engine import Engine, probe
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
+from proxy.policy.compile import CompiledPolicy, PolicyCompiler, compile_policy, needs_of
 from proxy.policy.model import Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
@@ -49,6 +49,8 @@ _LONGEST_KEPT = 256
 _Whose: TypeAlias = tuple[frozenset[str], App | None]
 """What a user may run, and the app."""
 _EffectivePolicies: TypeAlias = dict[_Whose, EffectivePolicy]
+_Compilers: TypeAlias = dict[frozenset[str], PolicyCompiler]
+"""By what a user may run."""
 
 
 @dataclass(slots=True)
@@ -61,6 +63,7 @@ class _Prepared:
     memory: Memory
     paused: bool
     effective_policies: _EffectivePolicies = field(default_factory=dict)
+    compilers: _Compilers = field(default_factory=dict)
     needed: frozenset[str] = frozenset()
     active: frozenset[str] = frozenset()
     """The rules that remember something."""
@@ -100,6 +103,7 @@ class Policies(PolicyPort):
         self.calls = CommandCounts()
         self._table: Table | None = None
         self._effective_policies: _EffectivePolicies = {}
+        self._compilers: _Compilers = {}
         self._rehearsals: dict[_Whose, CompiledPolicy] = {}
         self._former: list[tuple[EffectivePolicy, ...]] = []
         self._identified: dict[Caller, App | None] = {}
@@ -163,7 +167,7 @@ class Policies(PolicyPort):
         table = self._capabilities.table()
         self._retire(table)
         if coming.table is table:
-            self._effective_policies = coming.effective_policies
+            self._effective_policies, self._compilers = coming.effective_policies, coming.compilers
             self._needed = coming.policy, table, coming.needed
         self._identified = coming.identified
         self._adopt()
@@ -172,7 +176,7 @@ class Policies(PolicyPort):
         # Whatever was made before holds for nobody any more.
         self._former = [*self._former, tuple(self._effective_policies.values())][-_FORMER_KEPT:]
         self._table = table
-        self._effective_policies = {}
+        self._effective_policies, self._compilers = {}, {}
         self._rehearsals.clear()
 
     def _adopt(self) -> None:
@@ -192,12 +196,18 @@ class Policies(PolicyPort):
 
     def _as_it_is(self, paused: bool) -> _Prepared:
         table = self._capabilities.table()
-        return _Prepared(self._policy, self.generation, table, self.memory, paused, identified=self._identified)
+        made = _Prepared(self._policy, self.generation, table, self.memory, paused, identified=self._identified)
+        if table is self._table:
+            made.compilers = self._compilers
+        return made
 
     def _effective_policy(self, coming: _Prepared, whose: _Whose) -> EffectivePolicy:
         able, app = whose
         table = coming.table
-        policy = compile_policy(coming.policy, table, able, app=app, memory=coming.memory, paused=coming.paused)
+        compiler = coming.compilers.get(able)
+        if compiler is None:
+            compiler = coming.compilers[able] = PolicyCompiler(coming.policy, table, able, memory=coming.memory)
+        policy = compiler.compile(app, paused=coming.paused)
         pinned = bytes(map(_forwarding, table.specs))
         pooled = bytes(may * (lane == Lane.FAST.value) for may, lane in zip(pinned, table.lanes, strict=True))
         config = HotPathConfig(

@@ -26,16 +26,17 @@ from proxy.hotpath.plan import Plan
 from proxy.policy.apps import UNKNOWN, App
 from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands, Hit, PausedJudgement, Step, What
 from proxy.policy.key_claims import ClaimingRules
-from proxy.policy.model import Mode, OnError, Policy
+from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode, is_active
 from proxy.policy.script_call_rules import script_call_rules
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
+from proxy.rules.key_claims import KeyClaim
 from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.memory import Memory
 from proxy.rules.order import place_of
 from proxy.rules.refusals import Refusals
-from proxy.rules.rule import Binding, takes
+from proxy.rules.rule import Binding, Rule, takes
 from proxy.rules.verdict import (
     PASS,
     Answer,
@@ -83,7 +84,9 @@ class CompiledPolicy:
         self.follows_slots = any(step.rule.needs.slots for step in steps)
         self.scripts = script_call_rules(steps)
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
-        self._steps = [tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs]
+        touching = (tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs)
+        distinct: dict[tuple[int, ...], tuple[Step, ...]] = {}
+        self._steps = [distinct.setdefault(tuple(step.place for step in found), found) for found in touching]
         self.plan, self.lowered = self._lower()
 
     def _lower(self) -> tuple[Plan, Mapping[int, Hit]]:
@@ -234,6 +237,71 @@ class CompiledPolicy:
         return rewritten
 
 
+class PolicyCompiler:
+    """Compiles a policy for the apps that are there, one after the other. What is the same for several is made once.
+
+    `available` are those commands of `needs` that the engine is known to run for the user; None stands for all. `seed`
+    fixes the order in which the plan deals out jittered TTLs. `memory` keeps what rules remember from one binding to
+    the next; without it commands are only tried, and cost nothing.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        table: Table,
+        available: frozenset[str] | None = None,
+        seed: int | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        self._policy = policy
+        self._table = table
+        self._bound: dict[tuple[str, str, tuple[KeyClaim, ...]], Rule] = {}
+        self._binding = Binding(
+            table,
+            available,
+            seed,
+            schema=policy.schema,
+            memory=Memory(rehearsal=True) if memory is None else memory,
+            proven=frozenset(each.name for each in policy.apps if each.proven),
+            contacts={each.name: each.contact for each in policy.apps},
+            show_key=shown_by(policy.redact),
+        )
+
+    def compile(self, app: App | None, *, paused: bool = False, rehearsal: bool = False) -> CompiledPolicy:
+        """The policy for the clients of `app` (None: of no app that it knows).
+
+        `paused` is the kill switch: nothing but locked rules is enforced. `rehearsal` enforces every rule that is not
+        off, for tests of what the rules say.
+        """
+        name = "" if app is None else app.name
+        mine = [rule for rule in self._policy.rules if rule.app in {"", name}]
+        effective_modes = [(rule, effective_mode(self._policy, rule, app, paused)) for rule in mine]
+        if rehearsal:
+            effective_modes = [(rule, effective.rehearsed()) for rule, effective in effective_modes]
+        active = [
+            (rule, effective)
+            for rule, effective in effective_modes
+            if effective.varies or effective.stage.mode is not Mode.OFF
+        ]
+        claiming = ClaimingRules(active)
+        active = claiming.specific_first(active)
+        active.sort(key=lambda each: place_of(each[0].settings))
+        steps = []
+        for place, (rule, effective) in enumerate(active):
+            made = self._bind(rule, name, claiming.beside((rule, effective)))
+            steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
+        return CompiledPolicy(self._policy, self._table, app, tuple(steps))
+
+    def _bind(self, rule: PolicyRule, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
+        told = app if rule.settings.by_app else ""
+        made = self._bound.get((rule.name, told, beside))
+        if made is None:
+            binding = replace(self._binding, app=told, beside=beside, may_exempt=not rule.locked)
+            made = rule.settings.bind(rule.name, wording_of(self._policy, rule), binding)
+            self._bound[rule.name, told, beside] = made
+        return made
+
+
 def compile_policy(
     policy: Policy,
     table: Table,
@@ -245,44 +313,9 @@ def compile_policy(
     rehearsal: bool = False,
     memory: Memory | None = None,
 ) -> CompiledPolicy:
-    """Bind a policy to a command table, for the clients of `app` (None: of no app that it knows).
-
-    `available` are those commands of `needs` that the engine is known to run for its user; None stands for
-    all. `seed` fixes the order in which the plan deals out jittered TTLs. `paused` is the kill switch: nothing but
-    locked rules is enforced. `rehearsal` enforces every rule that is not off, for tests of what the rules say. `memory`
-    keeps what rules remember from one binding to the next; without it commands are only tried, and cost nothing.
-    """
-    remembered = Memory(rehearsal=True) if memory is None else memory
-    proven = frozenset(each.name for each in policy.apps if each.proven)
-    binding = Binding(
-        table,
-        available,
-        seed,
-        "" if app is None else app.name,
-        policy.schema,
-        remembered,
-        proven,
-        contacts={each.name: each.contact for each in policy.apps},
-        show_key=shown_by(policy.redact),
-    )
-    mine = [rule for rule in policy.rules if rule.app in {"", binding.app}]
-    effective_modes = [(rule, effective_mode(policy, rule, app, paused)) for rule in mine]
-    if rehearsal:
-        effective_modes = [(rule, effective.rehearsed()) for rule, effective in effective_modes]
-    active = [
-        (rule, effective)
-        for rule, effective in effective_modes
-        if effective.varies or effective.stage.mode is not Mode.OFF
-    ]
-    claiming = ClaimingRules(active)
-    active = claiming.specific_first(active)
-    active.sort(key=lambda each: place_of(each[0].settings))
-    steps = []
-    for place, (rule, effective) in enumerate(active):
-        bound = replace(binding, beside=claiming.beside((rule, effective)), may_exempt=not rule.locked)
-        made = rule.settings.bind(rule.name, wording_of(policy, rule), bound)
-        steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
-    return CompiledPolicy(policy, table, app, tuple(steps))
+    """A policy compiled for one app: see ``PolicyCompiler``."""
+    compiler = PolicyCompiler(policy, table, available, seed, memory)
+    return compiler.compile(app, paused=paused, rehearsal=rehearsal)
 
 
 def needs_of(policy: Policy, table: Table) -> frozenset[str]:

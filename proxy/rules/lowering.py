@@ -153,14 +153,15 @@ class EntryCheck:
 
     def combined(self, other: "EntryCheck") -> "EntryCheck":
         """A check that passes only what both pass. Many commands ask for the same two, so it is remembered."""
-        if other not in self._combinations:
-            self._combinations[other] = EntryCheck(
+        made = self._combinations.get(other)
+        if made is None:
+            made = self._combinations[other] = EntryCheck(
                 self.automaton,
                 tuple(map(min, self.reads, other.reads)),
                 tuple(map(min, self.writes, other.writes)),
                 tuple(map(min, self.arguments, other.arguments)),
             )
-        return self._combinations[other]
+        return made
 
     def named(self, names: NameCheck) -> "EntryCheck | None":
         """A check that passes what both pass, in the same pass over a key; None where one pass cannot tell."""
@@ -342,15 +343,12 @@ class Lowering:
         together = None if names is None or entries is None else entries.named(names)
         if together is not None:
             names, entries = None, together
-        for check in (names, entries):
-            if check is not None and check not in programs:
-                programs[check] = check.add_to(plan)
         if names is not None:
-            plan.check_names(command_id, programs[names])
+            plan.check_names(command_id, _number_of(names, plan, programs))
         if self._size < UNLIMITED or self._arguments < UNLIMITED:
             plan.limit(command_id, self._size, self._arguments)
         if entries is not None:
-            plan.check_entries(command_id, programs[entries])
+            plan.check_entries(command_id, _number_of(entries, plan, programs))
         if self._token_sets:
             plan.spend(command_id, bytes(self._token_sets))
         return self._edits.write(command_id, plan)
@@ -361,3 +359,10 @@ class Lowering:
         check = NameCheck(_ANY_BYTES, 0, UNLIMITED, None, 1, UNLIMITED, True, True, True, language)
         self._names = check if self._names is None else self._names.combined(check)
         self._judged = language is None or self._names is None
+
+
+def _number_of(check: NameCheck | EntryCheck, plan: Plan, programs: Programs) -> int:
+    number = programs.get(check)
+    if number is None:
+        number = programs[check] = check.add_to(plan)
+    return number

@@ -6,6 +6,7 @@ plan as chains (``proxy.hotpath.request_edit``). What a chain cannot tell is jud
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from proxy.commands.table import Spec
@@ -29,7 +30,7 @@ class StatedArgument:
     word_at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Append:
     """Arguments added to a command of exactly `argc` arguments; `suffixes` are encoded, and taken in turn.
 
@@ -49,6 +50,15 @@ class Append:
     def changes(self) -> bool:
         """Whether there is anything to add."""
         return bool(self.suffixes)
+
+    @cached_property
+    def planned(self) -> Appending:
+        """The same as plans have it: one for the plans of all apps."""
+        stated = [
+            StatedNumber(each.argc, each.word, each.word_at, each.number_at, each.least, each.most)
+            for each in self.stated
+        ]
+        return Appending(self.argc, self.added, self.suffixes, self.satisfied_by, stated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +138,4 @@ class RequestEdits:
 
 def _request_edit(edit: Edit, counter: int, then: RequestEdit | None) -> RequestEdit:
     name = b"" if edit.target is None else edit.target.name.encode()
-    return RequestEdit(counter, name, _appending(edit) if isinstance(edit, Append) else None, then)
-
-
-def _appending(append: Append) -> Appending:
-    stated = [
-        StatedNumber(each.argc, each.word, each.word_at, each.number_at, each.least, each.most)
-        for each in append.stated
-    ]
-    return Appending(append.argc, append.added, append.suffixes, append.satisfied_by, stated)
+    return RequestEdit(counter, name, edit.planned if isinstance(edit, Append) else None, then)

@@ -83,6 +83,11 @@ class RuleSettings(Protocol):
         """The keys that it takes from less specific rules of its kind, and leaves to more specific ones."""
         return None
 
+    @property
+    def by_app(self) -> bool:
+        """Whether the rule is another one for each app: if not, all share one, and it is not told of any app."""
+        return False
+
     def bind(self, name: str, wording: Wording, binding: Binding, /) -> "Rule":
         """The rule itself."""
 

@@ -15,7 +15,7 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.sampler import Sampler
 from proxy.net.policies import Policies
 from proxy.policy.apps import App, Caller, identify
-from proxy.policy.compile import CompiledPolicy, compile_policy, needs_of
+from proxy.policy.compile import CompiledPolicy, PolicyCompiler, needs_of
 from proxy.policy.model import Mode, Policy
 from proxy.rules.limits.token_buckets import TokenBuckets
 from proxy.session.ports import EffectivePolicy, PoolKey
@@ -63,9 +63,10 @@ class Bench:
         def counted(*arguments: Any, **options: Any) -> CompiledPolicy:
             self.made += 1
             self.compiling()
-            return compile_policy(*arguments, **options)
+            return compiled(*arguments, **options)
 
-        monkeypatch.setattr("proxy.net.policies.compile_policy", counted)
+        compiled = PolicyCompiler.compile
+        monkeypatch.setattr(PolicyCompiler, "compile", counted)
         for client in self.clients:
             client.adopt()
 

@@ -3,6 +3,7 @@
 Four times as many rules or patterns are four times the work, whatever they are about: no check compares each with each.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from proxy.commands.table import STANDARD
-from proxy.policy.compile import compile_policy, needs_of
+from proxy.policy.compile import PolicyCompiler, compile_policy, needs_of
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.memory import Memory
 from tests.policy.given import policy
@@ -76,3 +77,15 @@ def load_and_compile(text: str) -> None:
 def test_four_times_as_many_rules_are_four_times_the_work(kind: str) -> None:
     few, many = (calls_of(partial(load_and_compile, APPS + KINDS[kind](size))) for size in (40, 160))
     assert many < 4.5 * few, (few, many)
+
+
+def test_an_app_more_makes_few_objects() -> None:
+    """What all apps share is made once; many objects of each would hold up everybody while garbage is collected."""
+    loaded = policy(APPS + _schema(100).replace("rules:\n", 'rules:\n  own: {names: {prefixes: {app0: ["team:"]}}}\n'))
+    compiler = PolicyCompiler(loaded, STANDARD, memory=Memory(1))
+    kept = [compiler.compile(None)]
+    gc.collect()
+    before = len(gc.get_objects())
+    kept += [compiler.compile(app) for app in loaded.apps]
+    gc.collect()
+    assert len(gc.get_objects()) - before < 300 * len(loaded.apps)

@@ -99,6 +99,7 @@ class Lifetime(Rule):
         reads = tuple(0 if bounds is not None and bounds.sliding else UNLIMITED for bounds in places)
         writes = tuple(0 if bounds is not None else UNLIMITED for bounds in places)
         self._spoken_of = EntryCheck(owners, reads, writes, all_pass)
+        self._appends: dict[int, tuple[Append | None, ...]] = {}  # all apps share a rule, and a schema may be large
         self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
         self.needs = Needs(self._needed())
 
@@ -286,8 +287,10 @@ class Lifetime(Rule):
         if self._scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
             lowering.judge()
         elif len(places) > 1 and append is not None:
-            made = {bounds: None if bounds is None else append(bounds) for bounds in set(places)}
-            lowering.append_by_entry(self._all_pass, [made[bounds] for bounds in places])
+            if spec.id not in self._appends:
+                made = {bounds: None if bounds is None else append(bounds) for bounds in set(places)}
+                self._appends[spec.id] = tuple(made[bounds] for bounds in places)
+            lowering.append_by_entry(self._all_pass, self._appends[spec.id])
         elif len(places) > 1 and spec.may_have_keys:
             lowering.check_entries(self._spoken_of)
         elif places[0] is not None and append is not None:

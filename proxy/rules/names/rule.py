@@ -93,6 +93,10 @@ class NamesSettings(RuleSettings):
         return f"{self.min_segments} to {self.max_segments}"
 
     @property
+    def by_app(self) -> bool:
+        return bool(self.prefixes) or self.owned
+
+    @property
     def only_in_schema(self) -> bool:
         """Whether the schema is all that it is about."""
         return self == NamesSettings(reads=self.reads, writes=self.writes, in_schema=True, owned=self.owned)

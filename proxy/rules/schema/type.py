@@ -40,6 +40,7 @@ class SchemaType(Rule):
         self._schema = binding.schema
         self._types = [self._types_of(spec) for spec in binding.table.specs]
         self._checks: dict[KeyTypes, EntryCheck] = {}
+        self._distinct: dict[EntryCheck, EntryCheck] = {}
 
     def _types_of(self, spec: Spec) -> KeyTypes:
         types, nothing = key_types_of(spec), frozenset[str]()
@@ -69,13 +70,16 @@ class SchemaType(Rule):
     def lower(self, spec: Spec, lowering: Lowering) -> None:
         """Keys of entries of another type are judged."""
         types = self._types[spec.id]
-        if types not in self._checks:
-            self._checks[types] = EntryCheck.judging(
+        check = self._checks.get(types)
+        if check is None:
+            made = EntryCheck.judging(
                 self._schema,
                 lambda owner: _differs(owner, types.read),
                 lambda owner: _differs(owner, types.written),
             )
-        lowering.check_entries(self._checks[types])
+            # One object for equal checks, which are long to compare: a schema may have hundreds of entries.
+            check = self._checks[types] = self._distinct.setdefault(made, made)
+        lowering.check_entries(check)
 
 
 def _differs(owner: Owner, wanted: frozenset[str]) -> bool:

@@ -117,6 +117,10 @@ class ScriptsSettings(RuleSettings):
     only: frozenset[bytes] | None = None
     files: tuple[str, ...] = ()
 
+    @property
+    def by_app(self) -> bool:
+        return True  # each knows the rules that are in force for its app
+
     def bind(self, name: str, wording: Wording, binding: Binding) -> "Scripts":
         return Scripts(
             name,
