@@ -46,15 +46,15 @@ def page(text: str) -> str:
 
 def drawn() -> str:
     """The chart of what a command costs, as SVG."""
-    quick = _tables("quick")
+    quick = tables("quick")
     panels = []
     for workload in _WORKLOADS[:4]:
         bars = [
             chart.Bar(
                 name.replace("`", ""),
-                proxy=0.0 if target == DIRECT else _figure(quick[workload][target][_PROXY_CPU]),
-                redis=_figure(quick[workload][target][_REDIS_CPU]),
-                rate=_figure(quick[workload][target][_RATE]),
+                proxy=0.0 if target == DIRECT else figure(quick[workload][target][_PROXY_CPU]),
+                redis=figure(quick[workload][target][_REDIS_CPU]),
+                rate=figure(quick[workload][target][_RATE]),
             )
             for target, name in NAMES.items()
             if target in quick[workload]
@@ -63,7 +63,7 @@ def drawn() -> str:
     return chart.svg(panels)
 
 
-def _tables(name: str) -> dict[str, Rows]:
+def tables(name: str) -> dict[str, Rows]:
     """The tables of a page of results by their headings, and their rows by the first cell."""
     found: dict[str, Rows] = {"": {}}
     for line in (RESULTS / f"{name}-compiled.md").read_text("utf-8").splitlines():
@@ -75,7 +75,8 @@ def _tables(name: str) -> dict[str, Rows]:
     return found
 
 
-def _figure(cell: str) -> float:
+def figure(cell: str) -> float:
+    """The number in a cell: the median, without the least and the most of the rounds."""
     return float(_median(cell).replace(",", ""))
 
 
@@ -90,20 +91,20 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _headline() -> str:
-    single, piped = (_tables("quick")[f"GET, P={pipeline}"] for pipeline in (1, 16))
+    single, piped = (tables("quick")[f"GET, P={pipeline}"] for pipeline in (1, 16))
     alone, behind = single[DIRECT], single[KEYRAIL_BENCH]
-    ratio = _figure(behind[_RATE]) / _figure(alone[_RATE])
-    saved = 1 - _figure(behind[_REDIS_CPU]) / _figure(alone[_REDIS_CPU])
+    ratio = figure(behind[_RATE]) / figure(alone[_RATE])
+    saved = 1 - figure(behind[_REDIS_CPU]) / figure(alone[_REDIS_CPU])
     return (
-        f"**A GET costs {_figure(behind[_PROXY_CPU]):.1f} µs of CPU in Keyrail, and "
-        f"{_figure(piped[KEYRAIL_BENCH][_PROXY_CPU]):.1f} µs in a pipeline of 16.** With 50 clients that send\n"
+        f"**A GET costs {figure(behind[_PROXY_CPU]):.1f} µs of CPU in Keyrail, and "
+        f"{figure(piped[KEYRAIL_BENCH][_PROXY_CPU]):.1f} µs in a pipeline of 16.** With 50 clients that send\n"
         f"single GETs, the throughput is {ratio:.2f} times that of Redis alone, "
         f"and Redis needs {saved:.0%} less CPU: Keyrail combines\nthe commands of many clients into few writes."
     )
 
 
 def _throughput() -> str:
-    quick = _tables("quick")
+    quick = tables("quick")
 
     def cell(target: str, workload: str) -> str:
         cells = quick[workload][target]
@@ -115,7 +116,7 @@ def _throughput() -> str:
 
 
 def _goals() -> str:
-    kept, free = (_tables(run)["Goals"] for run in ("quick", "quick-together"))
+    kept, free = (tables(run)["Goals"] for run in ("quick", "quick-together"))
     missed = [[what, goal, got, bare] for what, (goal, got, verdict, bare) in kept.items() if verdict == "MISSED"]
     text = (
         f"{_met(kept)} goals are met. A goal is a ratio within a round, shown with the least and the most of the "
@@ -130,10 +131,10 @@ def _met(goals: Rows) -> str:
 
 
 def _costs() -> str:
-    def judged(what: str, figure: str, least: float) -> list[str]:
-        return [what, figure, f"≥ {least:g}", "met" if _figure(figure) >= least else "MISSED"]
+    def judged(what: str, cell: str, least: float) -> list[str]:
+        return [what, cell, f"≥ {least:g}", "met" if figure(cell) >= least else "MISSED"]
 
-    rules, traces = _tables("rules-strict"), _tables("traces")[""]["GET, P=16"]
+    rules, traces = tables("rules-strict"), tables("traces")[""]["GET, P=16"]
     rows = [
         judged(
             f"all rules of `strict.yaml`, {verb} P=16: throughput, of `--policy none`'s",
@@ -144,7 +145,7 @@ def _costs() -> str:
     ]
     rows.append(judged("traffic statistics, GET P=16: throughput, on against off", traces[0], 0.95))
     rows.append(["traffic statistics, GET P=16: proxy CPU, on against off", traces[1], "stated", ""])
-    rows += [[what, *cells] for what, cells in _tables("memory")[""].items()]
+    rows += [[what, *cells] for what, cells in tables("memory")[""].items()]
     return _table(["", "measured", "goal", ""], rows)
 
 

@@ -1,10 +1,12 @@
-"""docs/operations.md: each line of "What happens when …" names a test that is there; its options are real."""
+"""docs/operations.md: each line of "What happens when …" names a test that is there; options and figures are real."""
 
 from __future__ import annotations
 
 import ast
 import re
 
+from loadtest import published
+from loadtest.targets import KEYRAIL_BENCH
 from proxy.server.options import OPTIONS
 from tests.readme.blocks import DOCS, REPOSITORY
 
@@ -26,3 +28,12 @@ def test_each_sentence_has_a_test() -> None:
 def test_its_options_are_there() -> None:
     known = {option.flag for option in OPTIONS} | {"--upstream", "--policy", "--kill-who"}
     assert set(re.findall(r"--[a-z][a-z-]+", TEXT)) <= known
+
+
+def test_its_figures_are_those_of_the_last_run() -> None:
+    quick, memory = published.tables("quick"), list(published.tables("memory")[""].values())
+    single, piped = (published.figure(quick[f"GET, P={pipeline}"][KEYRAIL_BENCH][0]) for pipeline in (1, 16))
+    plain, tls, there, back = (published.figure(cells[0]) for cells in memory)
+    assert f"serves {round(single, -4):,.0f} single commands/s, or {round(piped, -5):,.0f} in pipelines of 16" in TEXT
+    assert f"| {plain / 1000:.1f} KB per connection, {tls / 1000:.0f} KB with TLS |" in TEXT
+    assert f"adds {there:.0f} MB on its way to Redis, {back:.0f} MB on its way back" in TEXT
