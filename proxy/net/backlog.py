@@ -9,7 +9,7 @@ what it is sent, has no age.
 from collections.abc import Collection
 from typing import NamedTuple
 
-from proxy.net.client import ClientConnection
+from proxy.session.dispatcher import Dispatcher
 
 
 class Wait(NamedTuple):
@@ -19,13 +19,13 @@ class Wait(NamedTuple):
     since: float
 
 
-def waits(client: ClientConnection) -> bool:
+def waits(client: Dispatcher) -> bool:
     """Whether a client waits for a reply, and has not asked to wait."""
     chosen = client.blocked or client.full or (client.pinned is not None and client.pinned.relay)
     return (client.pending_replies > 0 or client.halted) and not chosen
 
 
-def wait_of(client: ClientConnection, before: Wait | None, now: float) -> Wait:
+def wait_of(client: Dispatcher, before: Wait | None, now: float) -> Wait:
     """Since when this client, which waits, does so; ``before`` is what this returned when it was last asked."""
     answered = client.forwarded - client.pending_replies
     return before if before is not None and before.answered == answered else Wait(answered, now)
@@ -34,9 +34,9 @@ def wait_of(client: ClientConnection, before: Wait | None, now: float) -> Wait:
 class Backlog:
     """What the clients of one route wait for, in one worker."""
 
-    def __init__(self, clients: Collection[ClientConnection]) -> None:
+    def __init__(self, clients: Collection[Dispatcher]) -> None:
         self._clients = clients
-        self._waits: dict[ClientConnection, Wait] = {}
+        self._waits: dict[Dispatcher, Wait] = {}
         self._in_flight = 0
         self._queued = 0
         self.oldest = 0.0

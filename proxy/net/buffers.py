@@ -11,12 +11,12 @@ first. What waits for Redis needs no such bound: at 1 MB a connection takes no m
 import logging
 from collections.abc import Collection, Iterable
 
-from proxy.net.client import ClientConnection
+from proxy.session.dispatcher import Dispatcher
 
 _log = logging.getLogger("keyrail.worker")
 
 
-def buffers_of(clients: Iterable[ClientConnection]) -> dict[str, int]:
+def buffers_of(clients: Iterable[Dispatcher]) -> dict[str, int]:
     """Bytes that wait for these clients, by kind."""
     output = query = 0
     for client in clients:
@@ -25,7 +25,7 @@ def buffers_of(clients: Iterable[ClientConnection]) -> dict[str, int]:
     return {"output": output, "query": query}
 
 
-def enforce(limit: int, routes: Collection[Collection[ClientConnection]]) -> None:
+def enforce(limit: int, routes: Collection[Collection[Dispatcher]]) -> None:
     """Close the clients with the largest buffers until all buffers together are within ``limit`` bytes."""
     total = sum(sum(buffers_of(clients).values()) for clients in routes)
     if total <= limit:

@@ -18,12 +18,12 @@ from weakref import WeakSet
 from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.capabilities import Capabilities
-from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
 from proxy.net.engine import Engine, described_by
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool, Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import PoolKey, PoolPort, PrivatePipeline
 from proxy.wire.decode import read_reply
@@ -41,7 +41,7 @@ class Checkout(PoolPort):
         connections: Connections,
         capabilities: Capabilities,
         policies: Policies,
-        clients: Collection[ClientConnection],
+        clients: Collection[Dispatcher],
     ) -> None:
         self._connections = connections
         self._pools = connections.pools

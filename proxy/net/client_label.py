@@ -1,13 +1,13 @@
 """A client as figures and reports name it."""
 
-from proxy.net.client import ClientConnection
+from proxy.session.dispatcher import Dispatcher
 from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.names import shown
 
 _LONGEST_NAME = 64
 
 
-def client_label(client: ClientConnection) -> ClientLabel:
+def client_label(client: Dispatcher) -> ClientLabel:
     """Its user, the name that it gave itself, its library with the version, and its address."""
     library = client.library.decode("utf-8", "replace")
     if client.library_version:

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import Any
 
 from proxy.hotpath.error_counts import ErrorCounts
-from proxy.net.client import ClientConnection
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
 
 
@@ -22,7 +22,7 @@ class ConnectionSet:
         self,
         home: PoolKey,
         loop: asyncio.AbstractEventLoop,
-        clients: Collection[ClientConnection],
+        clients: Collection[Dispatcher],
         events: Counter[str],
     ) -> None:
         self.pools = Pools(home)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from proxy.net.capabilities import Capabilities
-from proxy.net.client import ClientConnection
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.policies import Policies
@@ -17,6 +16,7 @@ from proxy.net.settings import Settings
 from proxy.net.supply import Supply
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
 
 
@@ -34,7 +34,7 @@ class Connections:
         loop: asyncio.AbstractEventLoop,
         capabilities: Capabilities,
         policies: Policies,
-        clients: Collection[ClientConnection],
+        clients: Collection[Dispatcher],
         events: Counter[str],
         *,
         give_back: Callable[[UpstreamConnection], None],
@@ -61,10 +61,10 @@ class Connections:
         shared = pool.forget(upstream)
         unanswered = {sink.client() for sink in upstream.abandon()}
         owner = upstream.owner
-        if isinstance(owner, ClientConnection) and owner not in unanswered and not owner.let_go():
+        if isinstance(owner, Dispatcher) and owner not in unanswered and not owner.let_go():
             unanswered.add(owner)
         for loser in unanswered:
-            if isinstance(loser, ClientConnection):
+            if isinstance(loser, Dispatcher):
                 loser.close("upstream_lost")
         self._end_login(upstream.key)
         if shared:

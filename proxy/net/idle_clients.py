@@ -8,32 +8,32 @@ on its way. Nothing is noted while a command passes: each turn compares how many
 
 from collections.abc import Callable, Collection
 
-from proxy.net.client import ClientConnection
+from proxy.session.dispatcher import Dispatcher
 
 _TURNS = 10
 """Looks at each client in the time that it may be idle."""
 
 
-def close_who_left(clients: Collection[ClientConnection], silent_since: float | None) -> None:
+def close_who_left(clients: Collection[Dispatcher], silent_since: float | None) -> None:
     """Close those that have closed their half and wait for a Redis that does not answer.
 
     They would keep their sockets until it does, while clients that try again come and go. While it answers, who has
     closed its half gets its replies.
     """
     if silent_since is not None:
-        for client in [client for client in clients if client.leaving and not client.ended]:
+        for client in [client for client in clients if client.link.leaving and not client.ended]:
             client.close("upstream_silent")
 
 
 class IdleClients:
     """Watches over the clients of one route in one worker. They may be idle for ``seconds``; 0 is for ever."""
 
-    def __init__(self, clients: Collection[ClientConnection], seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(self, clients: Collection[Dispatcher], seconds: float, clock: Callable[[], float]) -> None:
         self._clients = clients
         self._seconds = seconds
         self._clock = clock
         self._next = 0.0
-        self._seen: dict[ClientConnection, tuple[int, float]] = {}
+        self._seen: dict[Dispatcher, tuple[int, float]] = {}
 
     def another_second(self) -> None:
         """Close who has been idle for too long."""

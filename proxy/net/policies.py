@@ -23,7 +23,6 @@ from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.router import Router
 from proxy.hotpath.sampler import Sampler
 from proxy.net.capabilities import NAMES, Capabilities
-from proxy.net.client import ClientConnection
 from proxy.net.command_counts import CommandCounts
 from proxy.net.connect import Opened
 from proxy.net.engine import Engine, probe
@@ -34,6 +33,7 @@ from proxy.policy.compile import CompiledPolicy, PolicyCompiler, compile_policy,
 from proxy.policy.model import Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import EffectivePolicy, PolicyPort, PoolKey
 from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request
@@ -84,7 +84,7 @@ class Policies(PolicyPort):
         known: Capabilities,
         counters: Counters,
         sampler: Sampler,
-        clients: Collection[ClientConnection],
+        clients: Collection[Dispatcher],
         workers: int,
         paused: bool,
         router: Router | None = None,

@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Callable
 
 from proxy.commands.table import Lane
-from proxy.net.client import ClientConnection
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import PoolKey
 
@@ -32,7 +32,7 @@ class Wait:
 
 def turn_away(waiter: PoolWaiter, refusal: str) -> None:
     """Close who gets no connection, with the error that refused it where there is one."""
-    if refusal and isinstance(waiter, ClientConnection):
+    if refusal and isinstance(waiter, Dispatcher):
         waiter.turn_away(f"-{refusal}\r\n".encode(), "upstream_refused")
     else:
         waiter.close("no_upstream")

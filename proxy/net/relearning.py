@@ -13,10 +13,10 @@ from functools import partial
 from proxy.commands.table import Lane
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
-from proxy.net.client import ClientConnection
 from proxy.net.connections import Connections
 from proxy.net.policies import Policies
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
 
 _ENTRY_SECONDS = 5
@@ -32,7 +32,7 @@ class Relearning:
         checkout: Checkout,
         capabilities: Capabilities,
         policies: Policies,
-        clients: Collection[ClientConnection],
+        clients: Collection[Dispatcher],
     ) -> None:
         self._connections = connections
         self._checkout = checkout

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from proxy.net.backlog import Wait, wait_of, waits
-from proxy.net.client import ClientConnection
 from proxy.net.periodic import Periodic
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
 
 _TURNS = 4
 """Looks at each client in the time that a reply may take; so it is over within 1.25 of it."""
@@ -23,7 +23,7 @@ class ReplyTimeout:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        clients: Collection[ClientConnection],
+        clients: Collection[Dispatcher],
         seconds: float,
         count: Callable[[str], object],
     ) -> None:
@@ -31,7 +31,7 @@ class ReplyTimeout:
         self._clients = clients
         self._seconds = seconds
         self._turned = loop.time()
-        self._waits: dict[ClientConnection, Wait] = {}
+        self._waits: dict[Dispatcher, Wait] = {}
         self._error = f"-ERR upstream timeout: no reply from Redis for {seconds:g} s (--upstream-timeout)\r\n".encode()
         self._turns = Periodic(loop, seconds / _TURNS, {"closing clients that wait": self._turn}, count)
 
@@ -65,7 +65,7 @@ class ReplyTimeout:
             client.close("upstream_timeout")
 
 
-def _between_frames(client: ClientConnection) -> bool:
+def _between_frames(client: Dispatcher) -> bool:
     """Whether no part of a reply has come: an error in its middle would be taken for data."""
     upstream = client.upstream
     if not isinstance(upstream, UpstreamConnection):

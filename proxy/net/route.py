@@ -38,7 +38,7 @@ from proxy.net.backlog import Backlog
 from proxy.net.buffers import buffers_of
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
-from proxy.net.client import ClientConnection
+from proxy.net.client import ClientConnection, log_fault
 from proxy.net.connections import Connections
 from proxy.net.deadline import Deadline
 from proxy.net.engine import Engine
@@ -60,6 +60,7 @@ from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import Ports, RoutePort
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import KEYS_OF_SECOND
@@ -79,6 +80,7 @@ class Route(RoutePort):
 
     now = staticmethod(time.time)
     chance = staticmethod(random.random)
+    report_fault = staticmethod(log_fault)
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class Route(RoutePort):
         self.pooling = settings.pooling
         self.query_limit = settings.client_query_limit
         self.loop = loop
-        self.clients: set[ClientConnection] = set()
+        self.clients: set[Dispatcher] = set()
         self._counters = Counters()
         self._own_errors = ErrorCounts()
         self._backlog = Backlog(self.clients)
@@ -269,7 +271,7 @@ class Route(RoutePort):
 
     # Clients
 
-    def client_connected(self, client: ClientConnection) -> None:
+    def client_connected(self, client: Dispatcher) -> None:
         """A client has come."""
         if self._capabilities.refusal is not None or self._connections.all.closing:
             client.close("not_ready")
@@ -280,7 +282,7 @@ class Route(RoutePort):
         self.clients.add(client)
         self._clients_total += 1
 
-    def client_closed(self, client: ClientConnection, cause: str) -> None:
+    def client_closed(self, client: Dispatcher, cause: str) -> None:
         """A client has gone."""
         if client in self.clients:
             self.clients.remove(client)

@@ -10,10 +10,10 @@ from typing import Any
 from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.net.client import ClientConnection
 from proxy.net.client_label import client_label
 from proxy.net.expiries import Expiries
 from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import TracePort
@@ -67,7 +67,7 @@ class Tracer(TracePort):
 
     def observe_large(self, client: PoolWaiter, key: bytes, size: int) -> None:
         """Take that a reply is large; it is known of commands without a trace, too."""
-        if self._sampler.traces > 0 and isinstance(client, ClientConnection):
+        if self._sampler.traces > 0 and isinstance(client, Dispatcher):
             policy = client.effective_policy.compiled
             owner = policy.policy.schema.owner_of(key)
             pattern = shape(key) if owner is None else owner.name
@@ -83,7 +83,7 @@ class Tracer(TracePort):
 
     def _count_one(self, at: float, open_trace: OpenTrace) -> None:
         client = open_trace.client
-        if not isinstance(client, ClientConnection):
+        if not isinstance(client, Dispatcher):
             raise AssertionError("only clients' commands are measured")
         trace, schema = _trace(at, open_trace, client)
         self._latencies.add(trace)
@@ -132,7 +132,7 @@ class Tracer(TracePort):
         return closed
 
 
-def _trace(at: float, open_trace: OpenTrace, client: ClientConnection) -> tuple[Trace, frozenset[str]]:
+def _trace(at: float, open_trace: OpenTrace, client: Dispatcher) -> tuple[Trace, frozenset[str]]:
     # The trace, and the names of those of its patterns that are entries of the schema.
     schema = client.effective_policy.compiled.policy.schema
     keys = open_trace.command.known_keys[:_MOST_KEYS]

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.commands.command import Command
-from proxy.net.client import ClientConnection
 from proxy.net.client_label import client_label
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import ReportPort
 from proxy.traffic.evidence import ClientLabel, Evidence, Records, moment
@@ -99,7 +99,7 @@ class Verdicts(ReportPort):
 
     def report(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
         """Take what the rules said of one command."""
-        if not isinstance(client, ClientConnection):
+        if not isinstance(client, Dispatcher):
             raise AssertionError("only clients' commands are judged")
         app = client.effective_policy.compiled.app
         now = time.time()
@@ -121,13 +121,13 @@ class Verdicts(ReportPort):
 
     def inspect(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
         """Look at a command that a plan has refused by itself, and counts."""
-        if not isinstance(client, ClientConnection):
+        if not isinstance(client, Dispatcher):
             raise AssertionError("only clients' commands are refused")
         for hit in hits:
             self._inspected[hit.rule, client.effective_policy.compiled.app] += 1
         self._inspect(hits, command, client, time.time())
 
-    def _inspect(self, hits: Sequence[Hit], command: Command, client: ClientConnection, now: float) -> None:
+    def _inspect(self, hits: Sequence[Hit], command: Command, client: Dispatcher, now: float) -> None:
         app = client.effective_policy.compiled.app
         who = client_label(client)
         host = who[3].rpartition(":")[0] or who[3]

@@ -4,13 +4,19 @@ What waits (``WAIT``: for an upstream, for replies, for another session's answer
 judged already, and is not judged twice.
 """
 
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Concatenate, ParamSpec
+
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.reply_order import MOST_HELD
 from proxy.rules.verdict import Answer, Refuse, Rewrite, chained
 from proxy.session import (
     follow_ups,
     handshake,
+    judging,
     keyrail_command,
     n_plus_one,
     names,
@@ -24,6 +30,7 @@ from proxy.session import (
     transaction,
     unhindered,
 )
+from proxy.session.client_link import ClientTransport
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
@@ -35,12 +42,60 @@ from proxy.wire.request import COMPLETE, Request
 _ORDERED = frozenset({ConnectionState.POOL, ConnectionState.ADMIN, ConnectionState.IDLE})
 """What may run while several upstreams send replies."""
 _EMPTY_REQUEST = b"*0\r\n"
+P = ParamSpec("P")
+
+
+def _guarded(step: Callable[Concatenate["Dispatcher", P], None]) -> Callable[Concatenate["Dispatcher", P], None]:
+    # A fault in one client's session must not reach the upstream, or the client, that set it off.
+    def guarded(session: "Dispatcher", /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            step(session, *args, **kwargs)
+        except Exception:  # noqa: BLE001 - whatever it is, it is this client's own
+            session.ports.route.report_fault()
+            session.close("internal_error")
+
+    update_wrapper(guarded, step)
+    return guarded
 
 
 class Dispatcher(Session):
     """Judges each command of one client, and hands it to the handler for what it does."""
 
     __slots__ = ()
+
+    # What its connection says
+
+    def connected(self, transport: ClientTransport, address: str, certificate: str) -> None:
+        """The client is there: its address, and the subject of its certificate if it has shown one."""
+        self.link.transport = transport
+        self.write = transport.write
+        self.address = address
+        if certificate:
+            self.certificate = certificate
+            self.adopt()
+
+    def end_of_stream(self) -> bool:
+        """The client sends no more: whether it has still to be answered. One that is blocked has left."""
+        return not self.blocked and self.link.half_close(self)
+
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent: nothing more is forwarded for it."""
+        self.full = True
+
+    @_guarded
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self.full = False
+        self.link.release_upstreams(self)
+        self.resume()
+
+    def connection_lost(self) -> None:
+        """The connection is closed."""
+        if not self.gone:
+            self.on_close()
+        self.link.release_upstreams(self)
+
+    # Judging
 
     def choose_upstream(self) -> None:
         """Take a shared upstream before the first command: if that is a plain one, the plan decides about it."""
@@ -52,9 +107,7 @@ class Dispatcher(Session):
         self.upstream = self.ports.pools.ready(self.key)
         self.direct = self.upstream is not None
         if self.direct and self.effective_policy.compiled.limits:
-            self.join_limits(self.context())
-
-    # Judging
+            judging.join_limits(self, judging.context_of(self))
 
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         """Judge the command that the intake stopped at, and route it."""
@@ -121,6 +174,7 @@ class Dispatcher(Session):
             return WAIT
         return streaming.begin(self, data, request)
 
+    @_guarded
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
         request = Request()
@@ -155,7 +209,7 @@ class Dispatcher(Session):
         if decision is None:
             if follows and scripts.waits(self, command):
                 return WAIT
-            decision = self.judge(command)
+            decision = judging.judge(self, command)
         if decision.pause is not None or decision.background:
             decision = procedure.settle(self, command, decision)
             if decision is None:
@@ -176,13 +230,13 @@ class Dispatcher(Session):
             return TAKEN
         if type(verdict) is Rewrite:
             rewritten = Command(self.effective_policy.table, verdict.argv, verdict.spec)
-            self.count_keys(rewritten)
+            judging.count_keys(self, rewritten)
             raw = encode_command(verdict.argv)
             reads = command.spec.only_reads
             edit = chained(scripts.edit_for(self, rewritten) if follows else None, verdict.edit)
             return self._route(Item(rewritten, raw, edit, decision.hidden, reads=reads), data, end)
         if request is None:
-            self.count_keys(command)
+            judging.count_keys(self, command)
         elif self.effective_policy.compiled.policy.count_keys:
             config = self.config
             found = config.keys.find(command.spec.id, request)
@@ -228,6 +282,7 @@ class Dispatcher(Session):
 
     # Upstreams: what changes in them, and in what is waited for
 
+    @_guarded
     def on_idle(self) -> None:
         """No reply is pending: a private upstream whose state has ended goes back, and what waited goes on."""
         self.notify_when_idle = False
@@ -243,6 +298,26 @@ class Dispatcher(Session):
         elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not switching.keeps_pin(self):
             self.unpin()
         self.arrived()
+        self.link.close_if_done(self)
+
+    @_guarded
+    def advance(self) -> None:
+        """Some of the replies that several sources send have come."""
+        super().advance()
+        if not self.full and (self.order is None or self.order.size <= MOST_HELD):
+            self.link.release_upstreams(self)
+
+    @_guarded
+    def on_resume(self) -> None:
+        """Few enough replies are pending."""
+        super().on_resume()
+        self.link.close_if_done(self)
+
+    @_guarded
+    def arrived(self) -> None:
+        """What the session waited for may be there."""
+        super().arrived()
+        self.link.close_if_done(self)
 
     def let_go(self) -> bool:
         """The private upstream is lost: whether nothing of this client is lost with it."""

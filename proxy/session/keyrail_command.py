@@ -13,6 +13,7 @@ from proxy.commands.table import ConnectionState, Spec
 from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.policy.explain import explain
 from proxy.rules.rule import takes
+from proxy.session import judging
 from proxy.session.info_query import TRAFFIC, InfoQuery, read_options, shortened
 from proxy.session.item import Item
 from proxy.session.session import Session
@@ -75,7 +76,7 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
     subject = spec.name.partition("|")[2]
     if subject == "EXPLAIN":
         compiled = session.ports.policies.rehearsal(session.key, session.caller())
-        explained = str(explain(compiled, arguments, session.context())).split("\n")
+        explained = str(explain(compiled, arguments, judging.context_of(session))).split("\n")
         session.answer(encode_value(explained, session.key.protocol))
         return TAKEN
     if subject == "HELP":

@@ -9,6 +9,7 @@ from proxy.commands.command import Command
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
 from proxy.rules.rule import Prepayment
+from proxy.session import judging
 from proxy.session.session import Session
 
 
@@ -18,7 +19,7 @@ class Paying:
     __slots__ = ("_command", "_limits", "_session")
 
     def __init__(self, session: Session, command: Command) -> None:
-        context = session.context()
+        context = judging.context_of(session)
         self._session = session
         self._command = command
         self._limits: list[tuple[str, Prepayment]] = []

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
 from proxy.hotpath.hot_path_config import HotPathConfig
+from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
@@ -94,6 +95,9 @@ class PrivatePipeline(UpstreamPipeline):
 
     key: PoolKey
     identity: tuple[bytes, bytes, bytes]
+
+    def resume_for(self, client: ReplySink) -> None:
+        """This client takes what it is sent again: read on, if that was held for it."""
 
 
 class PoolPort(Protocol):
@@ -259,9 +263,11 @@ class SupervisorPort(Protocol):
 
 
 class RoutePort(Protocol):
-    """The route itself. Without ``pooling`` every client has an upstream of its own."""
+    """The route itself. Without ``pooling`` every client has an upstream of its own. ``query_limit`` bounds the bytes
+    of a command that is not whole."""
 
     pooling: bool
+    query_limit: int
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -274,6 +280,9 @@ class RoutePort(Protocol):
 
     def protocol_error(self, code: int, byte: int) -> bytes:
         """The engine's own words for a protocol error, as a reply."""
+
+    def report_fault(self) -> None:
+        """Report the exception that is being handled: the session in which it was raised is closed."""
 
     def count_error(self, error: bytes) -> None:
         """Count an error reply of Keyrail's own."""

@@ -17,7 +17,7 @@ from proxy.commands.command import Command
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
-from proxy.session import switching
+from proxy.session import judging, switching
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.session import Session
 from proxy.session.state import Keeping, Pinned
@@ -55,7 +55,7 @@ def _running_procedure(
         session.running_procedure = None
         if session.gone:
             return
-        following = policy.resume(pause, end, session.context())
+        following = policy.resume(pause, end, judging.context_of(session))
         if following.hits:
             session.ports.reports.report(following.hits, command, session)
         session.resolved = following

@@ -8,11 +8,14 @@ A function's library is learnt from Redis's reply: one that Redis did not take c
 there is no such script where EVALSHA would be told so.
 """
 
+from functools import partial
+
 from proxy.commands.command import Command
 from proxy.policy.script_call_rules import hides, unknown_to
 from proxy.rules.scripts.calls import SCRIPT_USES
 from proxy.rules.scripts.memory import script_key
 from proxy.rules.verdict import ReplyEdit
+from proxy.session import judging
 from proxy.session.session import Session
 
 _MOST_ASKED = 100
@@ -22,7 +25,7 @@ _MOST_ASKED = 100
 def waits(session: Session, command: Command) -> bool:
     """Whether the command has to wait until the other workers have been asked."""
     asked, session.sought = session.sought, frozenset()
-    unknown = unknown_to(session.effective_policy.compiled.scripts, command, session.context)
+    unknown = unknown_to(session.effective_policy.compiled.scripts, command, partial(judging.context_of, session))
     if unknown <= asked or len(unknown) > _MOST_ASKED:
         return False
     if not session.ports.scripts.find(session, unknown):
@@ -69,7 +72,7 @@ def _forgetting(session: Session) -> ReplyEdit:
 
 
 def _hiding(session: Session, command: Command) -> ReplyEdit | None:
-    rules, context = session.effective_policy.compiled.scripts, session.context()
+    rules, context = session.effective_policy.compiled.scripts, judging.context_of(session)
     hidden = [hides(rules, command, context, script_key(sha)) for sha in command.argv[2:]]
     if not any(hidden):
         return None

@@ -6,21 +6,19 @@ business.
 What it sends has its place among the pending replies, and falls silent where CLIENT REPLY says so.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from functools import partial
 
-from proxy.commands import slots
-from proxy.commands.command import Command
-from proxy.commands.table import ConnectionState
 from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, LOCAL, REPLACE, TRACE, InFlightEntry
 from proxy.hotpath.intake import ENDED, TAKEN, Intake
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
-from proxy.rules.context import NO_SLOT, Context
+from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
-from proxy.rules.verdict import Refuse, ReplyEdit, Verdict, closes
+from proxy.rules.verdict import ReplyEdit, Verdict, closes
 from proxy.session import reply_mode
+from proxy.session.client_link import BYTES_WAIT, UPSTREAM_CONGESTED, ClientLink, HeldUpstream
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
@@ -34,6 +32,9 @@ from proxy.wire.request import RequestLimits
 _AT_ONCE = 64
 _SHORT = 4096
 """Bytes. So many short answers gather before they leave, and no longer one, as the client may not take them."""
+
+_UNREAD_WHILE_BLOCKED = 1 << 20
+"""Bytes of a client that is blocked in Redis, beyond which it is not read."""
 
 
 class Session(Intake):
@@ -56,6 +57,7 @@ class Session(Intake):
         "library",
         "library_version",
         "limit_membership",
+        "link",
         "listener",
         "local",
         "may_have_follow_ups",
@@ -77,6 +79,7 @@ class Session(Intake):
         effective_policy = ports.policies.effective_policy(home, Caller(home.user_name, listener=listener))
         super().__init__(effective_policy.config, limits)
         self.ports = ports
+        self.link = ClientLink()
         self.state: ClientState = POOLED
         self.local = 0
         self.key = home
@@ -159,50 +162,7 @@ class Session(Intake):
             open_unit = state.transaction is not None or state.watching is not None
             self.upstream.unit = self if open_unit else None
 
-    # What the policy decides about it
-
-    def context(self, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Context:
-        """This client, now; ``no_wait`` says why no procedure may run, ``prepaid`` what is paid for already."""
-        running = self.transaction
-        return Context(
-            self.key.user_name,
-            self.name.decode("utf-8", "replace"),
-            self.key.database if running is None else running.database,
-            running is not None,
-            self.ports.route.now(),
-            self.ports.route.chance,
-            self.effective_policy.compiled.app,
-            slot=self.slot,
-            address=self.address.rpartition(":")[0] or self.address,
-            no_wait="it is inside MULTI" if running is not None else no_wait,
-            prepaid=prepaid,
-        )
-
-    def judge(self, command: Command, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Decision:
-        """What the policy decides; what its rules said is reported."""
-        context = self.context(no_wait, prepaid)
-        if self.effective_policy.compiled.limits:
-            self.join_limits(context)
-        decision = self.effective_policy.compiled.judge(command, context)
-        if context.surplus and self.limit_membership is not None and not closes(decision.verdict):
-            self.limit_membership.told(hit.rule for hit in decision.hits)
-            self.token_sets = self.limit_membership.token_sets
-        if decision.hits:
-            self.ports.reports.report(decision.hits, command, self)
-        if (
-            self.effective_policy.compiled.follows_slots
-            and self.slot == NO_SLOT
-            and type(decision.verdict) is not Refuse
-        ):
-            self.slot = self._slot_given_by(command)
-        return decision
-
-    def join_limits(self, context: Context) -> None:
-        """Count the client in under each limit, if it is not yet; ``context`` learns which have one too many."""
-        if self.limit_membership is None:
-            self.limit_membership = LimitMembership(self.effective_policy.compiled.limits, context, self)
-            self.token_sets = self.limit_membership.token_sets
-        context.surplus = self.limit_membership.surplus
+    # Who it is, and the policy for that
 
     def reconsider(self) -> None:
         """Who the client is has changed, or the policy: other limits may hold."""
@@ -210,13 +170,6 @@ class Session(Intake):
         if self.limit_membership is not None:
             self.limit_membership.leave()
             self.limit_membership = None
-
-    def count_keys(self, command: Command) -> None:
-        """Count the keys of a command that goes on."""
-        if self.effective_policy.compiled.policy.count_keys:
-            counters = self.config.counters
-            for key in command.known_keys:
-                counters.add(key.name, 0, len(key.name), key.write)
 
     def caller(self) -> Caller:
         """What is known of this client."""
@@ -240,13 +193,6 @@ class Session(Intake):
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
         self.config = self.effective_policy.config
         self.simple = self.config.pooled if self.pinned is None else self.config.pinned
-
-    def _slot_given_by(self, command: Command) -> int:
-        # The slot that a command which goes on gives to the transaction that it is in, or comes before.
-        watches = command.spec.state is ConnectionState.WATCH
-        if watches is (self.transaction is not None) or not command.known_keys:
-            return NO_SLOT
-        return slots.slot_of(command.known_keys[0].name)
 
     def end_if_closed_by(self, verdict: Verdict) -> int:
         """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
@@ -378,6 +324,7 @@ class Session(Intake):
         if upstream is not None:
             upstream.listener = None
             upstream.arrays = False
+            upstream.resume_for(self)
             if not upstream.closed:
                 self.ports.pools.release(upstream)
 
@@ -393,12 +340,60 @@ class Session(Intake):
         self.simple = self.config.pooled
         return upstream
 
-    # What the connection does
+    # What is read of it, and what it has not taken
+
+    def hold(self) -> None:
+        """Bytes wait: read no more, except from a client that is blocked in Redis."""
+        if self.blocked and self.unread() <= _UNREAD_WHILE_BLOCKED:
+            self.link.resume(BYTES_WAIT)
+        else:
+            self.link.pause(BYTES_WAIT)
+
+    def drained(self) -> None:
+        """No command waits any more."""
+        self.link.resume(BYTES_WAIT)
+
+    def pause_source(self) -> None:
+        """The private upstream takes no more."""
+        self.link.pause(UPSTREAM_CONGESTED)
+
+    def resume_source(self) -> None:
+        """The private upstream takes more again."""
+        self.link.resume(UPSTREAM_CONGESTED)
+
+    def assembling(self, size: int) -> None:
+        """An unfinished command grows."""
+        if size > self.ports.route.query_limit:
+            self.close("query_limit")
+
+    def waiting(self) -> int:
+        """Bytes that the client has been sent and has not taken, or that wait for replies before them."""
+        return self.link.unsent() + (0 if self.order is None else self.order.size)
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """Resume the upstream when the client has caught up."""
+        self.link.hold_upstream(upstream)
+
+    def rests(self) -> bool:
+        """Whether the client waits for nothing, and nothing of it is on its way."""
+        waits = self.pending_replies > 0 or self.halted or self.stalled or self.full or self.subscriptions is not None
+        comes = self.pending is not None or self.assembly is not None or self.stream is not None
+        return not waits and not comes and not (self.pinned is not None and self.pinned.relay)
+
+    # Its end
 
     def close(self, cause: str) -> None:
         """Close the client now; ``cause`` is the label that metrics show."""
-        raise AssertionError("the connection decides")
+        self.link.close(self, cause)
 
     def close_when_drained(self, cause: str) -> None:
-        """Close the client as soon as no reply is pending."""
-        raise AssertionError("the connection decides")
+        """Read no more of the client, and close it when no reply is pending."""
+        self.link.close_when_drained(self, cause)
+
+    def turn_away(self, error: bytes, cause: str) -> None:
+        """Close the client with an error that Redis would have given, behind the replies that it still gets."""
+        self.link.turn_away(self, error, cause)
+
+    def on_close(self) -> None:
+        """The client has left, or is about to be closed."""
+        raise AssertionError("the dispatcher knows what is under way")

@@ -22,7 +22,7 @@ from proxy.commands.words import LONGEST
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
-from proxy.session import follow_ups, hidden_commands, pinned, reply_mode, scripts, switching, transaction
+from proxy.session import follow_ups, hidden_commands, judging, pinned, reply_mode, scripts, switching, transaction
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.paying import Paying
@@ -121,7 +121,7 @@ class _Stream:
         # Everything but the rest of the last argument is known: judge, and send what goes before it.
         command = self._command()
         self.judged = command
-        decision = self.session.judge(command, _ON_ITS_WAY)
+        decision = judging.judge(self.session, command, _ON_ITS_WAY)
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)
@@ -226,7 +226,7 @@ class _Stream:
         session.config.count(self.judged.spec.id)
         trace = self._trace(self.judged)
         if self.refusal is None:
-            session.count_keys(self.judged)
+            judging.count_keys(session, self.judged)
             self._submit(trace)
         elif session.pinned is not None:
             session.refuse(self.refusal)
@@ -281,7 +281,7 @@ class _Stream:
                 _cut(session, self.refusal)
             return
         assert self.paying is not None
-        decision = session.judge(command, _ON_ITS_WAY, self.paying.prepaid)
+        decision = judging.judge(session, command, _ON_ITS_WAY, self.paying.prepaid)
         verdict = self.verdict = decision.verdict
         if isinstance(verdict, Refuse | Answer):
             self.refusal = _instead(verdict)

@@ -17,7 +17,7 @@ def client_of(door: Door) -> ClientConnection:
 def test_what_waits_for_redis_and_what_waits_in_keyrail() -> None:
     door = Door(window=2)
     clients = [client_of(door) for _ in range(2)]
-    backlog = Backlog(clients)
+    backlog = Backlog([client.session for client in clients])
     backlog.look(5.0)
     assert (backlog.figures(), backlog.oldest) == ({"in_flight": 0, "queued": 0}, 0.0)
     clients[0].data_received(call("GET", "k") * 3)
@@ -40,7 +40,7 @@ def test_what_waits_for_redis_and_what_waits_in_keyrail() -> None:
 def test_who_asked_to_wait_has_no_age() -> None:
     door = Door()
     client = client_of(door)
-    backlog = Backlog([client])
+    backlog = Backlog([client.session])
     client.data_received(call("BLPOP", "k", "0"))
     backlog.look(10.0)
     backlog.look(20.0)

@@ -1,14 +1,15 @@
 """A fault in what only one client, or only figures, are concerned with reaches no upstream that others share."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from proxy.hotpath.sampler import Sampler
-from proxy.net.client import ClientConnection
+from proxy.net.client import ClientConnection, log_fault
 from proxy.net.expiries import Expiries
 from proxy.net.tracer import Tracer
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_waiter import PoolWaiter
 from tests.session.given import HOME, Client, FakeRoute, call
@@ -17,12 +18,12 @@ from tests.session.given import HOME, Client, FakeRoute, call
 class Door(FakeRoute):
     """A route whose figures of large replies fail."""
 
-    query_limit = 1 << 30
+    report_fault = staticmethod(log_fault)
 
-    def client_connected(self, client: ClientConnection) -> None:
+    def client_connected(self, client: Dispatcher) -> None:
         """Nobody asks."""
 
-    def client_closed(self, client: ClientConnection, cause: str) -> None:
+    def client_closed(self, client: Dispatcher, cause: str) -> None:
         """Nobody asks."""
 
     def observe_large(self, waiter: PoolWaiter, key: bytes, size: int) -> None:
@@ -68,7 +69,7 @@ def test_a_fault_over_a_large_reply_ends_its_client_alone(caplog: pytest.LogCapt
     upstream.taken()
     upstream.receive(b"$500\r\n" + b"v" * 50)
     upstream.receive(b"v" * 450 + b"\r\n$1\r\nx\r\n")
-    assert (wires[0].closed, clients[0].cause) == (True, "internal_error")
+    assert (wires[0].closed, clients[0].session.link.cause) == (True, "internal_error")
     assert (wires[1].sent, wires[1].closed, upstream.complaints) == (b"$1\r\nx\r\n", False, [])
     assert "the client is closed" in caplog.text
 
@@ -77,8 +78,8 @@ def test_what_was_answered_before_a_client_is_closed_still_leaves() -> None:
     door = Door()
     client, wire = ClientConnection(door, door.ports, HOME, door.limits(authenticated=True), ""), Wire()
     client.connection_made(wire)
-    client.out.append(b"-DENIED\r\n")
-    client.close("limited")
+    client.session.out.append(b"-DENIED\r\n")
+    client.session.close("limited")
     assert (wire.sent, wire.closed) == (b"-DENIED\r\n", True)
 
 
@@ -101,6 +102,7 @@ def test_a_fault_over_figures_stays_with_the_figures(caplog: pytest.LogCaptureFi
     upstream.answer(b"$-1\r\n")
     (trace,) = route.observed
     assert isinstance(trace, OpenTrace)
+    trace.client = cast("PoolWaiter", None)  # nobody whose figures these could be
     tracer = Tracer(Sampler(1), Expiries(route.ask, lambda _: False))
     for _ in range(16):
         tracer.observe(trace)

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD
-from proxy.net.client import ClientConnection
 from proxy.net.verdicts import Verdicts
 from proxy.policy.compile import compile_policy
 from proxy.policy.decision import Hit
@@ -14,13 +13,14 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.context import Context
+from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
 from proxy.traffic.redaction import Redact, Redaction
 
 SECRET = b"a-value-that-must-not-be-told"
 
 
-class Client(ClientConnection):
+class Client(Dispatcher):
     """A client of nobody."""
 
     def __init__(self, effective_policy: object) -> None:

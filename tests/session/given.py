@@ -130,6 +130,8 @@ class FakeRoute(
 ):
     """One route, with as many upstreams as a test gives it: none where `starving`."""
 
+    query_limit = 1 << 30
+
     def __init__(self, policy: Policy = TRANSPARENT, pooling: bool = True, window: int = 1024, traces: int = 0) -> None:
         self.pooling = pooling
         self.window = window
@@ -360,6 +362,9 @@ class FakeRoute(
     def names_libraries(self) -> bool:
         return True
 
+    def report_fault(self) -> None:
+        raise  # noqa: PLE0704 - the exception that is being handled is this test's
+
     def protocol_error(self, code: int, byte: int) -> bytes:
         return b"-ERR Protocol error: %d\r\n" % code
 
@@ -394,12 +399,10 @@ class FakeRoute(
 class Client(Dispatcher):
     """A session whose client is the test: `say` sends, `heard` is what has come back since."""
 
-    __slots__ = ("cause", "heard_parts", "paused", "route")
+    __slots__ = ("heard_parts", "route")
 
     def __init__(self, route: FakeRoute, home: PoolKey = HOME) -> None:
         self.route = route
-        self.cause: str | None = None
-        self.paused = False
         self.heard_parts: list[bytes] = []
         super().__init__(route.ports, home, route.limits(authenticated=False))
         self.write = self.heard_parts.append
@@ -440,26 +443,15 @@ class Client(Dispatcher):
         return self.pinned
 
     def is_paused(self) -> bool:
-        return self.paused
+        return self.link.paused != 0
 
     def is_pinned(self) -> bool:
         return self.pinned is not None
 
-    def hold(self) -> None:
-        self.paused = True
-
-    def drained(self) -> None:
-        self.paused = False
-
-    def close(self, cause: str) -> None:
-        if not self.gone:
-            self.cause = cause
-            self.on_close()
-
-    def close_when_drained(self, cause: str) -> None:
-        self.ended = True
-        self.pending = None
-        self.cause = cause
+    @property
+    def cause(self) -> str | None:
+        """Why Keyrail has closed it, or is about to."""
+        return None if self.link.cause == "client" else self.link.cause
 
 
 def route_with(rules: str, *, pooling: bool = True, traces: int = 0) -> FakeRoute:

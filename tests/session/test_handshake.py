@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
+from proxy.session.judging import context_of
 from proxy.session.ports import PoolKey
 from proxy.session.state import POOLED
 from tests.session.given import HOME, Client, FakeRoute, call
@@ -348,6 +349,6 @@ def test_users_are_told_apart_by_every_byte_of_their_names(names: list[bytes], h
         client.own.answer(b"*0\r\n" if hello else b"+OK\r\n")
         assert client.key.user is not None
         assert client.key.user.encode("utf-8", "surrogateescape") == name
-        assert client.context().user == client.caller().user == client.key.user
+        assert context_of(client).user == client.caller().user == client.key.user
         keys.add(client.key)
     assert len(keys) == len(set(names))

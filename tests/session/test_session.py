@@ -3,16 +3,17 @@ twice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import FORWARD
 from proxy.policy.decision import Decision
+from proxy.session import judging
 from proxy.session.exec_abort import ABORTING_COMMAND
+from proxy.session.judging import judge
 from proxy.session.ports import PoolKey
+from proxy.session.session import Session
 from proxy.wire.request import Request
 from tests.policy.given import policy
 from tests.session.given import HOME, Client, FakeRoute, call, route_with
@@ -62,14 +63,12 @@ def test_the_plan_decides_about_the_first_command_of_a_client_on_a_pool_that_is_
         monkeypatch.setattr(route, "await_user", lambda _waiter, _user: False)
     judged_commands: list[Command] = []
 
-    class Watched(Client):
-        __slots__ = ()
+    def watched(session: Session, command: Command) -> Decision:
+        judged_commands.append(command)
+        return judge(session, command)
 
-        def judge(self, command: Command, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Decision:
-            judged_commands.append(command)
-            return super().judge(command, no_wait, prepaid)
-
-    Watched(route, home).say("GET", "a")
+    monkeypatch.setattr(judging, "judge", watched)
+    Client(route, home).say("GET", "a")
     assert len(judged_commands) == judged
 
 

@@ -1,0 +1,178 @@
+"""The client's side of a session: whether its bytes are read, what it has not taken, and how it leaves.
+
+Reading is paused for two reasons, apart from each other: bytes wait in the session, or the client's private upstream is
+congested. A client that is blocked in Redis is read all the same, up to a cap: while reading is paused nobody would see
+it leave, and something would be popped for nobody.
+"""
+
+from typing import Protocol
+
+from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.reply_order import ReplyOrder
+
+BYTES_WAIT = 1
+UPSTREAM_CONGESTED = 2
+
+
+class ClientTransport(Protocol):
+    """What carries a client's bytes, such as an ``asyncio.Transport``."""
+
+    def write(self, data: bytes) -> None:
+        """Send these bytes."""
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that wait to be sent."""
+
+    def pause_reading(self) -> None:
+        """Bring no more bytes."""
+
+    def resume_reading(self) -> None:
+        """Bring bytes again."""
+
+    def is_closing(self) -> bool:
+        """Whether it is closed, or about to be."""
+
+    def close(self) -> None:
+        """Close it behind what was written."""
+
+    def abort(self) -> None:
+        """Close it now."""
+
+
+class HeldUpstream(Protocol):
+    """An upstream that is not read, as a client does not take what comes from there."""
+
+    def resume_for(self, client: ReplySink) -> None:
+        """This client takes more again."""
+
+
+class LinkedSession(Protocol):
+    """A session, as far as its link asks."""
+
+    pending_replies: int
+    halted: bool
+    stalled: bool
+    full: bool
+    gone: bool
+    ended: bool
+    notify_when_idle: bool
+    pending: bytes | None
+    order: ReplyOrder | None
+    out: list[bytes]
+
+    def flush(self) -> None:
+        """Write what has gathered for the client."""
+
+    def answer(self, payload: bytes) -> None:
+        """An answer of Keyrail's own, in its place among the replies."""
+
+    def on_close(self) -> None:
+        """The client has left."""
+
+
+class ClientLink:
+    """One client's transport. ``cause`` is the label that metrics show for its end, ``leaving`` says that it is closed
+    as soon as it has been answered, ``paused`` why it is not read."""
+
+    __slots__ = ("cause", "held_upstreams", "leaving", "paused", "transport")
+
+    def __init__(self) -> None:
+        self.transport: ClientTransport | None = None
+        self.cause = "client"
+        self.paused = 0
+        self.leaving = False
+        self.held_upstreams: list[HeldUpstream] | None = None
+
+    # Reading
+
+    def pause(self, reason: int) -> None:
+        """Read no more, for this reason."""
+        if self.paused == 0 and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+        self.paused |= reason
+
+    def resume(self, reason: int) -> None:
+        """This reason is over."""
+        if self.paused == 0:
+            return
+        self.paused &= ~reason
+        if self.paused == 0 and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    # What the client has not taken
+
+    def unsent(self) -> int:
+        """Bytes that the transport still holds."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """Resume this upstream when the client has caught up."""
+        if self.held_upstreams is None:
+            self.held_upstreams = [upstream]
+        else:
+            self.held_upstreams.append(upstream)
+
+    def release_upstreams(self, client: ReplySink) -> None:
+        """Resume the upstreams that are held for the client."""
+        held = self.held_upstreams
+        if held is not None:
+            self.held_upstreams = None
+            for upstream in held:
+                upstream.resume_for(client)
+
+    # Closing
+
+    def half_close(self, session: LinkedSession) -> bool:
+        """The client sends no more; whether it has still to be answered."""
+        self.leaving = True
+        if _done(session):
+            return False
+        session.notify_when_idle = True
+        return True
+
+    def close_if_done(self, session: LinkedSession) -> None:
+        """Close a client that is leaving, if nothing is due to it any more."""
+        if not self.leaving or session.gone:
+            return
+        if not _done(session):
+            session.notify_when_idle = True
+        elif self.transport is not None:
+            session.flush()
+            session.on_close()
+            self.transport.close()
+
+    def close_when_drained(self, session: LinkedSession, cause: str) -> None:
+        """Read no more, and close when no reply is pending."""
+        self.cause = cause
+        self.leaving = True
+        session.ended = True
+        session.halted = False
+        session.pending = None
+        self.close_if_done(session)
+
+    def turn_away(self, session: LinkedSession, error: bytes, cause: str) -> None:
+        """Close with an error that Redis would have given, behind the replies that are pending."""
+        if session.pending_replies == 0:
+            session.out.append(error)
+            self.close(session, cause)
+        else:
+            session.answer(error)
+            self.close_when_drained(session, cause)
+
+    def close(self, session: LinkedSession, cause: str) -> None:
+        """Close now; what was written before still leaves, except to a client that does not read."""
+        if session.gone:
+            return
+        self.cause = cause
+        session.flush()
+        session.on_close()
+        if self.transport is not None:
+            if session.full:
+                self.transport.abort()
+            else:
+                self.transport.close()
+
+
+def _done(session: LinkedSession) -> bool:
+    waits = session.halted or session.stalled or (session.full and session.pending)
+    return session.pending_replies == 0 and not waits

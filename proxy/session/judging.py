@@ -1,0 +1,71 @@
+"""What the policy decides about a client's commands, and what it needs to know of the client."""
+
+from collections.abc import Mapping
+
+from proxy.commands import slots
+from proxy.commands.command import Command
+from proxy.commands.table import ConnectionState
+from proxy.policy.decision import Decision
+from proxy.rules.context import NO_SLOT, Context
+from proxy.rules.limit_membership import LimitMembership
+from proxy.rules.verdict import Refuse, closes
+from proxy.session.session import Session
+
+
+def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Context:
+    """The client, now; ``no_wait`` says why no procedure may run, ``prepaid`` what is paid for already."""
+    running = session.transaction
+    return Context(
+        session.key.user_name,
+        session.name.decode("utf-8", "replace"),
+        session.key.database if running is None else running.database,
+        running is not None,
+        session.ports.route.now(),
+        session.ports.route.chance,
+        session.effective_policy.compiled.app,
+        slot=session.slot,
+        address=session.address.rpartition(":")[0] or session.address,
+        no_wait="it is inside MULTI" if running is not None else no_wait,
+        prepaid=prepaid,
+    )
+
+
+def judge(session: Session, command: Command, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Decision:
+    """What the policy decides; what its rules said is reported."""
+    compiled = session.effective_policy.compiled
+    context = context_of(session, no_wait, prepaid)
+    if compiled.limits:
+        join_limits(session, context)
+    decision = compiled.judge(command, context)
+    if context.surplus and session.limit_membership is not None and not closes(decision.verdict):
+        session.limit_membership.told(hit.rule for hit in decision.hits)
+        session.token_sets = session.limit_membership.token_sets
+    if decision.hits:
+        session.ports.reports.report(decision.hits, command, session)
+    if compiled.follows_slots and session.slot == NO_SLOT and type(decision.verdict) is not Refuse:
+        session.slot = _slot_given_by(session, command)
+    return decision
+
+
+def join_limits(session: Session, context: Context) -> None:
+    """Count the client in under each limit, if it is not yet; ``context`` learns which have one too many."""
+    if session.limit_membership is None:
+        session.limit_membership = LimitMembership(session.effective_policy.compiled.limits, context, session)
+        session.token_sets = session.limit_membership.token_sets
+    context.surplus = session.limit_membership.surplus
+
+
+def count_keys(session: Session, command: Command) -> None:
+    """Count the keys of a command that goes on."""
+    if session.effective_policy.compiled.policy.count_keys:
+        counters = session.config.counters
+        for key in command.known_keys:
+            counters.add(key.name, 0, len(key.name), key.write)
+
+
+def _slot_given_by(session: Session, command: Command) -> int:
+    # The slot that a command which goes on gives to the transaction that it is in, or comes before.
+    watches = command.spec.state is ConnectionState.WATCH
+    if watches is (session.transaction is not None) or not command.known_keys:
+        return NO_SLOT
+    return slots.slot_of(command.known_keys[0].name)
