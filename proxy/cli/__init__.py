@@ -4,7 +4,7 @@ verbs.py        all verbs and their options
 serve.py        run the proxy
 check.py        validate policies and run their tests
 doctor/         look at a Redis and a policy before any traffic
-explain.py      show what a policy does with a command
+explain.py      show the effect of a policy on a command
 policy.py       print the JSON Schema of policies
 schema.py       print the keys that a policy knows, as Markdown
 kill_switch.py  suspend all enforcement in a running proxy for a while

@@ -44,7 +44,7 @@ class AdminPort:
         return self._ask(path, json.dumps(body).encode())
 
     def delete(self, path: str) -> dict[str, Any]:
-        """Delete what is there, and return the JSON object of the answer. Raises AdminPortError."""
+        """Delete a resource, and return the JSON object of the answer. Raises AdminPortError."""
         return self._ask(path, None, "DELETE")
 
     def _ask(self, path: str, body: bytes | None, method: str | None = None) -> dict[str, Any]:

@@ -20,8 +20,8 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         help="cap one key for one app, for a while",
         allow_abbrev=False,
         usage="keyrail remedy KEY --cap APP=RATE --because TEXT [--for TIME] [--dry-run] | list | undo ID",
-        description="Put a limit on one key in force at once, in all workers of a running Keyrail. It says what it "
-        "would have done in the last minute, and ends by itself.",
+        description="Put a limit on one key in force at once, in all workers of a running Keyrail. It "
+        "prints its effect on the last minute, and ends by itself.",
     )
     parser.add_argument("key", nargs="?", metavar="KEY", help="the key as /hotkeys shows it; or list, or undo")
     parser.add_argument("id", nargs="?", metavar="ID", help="the remedy to undo")
@@ -30,13 +30,13 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser.add_argument("--for", dest="how_long", metavar="TIME", help="at most 24h (default 30m)")
     parser.add_argument("--because", metavar="TEXT", help="the reason, such as the incident's number")
     parser.add_argument("--route", metavar="NAME", help="the route, if there are several")
-    parser.add_argument("--dry-run", action="store_true", help="only print what the limit would have refused")
+    parser.add_argument("--dry-run", action="store_true", help="only print how much the limit would have refused")
     add_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run the subcommand, print what it has done, and return the exit status."""
+    """Run the subcommand, print its effect, and return the exit status."""
     port = AdminPort(parsed.admin, parsed.token_file, _SECONDS)
     try:
         if parsed.key == "list" and parsed.cap is None:

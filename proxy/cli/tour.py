@@ -1,4 +1,4 @@
-"""What `keyrail serve --embedded` prints: where to connect, and four commands that show what a policy does.
+"""The text of `keyrail serve --embedded`: where to connect, and four commands that show the effect of a policy.
 
 The commands and answers are those of `policies/tour.yaml`; a test runs them and compares.
 """

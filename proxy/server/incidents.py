@@ -1,4 +1,4 @@
-"""Incidents of all routes: looked for every second, said on standard error, and kept for a week.
+"""Incidents of all routes: searched every second, reported on standard error, and kept for a week.
 
 With a file (``--incidents``) each is a line of JSON when it begins and another when it is over, so that the morning
 still has the night, over a restart too. Each line has the whole incident:
@@ -14,7 +14,7 @@ still has the night, over a restart too. Each line has the whole incident:
 ``peak`` is in uses per second, or in bytes for a large value; ``before`` is the rate of a hot key before, ``cap`` what
 its advice says. Unknown values are null, as are those that a kind does not have.
 
-What is in memory is bounded by number and age, and the file is now and then written anew from that.
+Number and age of the incidents in memory are bounded. From time to time the file is rewritten from them.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Incidents:
     """
 
     def __init__(self, workers: Workers, routes: list[str], file: Path | None, admin_options: str = "") -> None:
-        """Take up where the last process left off. Raises IncidentsError."""
+        """Continue the incidents of the file. Raises IncidentsError."""
         self.begun: Counter[tuple[str, str]] = Counter()
         """Since the start, by route and kind."""
         self._workers = workers
@@ -76,17 +76,17 @@ class Incidents:
     def _lookout(self, route: str, several: bool, numbers: "itertools.count[int]", now: float) -> Lookout:
         known = [each for each in self._kept.values() if each.route == route and each.ended is None]
         for each in known:
-            each.found = now  # Nobody knows whether it went on: from now on it is looked for.
+            each.found = now  # Whether it went on is unknown: from now on it is searched.
         options = f" --route {route}" if several else ""
         return Lookout(route, options + self._admin_options, numbers.__next__, known)
 
     async def run(self) -> None:
-        """Look every second, for as long as this runs."""
+        """Search every second, for as long as this runs."""
         while True:
             await asyncio.sleep(1.0)
             try:
                 self.look(time.time())
-            except Exception as error:  # noqa: BLE001  a mistake of an alert's must not end what it watches over
+            except Exception as error:  # noqa: BLE001  a mistake of an alert must not end the search
                 self._complain(f"cannot look for incidents: {type(error).__name__}: {error}")
 
     def look(self, now: float) -> None:
@@ -116,7 +116,7 @@ class Incidents:
         self._write(incident)
 
     def all(self) -> list[Incident]:
-        """What is kept, the newest first."""
+        """The incidents that are kept, the newest first."""
         return sorted(self._kept.values(), key=lambda each: -each.number)
 
     def named(self, name: str) -> Incident | None:
@@ -149,13 +149,13 @@ class Incidents:
             self._complain(f"cannot keep incidents in {self._file}: {error.strerror}")
 
     def _complain(self, text: str) -> None:
-        """Say it, but not the same again and again."""
+        """Report it, but not the same text twice in a row."""
         if text != self._complaint:
             notice(text)
         self._complaint = text
 
     def _write_all(self, file: Path) -> None:
-        """Replace the file as a whole by what is kept."""
+        """Replace the whole file by the incidents that are kept."""
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         try:
             with os.fdopen(descriptor, "wb") as out:

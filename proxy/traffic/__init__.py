@@ -15,6 +15,8 @@ hotspots.py        hot keys, hot slots and large values of the last seconds
 incidents.py       when an incident begins and ends
 key_past.py        how busy a key was before, and since when it has been as busy as now
 incident_lines.py  the text of an incident
+advice.py          the advice of an incident: a cap for a hot key, remedies for large values
+figures.py         figures as incidents say them
 effects.py         what a limit on one key would have refused
 evidence.py        what each rule found: counts, clients, keys
 rule_totals.py     how many commands each rule applied to

@@ -1,4 +1,4 @@
-"""What an incident advises: a cap for a hot key that leaves its normal uses alone, and what helps against large values.
+"""The advice of an incident: a cap for a hot key that leaves its normal uses alone, and remedies for large values.
 
 A cap is above twice the rate that the key had before the incident, and never below the rate from which a key is hot.
 """

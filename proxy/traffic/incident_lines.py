@@ -40,7 +40,7 @@ _SHOWN_KEYS = 3
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is looked at: the last seconds before `now`, and the busiest keys in them.
+    """The traffic of the last seconds before `now`, and the busiest keys in them.
 
     `options` are those that ``keyrail remedy`` needs to reach the route.
     """
@@ -78,12 +78,12 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is known of an incident in the seconds in which it is found.
+    """An incident in the seconds in which it is found.
 
     ``name`` is the subject, and how many more there are (``product:8841:stock and 2 more of product:{int}:stock``),
     ``state`` a word (``HOT``). ``rate`` is in uses per second, or in bytes; ``amount`` says it (``41k/s = 38 % of
-    108k/s``). The ``details`` are whole lines, as is the ``advice``. ``cap`` is what the advice allows an app: its
-    name, and uses per second.
+    108k/s``). The ``details`` are whole lines, as is the ``advice``. ``cap`` is the advised limit: the name of
+    an app, and uses per second.
     """
 
     subject: str
@@ -109,7 +109,7 @@ def past_of(scene: Scene, key: bytes, rate: float) -> Past:
 
 
 def describe(scene: Scene, found: Hotspot, past: Past, name: str, peak: float) -> Found:
-    """Describe what is found now; `name` is the incident's, `peak` its largest size so far."""
+    """Describe a finding; `name` is the incident's, `peak` its largest size so far."""
     match kind := found.kind:
         case IncidentKind.HOT_KEY:
             return _hot_key(scene, found, past, name, peak)

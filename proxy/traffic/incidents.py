@@ -1,10 +1,11 @@
 """Incidents: reported once, with when they begin and when they are over.
 
-Once a second the last five are looked at (``traffic.hotspots``). An incident begins when its thresholds are reached. It
-is reported when it has not grown for two seconds: by then the five seconds contain nothing else, and its figures are
-stable. It continues while the same finding reaches 70 % of its thresholds, and is over when it has not been found for
-a while; its end is when it was found last. So a key that is hot every few seconds is one incident, and one that stays
-at a threshold is one, too. Its lines are rewritten at every look: they tell what is now, the peak, and then the end.
+Every second, the last five seconds are searched (``traffic.hotspots``). An incident begins when its thresholds are
+reached. It is reported when it has not grown for two seconds: by then the five seconds contain nothing else, and its
+figures are stable. It continues while the same finding reaches 70 % of its thresholds, and is over when it has not been
+found for a while; its end is when it was found last. So a key that is hot every few seconds is one incident, and one
+that stays at a threshold is one, too. Its lines are rewritten at every look: they tell the rate now, the peak, and then
+the end.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +21,7 @@ from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 
 _GROWN, _GROWS = 1.1, 2.0
-"""What has not grown by this for so many seconds is told."""
+"""An incident is reported when it has not grown by this factor for so many seconds."""
 _SAME_KEY = 0.8
 """Of several hot keys of one pattern, the one that is named stays, while it has this part of the busiest one's rate."""
 _STATES = {IncidentKind.HOT_KEY: "HOT", IncidentKind.HOT_SLOT: "HOT", IncidentKind.BIG_VALUE: "BIG"}
@@ -115,7 +116,7 @@ class Lookout:
         redaction: Redaction,
         pattern_of: Callable[[bytes], str],
     ) -> list[Incident]:
-        """Return what has just begun, and what is over."""
+        """Return the incidents to report: those that have begun, and those that are over."""
         seen = lately(time_series, now)
         scene = Scene(time_series, now, seen.hot_keys, redaction, alerts, self._options)
         for hotspot in find(seen, alerts, pattern_of):
@@ -184,7 +185,7 @@ def _write(incident: Incident, now: float) -> None:
 
 
 def _known_from_lines(incident: Incident) -> Found:
-    """What the lines of an incident from before a restart say of it."""
+    """An incident from before a restart, as its lines describe it."""
     details = (line for line in incident.lines[1:] if not line.startswith((ADVICE, REMEDY)))
     advice = (line for line in incident.lines[1:] if line.startswith((ADVICE, REMEDY)))
     return Found(

@@ -45,7 +45,7 @@ class KeyPast:
 
 
 class KeyHistory:
-    """What some keys did in the last ten minutes."""
+    """The last ten minutes of some keys."""
 
     def __init__(self, time_series: TimeSeries, until: float, keys: Iterable[bytes]) -> None:
         wanted = frozenset(keys)

@@ -65,7 +65,7 @@ def test_a_table_is_sorted_and_figures_stand_still(
         assert tab.text(TOP) == '""', "a key can have an empty name"
         tab.click("#pause")
         assert tab.text("#state-text") == "paused"
-        assert tab.text("#pause") == "Go on"
+        assert tab.text("#pause") == "Resume"
         tab.click("#pause")
         tab.until(LIVE)
         assert tab.complaints == []

@@ -1,8 +1,8 @@
-"""`keyrail doctor`: looks at a Redis, a policy and this machine before any traffic, and says what will go wrong.
+"""`keyrail doctor`: examines a Redis, a policy and this machine before any traffic, and reports problems.
 
 verb.py         the verb, and its exit status
 diagnosis.py    one run: the policy, the connection, all checks
-examination.py  what the checks look at: a connection, and what Redis says of itself
+examination.py  the subject of the checks: a connection, and the settings of Redis
 checks.py       the checks
 """
 

@@ -24,7 +24,7 @@ _LATE = 1.0
 
 
 class Gravity(IntEnum):
-    """How grave a finding is; the gravest one is the exit status."""
+    """The gravity of a finding; the worst one is the exit status."""
 
     OK = 0
     WARN = 1
@@ -33,7 +33,7 @@ class Gravity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, and what to do about it."""
+    """The result of a check, and its remedy."""
 
     gravity: Gravity
     text: str

@@ -17,15 +17,15 @@ _SECONDS = 5.0
 
 
 async def examine(address: UpstreamAddress, source: PolicySource) -> list[Finding]:
-    """What is found; at least one finding."""
+    """All findings; at least one."""
     try:
         (policy,) = read_policies([RouteSettings("default", (), address, source)])
     except PolicyError as error:
-        return [fail(f"the policy is not valid: {problem}", "keyrail check says more") for problem in error.problems]
+        return [fail(f"the policy is not valid: {problem}", "run keyrail check") for problem in error.problems]
     try:
         opened = await connect(address, _SECONDS)
     except (OSError, ValueError, TlsError, UpstreamRefusedError) as error:
-        advice = "see that it runs, and that address, TLS and password are right"
+        advice = "check that it runs, and that address, TLS and password are right"
         return [fail(f"{address}: {reason_of(error)}", advice)]
     if opened.unauthenticated:
         opened.upstream.abort()
@@ -35,6 +35,6 @@ async def examine(address: UpstreamAddress, source: PolicySource) -> list[Findin
     try:
         return [await check(seen) for check in CHECKS]
     except OSError as error:
-        return [fail(f"{address}: {reason_of(error)}", "the connection was lost while Redis was looked at")]
+        return [fail(f"{address}: {reason_of(error)}", "the connection was lost during the examination")]
     finally:
         opened.upstream.abort()

@@ -1,4 +1,4 @@
-"""What the checks of `keyrail doctor` look at: a connection to Redis, and what Redis says of itself.
+"""The subject of the checks of `keyrail doctor`: a connection to Redis, and the settings and figures of Redis.
 
 Connections are opened as `serve` opens them, so that TLS, the login and the password file are tried, too. Nothing is
 written, and no client's data is read.
@@ -25,15 +25,15 @@ _HOME = PoolKey(None, 0, 2)
 
 
 class _Alone:
-    """The keeper of a connection that no pool has."""
+    """The owner of a connection outside of any pool."""
 
     output_limit = 1 << 20
 
     def lost(self, upstream: UpstreamConnection) -> None:
-        """Its questions end with an error."""
+        """Its pending requests end with an error."""
 
     def on_resume(self, upstream: UpstreamConnection) -> None:
-        """Nobody waits."""
+        """No client waits for it."""
 
     def doubted(self, upstream: UpstreamConnection) -> None:
         """A check asks for the role anyway."""
@@ -42,10 +42,10 @@ class _Alone:
         """A check has read the reply."""
 
     def retired(self, upstream: UpstreamConnection) -> None:
-        """Nobody shares it."""
+        """No client shares it."""
 
     def count(self, event: str) -> None:
-        """Nobody counts."""
+        """There are no metrics here."""
 
 
 async def connect(address: UpstreamAddress, seconds: float) -> Opened:
@@ -57,7 +57,7 @@ async def connect(address: UpstreamAddress, seconds: float) -> Opened:
 
 
 async def admits_anybody(address: UpstreamAddress, seconds: float) -> bool:
-    """Whether Redis answers who gives no password."""
+    """Whether Redis accepts clients without a password."""
     try:
         opened = await connect(replace(address, username=None, password=None), seconds)
     except (OSError, UpstreamRefusedError):
@@ -82,14 +82,14 @@ class Examination:
         return read_reply(await asyncio.wait_for(self.upstream.ask(argv), self.seconds))
 
     async def setting(self, name: str) -> str | None:
-        """A setting of Redis; None where CONFIG GET is not allowed, or does not know it."""
+        """A setting of Redis; None if CONFIG GET is not allowed, or does not know it."""
         reply = await self.ask(["CONFIG", "GET", name])
         if isinstance(reply, hiredis.ReplyError) or len(reply) < 2:
             return None
         return bytes(reply[1]).decode("utf-8", "replace")
 
     async def info(self, section: str, field: str) -> str | None:
-        """A field of INFO; None where it is not told."""
+        """A field of INFO; None if it is unknown."""
         reply = await self.ask(["INFO", section])
         if isinstance(reply, hiredis.ReplyError):
             return None

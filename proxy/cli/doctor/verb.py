@@ -12,9 +12,9 @@ from proxy.server.options import read_policy
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser = verbs.add_parser(
         "doctor",
-        help="look at a Redis and a policy before any traffic",
+        help="examine a Redis and a policy before any traffic",
         allow_abbrev=False,
-        description="Connect to Redis as `serve` would, write nothing, and say what will go wrong and what to do. "
+        description="Connect to Redis as `serve` would, write nothing, and report problems and their remedies. "
         "Exit status: 0, 1 with warnings, 2 if Keyrail would not serve.",
     )
     parser.add_argument("--upstream", type=parse_upstream, default=UpstreamAddress(), metavar="URL", help="the Redis")
@@ -25,7 +25,7 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Examine, print the findings, and return the gravity of the gravest."""
+    """Examine, print the findings, and return the gravity of the worst."""
     from proxy.cli.doctor.diagnosis import examine  # noqa: PLC0415  slow to import, and other verbs don't need it
 
     found = asyncio.run(examine(parsed.upstream, parsed.policy))

@@ -5,7 +5,7 @@ views.py    the views: their paths, columns and sort orders
 text.py     numbers, and names made safe for a terminal
 screen.py   the screen as lines of text
 detail.py   all that is known about one row
-state.py    what the viewer has chosen, and what each key of the keyboard does
+state.py    the choices of the viewer, and the effect of each key of the keyboard
 live.py     the screen on a terminal
 
 Without a terminal, or with --once, it prints one screen.
@@ -39,8 +39,8 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
         help="watch the traffic of a running Keyrail",
         allow_abbrev=False,
         description="Show the busiest keys of a running Keyrail with their clients, patterns, slots, clients, slow "
-        "commands and what rules found, each second. Press ? there for the keys. Without a terminal, or with --once, "
-        "one screen is printed.",
+        "commands and the findings of rules, each second. Press ? for help. Without a terminal, or with --once, print "
+        "one screen.",
     )
     add_options(parser)
     parser.add_argument(

@@ -26,7 +26,7 @@ class Query:
 class Answers:
     """The answers, received ``at`` seconds since the epoch; ``info`` is the route's, ``told`` goes by path.
 
-    They always include what every view shows on top, such as the open incidents.
+    They always include the answers for the lines above every view, such as the open incidents.
     """
 
     query: Query

@@ -1,6 +1,6 @@
 """The screen on a terminal, redrawn each second and at each key press, until the viewer quits.
 
-A thread sends the requests, so that key presses work while an answer is awaited. Curses writes only what has changed,
+A thread sends the requests, so that key presses work while an answer is awaited. Curses writes only changes,
 and restores the terminal however this ends: by a key, a signal or an exception.
 """
 

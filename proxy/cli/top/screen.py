@@ -1,6 +1,6 @@
 """The screen as lines of tinted text, for a terminal of any size: making them needs no terminal.
 
-keyrail 0.3.0  route default -> valkey 9.1.0, ready              what and whether
+keyrail 0.3.0  route default -> valkey 9.1.0, ready              what runs, and whether it is ready
 policy tour, generation 1; kill switch off; 50 clients
 108,204/s  Redis p50 0.21 p99 1.40 ms  …                         the last whole second
 1 Keys  2 Patterns  …                        1m, by all

@@ -1,4 +1,4 @@
-"""The state of the screen, and what each key press does to it."""
+"""The state of the screen, and the effect of each key press on it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ HELP = (
     ("?, h", "this help"),
     ("q, Ctrl-C", "quit"),
 )
-"""Keys, and what they do."""
+"""Keys, and their effects."""
 
 _PAGE = 10
 

@@ -1,8 +1,8 @@
 """The admin HTTP port, served by the supervisor: it answers while every worker and every upstream is busy or dead.
 
 app.py         the application and all its paths
-state.py       what the answers are made from
-access.py      who may ask for what
+state.py       the sources of the answers
+access.py      tokens, and access without them
 health.py      /healthz and /readyz
 info.py        /info
 traffic.py     /hotkeys, /patterns, /slots, /clients, /slow, /traffic

@@ -1,4 +1,4 @@
-"""Who may ask the admin port for what.
+"""Access to the admin port.
 
                                          with a token file     without
     /healthz, /readyz                    anybody               anybody
@@ -9,8 +9,8 @@
     POST                                 the token             only there, and from no web page
 
 Without a token, a browser can be made to ask for a web page of somebody else's: a name of theirs that turns into a
-loopback address. So a port on loopback tells figures only to who calls it by a loopback address, as localhost, or by
-the host that ``--admin`` names.
+loopback address. So a port on loopback tells figures only in answers to a loopback address, to localhost, or to the
+host that ``--admin`` names.
 
 The token comes as ``Authorization: Bearer …``; its file is read for each request, so it can be changed at any time.
 Errors are JSON: ``{"error": …}``.
@@ -35,7 +35,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def read_token(file: Path) -> bytes:
-    """Return the token in a file, without the space around it. Raises ValueError with what is wrong."""
+    """Return the token in a file, without the space around it. Raises ValueError with the problem."""
     try:
         token = file.read_bytes().strip()
     except OSError as error:
@@ -46,7 +46,7 @@ def read_token(file: Path) -> bytes:
 
 
 class Access:
-    """The rules above; ``loopback`` says where the port is bound, ``host`` what the settings call that."""
+    """The rules above; ``loopback`` says where the port is bound, ``host`` its name in the settings."""
 
     def __init__(self, token_file: Path | None, *, loopback: bool, host: str = "localhost") -> None:
         self._token_file = token_file

@@ -35,7 +35,7 @@ CLOSED = web.AppKey("closed", bool)
 
 
 async def metrics(request: web.Request) -> web.Response:
-    """Answer in Prometheus's text format; without names of keys and clients for those who may not ask."""
+    """Answer in Prometheus's text format; without names of keys and clients if the client may not see them."""
     registry = request.app[STATE].registry
     body = generate_latest(AnonymousRegistry(registry) if request.app[CLOSED] else registry)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -65,14 +65,14 @@ class AdminServer:
 
     @property
     def options(self) -> str:
-        """What a verb of ``keyrail`` on this machine needs to reach it; empty if it needs nothing."""
+        """The options that a verb of ``keyrail`` on this machine needs to reach it; empty if it needs none."""
         url = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
         where = "" if url == DEFAULT_ADMIN_URL else f" --admin {url}"
         token = "" if self._token_file is None else f" --token-file {shlex.quote(str(self._token_file))}"
         return where + token
 
     def handed_on(self) -> tuple[str, Groups]:
-        """What a successor gets."""
+        """The socket for a successor."""
         return self._name, [[each] for each in self._sockets]
 
     @property
@@ -122,7 +122,7 @@ class AdminServer:
 
 
 def _requests_log() -> logging.Logger:
-    # Anybody can send what is no HTTP, or go before the answer: that is no fault to fill the log with.
+    # Anybody can send bytes that are no HTTP, or leave before the answer: such faults do not go into the log.
     log = logging.getLogger("keyrail.admin")
     log.addFilter(_is_a_fault)
     return log

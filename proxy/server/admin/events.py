@@ -1,12 +1,12 @@
 """Server-sent events for the page: ``/events?window=60[&route=NAME]``; without a name, of the first route.
 
-    event: history       once, what ``/traffic`` answers and what the busiest keys did:
+    event: history       once, the answer of ``/traffic`` and the past of the busiest keys:
                          {"seconds": […], "tens": […], "keys": {"at": […], "keys": [{"key", "slot", "rates": […]}]}}
     event: violations    those that are new to this viewer, the oldest first: [{…}, …]
-    event: overview      every second: what ``overview.py`` makes of the route and the window
+    event: overview      every second: the object of ``overview.py`` for the route and the window
 
-An overview is made once a second for all viewers of the same route and window. Whoever reads slowly misses some,
-whoever reads nothing for long is let go, and there are at most so many viewers.
+An overview is made once a second for all viewers of the same route and window. A slow viewer misses some.
+A viewer that reads nothing for long is disconnected. The number of viewers is bounded.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from proxy.server.admin.traffic import Asked
 
 MOST_VIEWERS = 64
 PATIENCE_SECONDS = 30.0
-"""How long a viewer may leave everything unread."""
+"""A viewer that reads nothing for so long is disconnected."""
 
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -36,13 +36,13 @@ class Events:
         self._made: dict[tuple[int, int], tuple[int, bytes]] = {}
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer with events for as long as the viewer looks."""
+        """Answer with events until the viewer leaves."""
         try:
             asked = Asked(request, "window", any_route=True)
         except ValueError as error:
             return web.json_response({"error": str(error)}, status=400)
         if len(self._viewers) >= MOST_VIEWERS:
-            text = f"{MOST_VIEWERS} viewers are looking already"
+            text = f"there are {MOST_VIEWERS} viewers already"
             return web.json_response({"error": text}, status=503, headers={"Retry-After": "10"})
         viewer = asyncio.current_task()
         assert viewer is not None
@@ -72,7 +72,7 @@ class Events:
             await asyncio.sleep(second + 1 - clock())
 
     def overview(self, route: int, window: int, second: int) -> bytes:
-        """The first who asks in a second makes it."""
+        """The overview of this second, made once for all viewers."""
         made, event = self._made.get((route, window), (-1, b""))
         if made != second:
             event = _event("overview", json.dumps(overview(self._state, route, window)).encode())
@@ -80,7 +80,7 @@ class Events:
         return event
 
     async def stop(self, _app: web.Application) -> None:
-        """Let all viewers go: their connections end, so that nothing waits for them."""
+        """End the connections of all viewers, so that the shutdown does not wait for them."""
         for viewer in self._viewers:
             viewer.cancel()
 

@@ -1,4 +1,4 @@
-"""What this Keyrail is and how it does, without a word of what goes through: ``/info``.
+"""The version, routes and state of this Keyrail, without names of keys or clients: ``/info``.
 
 {"age": 0.4, "kill_switch": {"on": false, …}, "routes": [{"version", "form", "route", "ready", "reason", "upstream",
  "workers", "policy", "policy_generation", "clients", …}]}: each route as ``KEYRAIL INFO`` has it.

@@ -1,6 +1,6 @@
 """For whoever watches Keyrail with Prometheus: a dashboard for Grafana, and alert rules.
 
-Both are files beside this one that use what ``/metrics`` has, and hold no figure themselves.
+Both are files beside this one. They use the metrics of ``/metrics``, and contain no figures.
 """
 
 from importlib.resources import files

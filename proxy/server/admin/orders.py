@@ -1,4 +1,4 @@
-"""What the bodies of POST have in common: a JSON object of known keys, for how long, and why."""
+"""The common parts of POST bodies: a JSON object of known keys, a time and a reason."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ USUAL_SECONDS = 30 * 60.0
 
 
 async def read_body(request: web.Request) -> str:
-    """Return the body as text. Raises ValueError with what is wrong with it; one that is too large is an HTTP error."""
+    """Return the body as text. Raises ValueError with the problem; one that is too large is an HTTP error."""
     try:
         return (await request.read()).decode("utf-8")
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def read_time(asked: Mapping[str, Any]) -> float:
 
 
 def read_reason(asked: Mapping[str, Any]) -> str:
-    """Return what stands under ``because``, on one line. Raises ValueError."""
+    """Return the value of ``because``, on one line. Raises ValueError."""
     because = " ".join(str(asked.get("because", "")).split())
     if len(because) > LONGEST_REASON or not because.isprintable():
         raise ValueError(f"because: expected a line of at most {LONGEST_REASON} characters")

@@ -1,4 +1,4 @@
-"""All that the page shows of a route, as one JSON object: what the other paths answer, for one window and one moment.
+"""The page's figures of a route as one JSON object: the answers of the other paths, for one window and one moment.
 
     {"at", "route", "routes", "window", "version", "keyrail": {…}, "policy": {…}, "hotkeys": {…}, "patterns": {…},
      "slots": {…}, "clients": {…}, "slow": {…}, "seconds": [the newest of /traffic], "incidents": […],
@@ -6,7 +6,7 @@
 
 ``takes_orders``: whether somebody with the token can put a remedy in force from here.
 
-It is made of what the workers have handed in, and asks nobody: it comes while workers and Redis are stuck.
+It is made of the reports of the workers and sends no request, so it comes while workers and Redis are stuck.
 """
 
 import time
@@ -55,7 +55,7 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
 
 
 def history(state: AdminState, route: int, window: int) -> dict[str, Any]:
-    """What was before: of the route as ``/traffic`` says it, and of the busiest keys."""
+    """The past: of the route as ``/traffic`` tells it, and of the busiest keys."""
     time_series, redaction = state.workers.time_series[route], state.workers.redaction(route)
     return json_views.traffic(time_series) | {
         "keys": json_views.pasts(time_series, window, _KEYS, time.time(), redaction)
@@ -75,7 +75,7 @@ def _keyrail(state: AdminState, route: int) -> dict[str, Any]:
 
 
 def _policy(state: AdminState, route: int) -> dict[str, Any]:
-    """The rules that said most come first; what they said is counted since the start."""
+    """The rules with most hits come first; hits are counted since the start."""
     policy, workers = state.workers.policies[route], state.workers
     hits = {rule: _summed(apps) for rule, apps in workers.figures()[route].counters.get("verdicts", {}).items()}
     ranked = sorted(policy.rules, key=lambda rule: -sum(hits.get(rule.name, {}).values()))

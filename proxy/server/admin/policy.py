@@ -1,4 +1,4 @@
-"""The policies: what is in force, reading them anew, and the kill switch.
+"""The policies in force, their reload, and the kill switch.
 
     GET  /policy              {"generation": 3, "reload_failures": 0, "kill_switch": {"on": false, …},
                                "routes": [{"route", "policy", "generation", "files", "apps",
@@ -23,7 +23,7 @@ _KEYS = frozenset({"switch", "for", "because"})
 
 
 async def policy(request: web.Request) -> web.Response:
-    """Answer with what is in force."""
+    """Answer with the policies in force."""
     state = request.app[STATE]
     return web.json_response(
         {

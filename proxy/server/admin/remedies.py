@@ -36,7 +36,7 @@ _UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
 
 @dataclass(frozen=True, slots=True)
 class _RemedyRequest:
-    """What is asked for; an empty `app` stands for all."""
+    """An order as it was sent; an empty `app` stands for all."""
 
     route: str
     key: bytes
@@ -48,14 +48,14 @@ class _RemedyRequest:
 
 
 async def remedies(request: web.Request) -> web.Response:
-    """Answer with what is in force."""
+    """Answer with the remedies in force."""
     state = request.app[STATE]
     standing = [present(state, each) for each in state.remedies.standing]
     return web.json_response({"remedies": standing, "survive_restart": state.remedies.survive})
 
 
 async def add_remedy(request: web.Request) -> web.Response:
-    """Put one in force, or say what it would have done."""
+    """Put one in force, or tell its effect on the last minute."""
     state = request.app[STATE]
     try:
         order = _read(state, await read_body(request))
@@ -102,14 +102,14 @@ def _read(state: AdminState, text: str) -> _RemedyRequest:
     route, key = _which(state, asked)
     rate = parse_rate(str(asked.get("rate", "")))
     if rate is None:
-        raise ValueError("rate: expected how many commands in what time, such as 1000/s, 600/m or 50/h")
+        raise ValueError("rate: expected a number of commands per time, such as 1000/s, 600/m or 50/h")
     app = asked.get("app", "")
     apps = [each.name for each in state.workers.policies[_index(state, route)].apps]
     if app != ALL and app not in apps:
         raise ValueError(f"app: expected one of {', '.join((ALL, *apps))}, got {app!r}")
     because = read_reason(asked)
     if not because:
-        raise ValueError("because: expected the reason, such as the number of an incident")
+        raise ValueError("because: expected a reason, such as the number of an incident")
     dry_run = asked.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise ValueError("dry_run: expected true or false")
@@ -123,7 +123,7 @@ def _which(state: AdminState, asked: dict[str, Any]) -> tuple[str, bytes]:
     if "incident" in asked:
         incident = state.incidents.named(str(asked["incident"]))
         if incident is None or not incident.key:
-            raise ValueError(f"incident: nobody knows the key of {asked['incident']!r} any more: name the key")
+            raise ValueError(f"incident: the key of {asked['incident']!r} is no longer known: name the key")
         return incident.route, incident.key
     routes = [route.name for route in state.settings.routes]
     route = asked.get("route", routes[0] if len(routes) == 1 else None)

@@ -1,4 +1,4 @@
-"""What the admin port's answers are made from."""
+"""The sources of the admin port's answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""What goes through: the busiest keys, patterns, slots and clients, slow commands, and the last minute.
+"""The traffic: the busiest keys, patterns, slots and clients, slow commands, and the last minute.
 
-    /hotkeys?count=10&window=60[&by=reads|writes|bytes]    keys, with who is behind them and since when
+    /hotkeys?count=10&window=60[&by=reads|writes|bytes]    keys, with their clients and since when they are busy
     /patterns  /slots  /clients                            the same windows: 5, 10, 60, 600 and 3600 seconds
     /slow?count=20                                         the slowest of the commands traced in an hour
     /traffic                                               the last minute by seconds, ten minutes by tens of seconds
@@ -30,7 +30,7 @@ _USUAL_WINDOW = 60
 
 
 class Asked:
-    """What a request asks for. Raises ValueError with what is wrong with it."""
+    """The parameters of a request. Raises ValueError with the problem."""
 
     def __init__(self, request: web.Request, *names: str, count: int = 10, any_route: bool = False) -> None:
         self._request = request
@@ -104,7 +104,7 @@ _Tell: TypeAlias = Callable[[AdminState, Asked], dict[str, Any]]
 
 
 def _path(tell: _Tell, *names: str, count: int = 10) -> Handler:
-    """What answers on a path: with what is told, or with what is wrong with the request."""
+    """The handler of a path: it answers with the view, or with the problem of the request."""
 
     async def answer(request: web.Request) -> web.Response:
         try:
@@ -124,4 +124,4 @@ TRAFFIC: dict[str, Handler] = {
     "/slow": _path(_slow, "count", count=20),
     "/traffic": _path(_traffic),
 }
-"""The paths, and who answers."""
+"""The handlers, by path."""

@@ -1,4 +1,4 @@
-// What is drawn: lines over time, sparklines, bars, and the heat map of slots. All of it is SVG that scales with its place.
+// Lines over time, sparklines, bars, and the heat map of slots. All of it is SVG that scales with its place.
 
 import { draw, make, mark, put } from "./dom.js";
 import { clock, share } from "./format.js";

@@ -1,4 +1,4 @@
-// One key, and who is behind it: it opens beside the figures and goes on living with them.
+// The drawer of one key and its clients, updated with the other figures.
 
 import { bar, Chart } from "./charts.js";
 import { byId, make, mark, put, putFacts } from "./dom.js";
@@ -56,7 +56,7 @@ const clients = new Table(
 );
 
 /**
- * What a client's name does not say.
+ * The fields of a client that its name does not contain.
  * @param {KeyClient} client
  */
 function described(client) {
@@ -67,7 +67,7 @@ function described(client) {
 }
 
 /**
- * What has changed, and what that may mean.
+ * The change of a key, and its likely cause.
  * @param {HotKey} key
  */
 function story(key) {
@@ -76,10 +76,10 @@ function story(key) {
   if (app) parts.push(`${share(part)} of it is the app ${app}.`);
   if (key.since) {
     const before = key.before ? rate(key.before) : "not among the busiest keys";
-    parts.push(`As busy as this since ${clock(key.since)}; before, ${before}.`);
+    parts.push(`As busy as now since ${clock(key.since)}. Before: ${before}.`);
   }
   if (key.hit_ratio !== null && key.hit_ratio < 0.05 && key.reads > 2 * key.writes)
-    parts.push(`Nearly all reads find nothing${key.hot ? ": clients are storming a key that is missing" : ""}.`);
+    parts.push(`Nearly all reads miss${key.hot ? ": clients read a key that does not exist" : ""}.`);
   const fresh = key.clients.filter((client) => client.new).length;
   if (fresh) parts.push(fresh === 1 ? "One client is new." : `${fresh} clients are new.`);
   return parts.join(" ");
@@ -92,7 +92,7 @@ function story(key) {
 const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /**
- * The app with the largest share of a key, and the share; clients of no app are nobody's.
+ * The app with the largest share of a key, and the share; clients of no app do not count.
  * @param {HotKey} key
  * @returns {[string | null, number]}
  */
@@ -105,7 +105,7 @@ function busiestApp(key) {
 }
 
 /**
- * The limit that an incident advises, else twice what the key's busiest app does now: normal uses pass.
+ * The limit that an incident advises, else twice the present rate of the key's busiest app: normal uses pass.
  * @param {HotKey} key
  * @param {Incident} [incident]
  * @returns {Limit}
@@ -125,7 +125,7 @@ function roundedUp(value) {
 const DEFAULT_ADMIN = ["http://127.0.0.1:9121", "http://localhost:9121"]; // where `keyrail remedy` looks for it
 
 /**
- * The same for a terminal.
+ * The same as a command line.
  * @param {HotKey} key
  * @param {Incident} [incident]
  */
@@ -184,7 +184,7 @@ export class Details {
   show(key, { hotkeys: keys, incidents, remedies, takes_orders: orders }, history) {
     mark(dialog, "data-gone", key === undefined);
     if (key === undefined) {
-      put(byId("details-change"), "Not among the busiest keys any more: these are its last figures.");
+      put(byId("details-change"), "No longer among the busiest keys. These are the last figures.");
       return;
     }
     put(byId("details-key"), keyName(key.key));

@@ -22,7 +22,7 @@ export function make(name, attributes = {}, ...children) {
 }
 
 /**
- * The same for what is drawn.
+ * The same for SVG.
  * @template {keyof SVGElementTagNameMap} Name
  * @param {Name} name
  * @param {Record<string, string | number | undefined>} attributes

@@ -1,4 +1,4 @@
-// Numbers as people read them: three digits are enough, and what is unknown is a dash.
+// Numbers as people read them: three digits are enough, and an unknown value is a dash.
 
 /** @import { Client } from "./types.d.ts" */
 

@@ -1,4 +1,4 @@
-// What somebody was woken for: the lines are the same in the alert, in a terminal and here.
+// Incidents: their lines are the same in the log, in a terminal and here.
 
 import { byId, make, mark, put } from "./dom.js";
 import { clock } from "./format.js";
@@ -7,10 +7,10 @@ import { clock } from "./format.js";
 
 const RECENT_MS = 3600e3; // those that are over are shown for so long
 
-const KINDS = ["hot-key", "hot-slot", "big-value"]; // what hurts most comes first
+const KINDS = ["hot-key", "hot-slot", "big-value"]; // the most urgent first
 
 /**
- * Those that are worth a look now: what is not over first, hot keys before all others, and the newest first.
+ * Open incidents first, then those of the last hour; hot keys before all others, and the newest first.
  * @param {Incident[]} incidents
  * @param {string} now
  */
@@ -48,7 +48,7 @@ export function showIncidents(overview, openKey) {
 }
 
 /**
- * Items of a list, one for each incident; `opener` gives what its button does, if it has one.
+ * Items of a list, one for each incident; `opener` gives the action of its button, or null for none.
  * @param {Element} list
  * @param {Incident[]} incidents
  * @param {(incident: Incident) => (() => void) | null} opener
@@ -74,4 +74,4 @@ export function fill(list, incidents, opener = () => null) {
 }
 
 const item = () =>
-  make("li", {}, make("p", {}, make("span", { class: "tag" }), make("span", { class: "soft" }), make("button", { type: "button", "aria-haspopup": "dialog" }, "Who?")), make("pre", {}, make("b"), make("span")));
+  make("li", {}, make("p", {}, make("span", { class: "tag" }), make("span", { class: "soft" }), make("button", { type: "button", "aria-haspopup": "dialog" }, "Details")), make("pre", {}, make("b"), make("span")));

@@ -1,9 +1,9 @@
-// The page: what is followed, what comes in, and where it goes.
+// The page: the view, incoming events, and the panels that show them.
 //
 //   stream.js   events from the server, for ever          panels.js   the tables and their columns
-//   details.js  one key, and who is behind it             table.js    a table whose rows come and go
+//   details.js  one key and its clients                   table.js    a table whose rows come and go
 //   charts.js   lines, bars and the heat map              format.js   numbers
-//   incidents.js  what is and was an alert                dom.js      elements
+//   incidents.js  open and recent incidents               dom.js      elements
 //   remedies.js   limits on one key
 
 import { Chart, Heat } from "./charts.js";
@@ -81,7 +81,7 @@ const tables = {
   rules: panels.rulesTable(),
 };
 
-// What is looked at, kept in the address so that it can be passed on
+// The view, kept in the address so that it can be shared
 
 /** @param {Partial<typeof view>} change */
 function remember(change) {
@@ -98,7 +98,7 @@ function openDetails(key) {
   if (newest) details.open(key, newest, pastOf(key.id));
 }
 
-// What comes in
+// Incoming events
 
 /**
  * @param {string} name of an event
@@ -121,7 +121,7 @@ function take(name, data) {
 }
 
 /**
- * Of what was before the seconds only sums of ten are known.
+ * Before the known seconds there are only sums of ten.
  * @param {Stretch[]} tens
  * @param {Stretch[]} newer
  */
@@ -162,7 +162,7 @@ function addViolations(more) {
 }
 
 /**
- * What the busiest keys did before anybody looked.
+ * The past of the busiest keys, from before the page was opened.
  * @param {Earlier} earlier
  */
 function addEarlier({ at, keys }) {
@@ -171,7 +171,7 @@ function addEarlier({ at, keys }) {
 }
 
 /**
- * What they do now; a key of an open incident is hot, whatever it was on average in the window.
+ * Their present rates; a key of an open incident is hot, whatever its average in the window.
  * @param {Overview} overview
  * @returns {ShownOverview}
  */
@@ -187,7 +187,7 @@ function addPasts(overview) {
   return { ...overview, hotkeys: { ...overview.hotkeys, keys } };
 }
 
-// What is shown
+// The panels
 
 /** @param {ShownOverview} overview */
 function show(overview) {
@@ -247,7 +247,7 @@ function showKeyrail({ keyrail, routes, route, hotkeys, version }) {
   const workers = `${keyrail.workers} worker${keyrail.workers === 1 ? "" : "s"}`;
   put(byId("facts"), [keyrail.upstream, clients, workers, `Keyrail ${version}`].filter(Boolean).join(" · "));
   notice("ready", keyrail.reasons.length ? `Not ready: ${keyrail.reasons.join("; ")}` : null);
-  notice("age", hotkeys.age > 5 ? `No worker has told anything for ${span(hotkeys.age)}.` : null);
+  notice("age", hotkeys.age > 5 ? `No worker has reported for ${span(hotkeys.age)}.` : null);
   showRoutes(routes, route);
   const [top] = hotkeys.keys;
   const busiest = top ? `${top.hot ? "● " : ""}${keyName(top.key)} ${share(top.share)} · Keyrail` : "Keyrail";
@@ -266,7 +266,7 @@ function showRoutes(routes, route) {
 }
 
 /**
- * What can be chosen; what is chosen stays, while it is there.
+ * Fill a select; the chosen option stays if it is still there.
  * @param {HTMLSelectElement} select
  * @param {string[]} values
  * @param {(value: string) => string} label
@@ -388,7 +388,7 @@ for (const choice of choices) {
 byId("pause").addEventListener("click", () => {
   view.paused = !view.paused;
   mark(byId("pause"), "data-on", view.paused);
-  put(byId("pause"), view.paused ? "Go on" : "Pause");
+  put(byId("pause"), view.paused ? "Resume" : "Pause");
   if (newest && byId("state").dataset.kind !== "lost") told(view.paused ? "paused" : "live", view.paused ? "paused" : "live");
   if (newest && !view.paused) show(newest);
 });

@@ -61,7 +61,7 @@ const number = (label, name, format, more = {}) => ({
 const hits = number("Hit", "hit_ratio", share, { from: 560, hint: "Reads that found something" });
 
 /**
- * Who uses a key most, and how many others do; the clients of one app are one.
+ * The busiest client of a key, and the number of others; the clients of one app count as one.
  * @param {{ clients: KeyClient[] }} key
  */
 function busiest({ clients }) {
@@ -75,7 +75,7 @@ function busiest({ clients }) {
 /**
  * @param {object} options
  * @param {(row: ShownKey) => void} options.open shows a key's details
- * @param {(row: ShownKey) => Past[]} options.history what it did lately
+ * @param {(row: ShownKey) => Past[]} options.history its recent rates
  */
 export function keysTable({ open, history }) {
   /** @type {Column<ShownKey>} */
@@ -246,7 +246,7 @@ export const slowTable = () => new Table(
 const OUTCOMES = new Map([["rewritten", "rewrite"], ["skipped", "not rewritten"], ["error", "rule failed"]]);
 
 /**
- * What a violation came to: in a mode that does not enforce, what would have been.
+ * The outcome of a violation; in a mode that does not enforce, the outcome that it would have.
  * @param {ShownViolation} row
  */
 function outcome(row) {

@@ -1,4 +1,4 @@
-// A limit on one key: what it would have done first, then in force, and undone again. Only somebody with the token can.
+// A limit on one key: first its effect on the last minute, then in force, then undone. It needs the token.
 
 import { byId, make, mark, put } from "./dom.js";
 import { clock, count, rate } from "./format.js";
@@ -23,7 +23,7 @@ async function ask(method, path, order) {
 }
 
 /**
- * The lines of what is in force, each with a way to undo it where that can be done from here.
+ * The remedies in force, each with a button to undo it if that is allowed from here.
  * @param {HTMLElement} list
  * @param {Remedy[]} remedies
  * @param {boolean} withUndo
@@ -55,7 +55,7 @@ function standing(id, withUndo) {
 }
 
 /**
- * Do something, and say what came of it.
+ * Do something, and show its result.
  * @template Told
  * @param {() => Promise<Told>} work
  * @param {(told: Told) => string} words
@@ -66,7 +66,7 @@ async function tell(work, words) {
     put(told, words(await work()));
     return true;
   } catch (error) {
-    put(told, `That cannot be done: ${error instanceof Error ? error.message : error}`);
+    put(told, `Failed: ${error instanceof Error ? error.message : error}`);
     return false;
   }
 }
@@ -88,7 +88,7 @@ export class RemedyForm {
   }
 
   /**
-   * Begin with a key: `incident` is the one about it, if there is one.
+   * Show the form for a key and its incident, if there is one.
    * @param {string} key
    * @param {string} route
    * @param {Limit} limit
@@ -107,13 +107,13 @@ export class RemedyForm {
     this.changed();
   }
 
-  /** Another limit has another effect: it is to be looked at first. */
+  /** Another limit has another effect: it must be shown first. */
   changed() {
     mark(this.doIt, "disabled", "");
   }
 
   order() {
-    // An incident knows its key where people are shown less than that.
+    // An incident knows its key even if the policy hides it.
     const which = this.incident ? { incident: this.incident.id } : { key: this.key, route: this.route };
     /** @param {"app" | "rate" | "for" | "because"} name */
     const value = (name) => byId(`remedy-${name}`).value.trim();

@@ -1,10 +1,10 @@
 // Server-sent events, read with fetch: an EventSource cannot send the admin token.
 //
-// It never gives up. What becomes of the connection is told as a Connection.
+// It never gives up. It reports the state of the connection as a Connection.
 
 /** @import { Connection } from "./types.d.ts" */
 
-const SILENCE_MS = 6000; // an event comes every second: who is silent for so long is gone
+const SILENCE_MS = 6000; // an event comes every second: after so long a silence the connection is lost
 const PAUSES_MS = [500, 1000, 2000, 3000];
 const TOKEN = "keyrail-token";
 

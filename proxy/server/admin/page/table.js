@@ -1,5 +1,5 @@
 // A table that stays the same table while its figures change: rows are kept by their id, moved as little as can be, and
-// what has the focus keeps it.
+// the focus stays.
 
 import { make, mark, put, putKey, putLong } from "./dom.js";
 
@@ -12,7 +12,7 @@ export class Table {
    * @param {Column<NoInfer<Row>>[]} columns
    * @param {object} options
    * @param {(row: NoInfer<Row>) => string} options.id
-   * @param {string} options.empty what it says without rows; before the first rows nothing is known, and nothing said
+   * @param {string} options.empty the text without rows; before the first rows it shows none, since nothing is known
    * @param {Record<string, (row: NoInfer<Row>) => boolean>} [options.mark] `data-` attributes of rows
    */
   constructor(element, columns, { id, empty, mark: marks = {} }) {

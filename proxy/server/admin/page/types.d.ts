@@ -1,7 +1,7 @@
 // The types of the page, for the type checker alone: neither browsers nor wheels get this file.
 //
-// First what /events and /remedies send, then what the page makes of it. A test checks the first part against a Keyrail
-// that runs. Times are ISO 8601; rates are per second; what is unknown is null.
+// First the types that /events and /remedies send, then those that the page derives. A test checks the first part against a Keyrail
+// that runs. Times are ISO 8601; rates are per second; unknown values are null.
 
 export interface Client {
   app: string;
@@ -142,7 +142,7 @@ export interface Remedy {
   refused: number;
 }
 
-/** What a remedy would have refused, and how often its app used the key. */
+/** Uses that a remedy would have refused, and all uses of its app. */
 export interface Effect {
   used: number;
   refused: number;
@@ -201,7 +201,7 @@ export interface Overview<Key = HotKey> {
   takes_orders: boolean;
 }
 
-/** What the busiest keys did before: the rates of each at the same moments. */
+/** The past of the busiest keys: the rates of each at the same moments. */
 export interface Earlier {
   at: string[];
   keys: { key: string; slot: number; rates: number[] }[];
@@ -228,7 +228,7 @@ export interface Violation extends Partial<Client> {
   keys?: number;
 }
 
-// What the page makes of it
+// Types that the page derives
 
 /** An `id` that no other key on the page has. */
 export interface ShownKey extends HotKey {
@@ -264,7 +264,7 @@ export type Connection =
   | { kind: "refused"; text: string; status: number }
   | { kind: "token"; wrong: boolean };
 
-/** Builds a cell once, and returns what fills it. */
+/** Builds a cell once, and returns the function that fills it. */
 export type Cell<Row> = (cell: HTMLTableCellElement) => (row: Row) => void;
 
 export interface Column<Row> {
@@ -273,7 +273,7 @@ export interface Column<Row> {
   kind?: "number" | "text";
   /** The width in pixels that the panel must have to show it; page.css knows which there are. Always, where it is left out. */
   from?: number;
-  /** What rows are sorted by: the header becomes a button. */
+  /** The sort key of rows: the header becomes a button. */
   sort?: (row: Row) => string | number | null;
   cell: Cell<Row>;
 }
