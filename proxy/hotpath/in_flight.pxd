@@ -20,6 +20,8 @@ cdef class ReplySink:
     @cython.locals(out=list)
     cpdef flush(self)
     cpdef advance(self)
+    @cython.locals(place=cython.Py_ssize_t)
+    cpdef large_reply_begins(self, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size)
 
 
 cdef class InFlightEntry:
@@ -43,6 +45,9 @@ cdef class InFlightQueue:
     @cython.locals(local=InFlightEntry)
     cdef complete(self, InFlightEntry entry, Py_ssize_t done, bint whole=*)
     cdef _answered(self, ReplySink sink, Py_ssize_t done)
+    @cython.locals(entries=list, each=InFlightEntry, following=InFlightEntry, position=cython.Py_ssize_t,
+                   index=cython.Py_ssize_t, action=cython.int)
+    cdef Py_ssize_t expand(self, InFlightEntry entry, actions, Py_ssize_t count) except -2
     @cython.locals(dirty=list, calls=list, sink=ReplySink)
     cdef end_round(self)
     @cython.locals(entry=InFlightEntry, next_entry=InFlightEntry, unanswered=list)

@@ -18,13 +18,13 @@ many frames are due, and the action on them:
     UNWRAP    EXEC's reply where the proxy itself has put MULTI and EXEC around a client's command: ``payload`` is
               (members, instead). Of the array each member has an entry, and its head is dropped; any other reply is
               handed whole to instead(frame), and what that returns is sent
-    MEASURE   as FORWARD, one frame; ``payload.begins(line)`` is told its first line, ``payload.comes(size, whole)``
+    TRACE     as FORWARD, one frame; ``payload.begins(line)`` is told its first line, ``payload.comes(size, whole)``
               each piece of it
 
 What they bring gathers with their sinks until the round ends, so each is written to once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 # Under two names each: C integers in here, Python's for everybody else.
@@ -82,6 +82,13 @@ class ReplySink:
             out.clear()
             if not self.gone and self.write is not None:
                 self.write(data)
+
+    def large_reply_begins(self, due: int, done: int, size: int) -> None:
+        """Of the ``due`` replies that come next, the one behind ``done`` is large: ``size`` bytes and more."""
+        # Whose reply it is can be told where all pending replies are to the last run.
+        place = self.commands - (due - done)
+        if self.pending_replies == due and self.run is not None and place >= 0:
+            self.on_large_reply(self.run, place, size)
 
     def on_large_reply(self, run: bytes, index: int, size: int) -> None:
         """Of this run, the command at ``index`` has a reply of ``size`` bytes and more, which is large."""
@@ -184,6 +191,33 @@ class InFlightQueue:
                 self.calls.append(sink)
         elif sink.ordered or (sink.stalled and sink.pending_replies <= sink.low_water):
             self.calls.append(sink)
+
+    def expand(self, entry: InFlightEntry, actions: Mapping[int, tuple[int, Any]], count: int) -> int:
+        """The head becomes entries for ``count`` frames: ``actions`` by position, the others are forwarded.
+
+        Returns how many of them are hidden, or -1 if an action is for a frame that will not come.
+        """
+        entries = []
+        position = 0
+        for index in sorted(actions):
+            action, payload = actions[index]
+            if index >= count:
+                return -1
+            if index > position:
+                entries.append(InFlightEntry(entry.sink, index - position, _FORWARD, None))
+            entries.append(InFlightEntry(entry.sink, 1, action, payload))
+            position = index + 1
+        if position < count:
+            entries.append(InFlightEntry(entry.sink, count - position, _FORWARD, None))
+        entry.sink.pending_replies += count - 1
+        following = entry.next
+        for each in reversed(entries):
+            each.next = following
+            following = each
+        if self.tail is entry:
+            self.tail = entries[len(entries) - 1]
+        self.head = following
+        return sum(1 for each in entries if each.action in (_HIDE, _NOTE))
 
     def end_round(self) -> None:
         """Send what was delivered, and tell those who have few enough replies pending."""

@@ -27,6 +27,7 @@ cdef class UpstreamPipeline(Outgoing):
     cdef public ErrorCounts errors
     cdef public long long large
 
+    @cython.locals(admitted=cython.bint)
     cpdef send_run(self, ReplySink sink, bytes chunk, Py_ssize_t count)
     cpdef enqueue(self, ReplySink sink, Py_ssize_t due, int action, payload)
     @cython.locals(sink=ReplySink, due=cython.Py_ssize_t, action=cython.int)
@@ -43,29 +44,20 @@ cdef class UpstreamPipeline(Outgoing):
                    done=cython.Py_ssize_t, due=cython.Py_ssize_t, sink=ReplySink)
     cdef Py_ssize_t _forward(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t start,
                              Py_ssize_t size) except -3
-    @cython.locals(place=cython.Py_ssize_t)
-    cdef _note_large_reply(self, ReplySink sink, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size)
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _stream(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size,
                             ReplySink sink, bint counts) except -3
-    @cython.locals(n=cython.Py_ssize_t)
-    cdef Py_ssize_t _whole(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
-    cdef Py_ssize_t _line_end(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(action=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _special(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _trace(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
-    @cython.locals(count=cython.Py_ssize_t, hidden=cython.Py_ssize_t, position=cython.Py_ssize_t,
-                   index=cython.Py_ssize_t, action=cython.int, unwraps=cython.bint, first=InFlightEntry, last=InFlightEntry)
+    @cython.locals(count=cython.Py_ssize_t, hidden=cython.Py_ssize_t, unwraps=cython.bint)
     cdef Py_ssize_t _expand(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                             Py_ssize_t n) except -3
-    cdef tuple _chain(self, InFlightEntry first, InFlightEntry last, InFlightEntry entry)
     @cython.locals(said=cython.int, n=cython.Py_ssize_t)
     cdef Py_ssize_t _push(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
-    @cython.locals(n=cython.Py_ssize_t)
-    cdef Py_ssize_t _second_line(self, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t, head=InFlightEntry, frame=bytes)
     cdef Py_ssize_t _confirm(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(n=cython.Py_ssize_t)

@@ -32,8 +32,7 @@ from proxy.hotpath.in_flight import (
 from proxy.hotpath.outgoing import Outgoing
 from proxy.wire.reply import ReplyScanner
 
-_SHORT = 4096
-"""Bytes; a run that is longer is not kept, so that pending replies cost little memory."""
+_SHORT = 4096  # bytes; a run that is longer is not kept, so that pending replies cost little memory
 
 _MINUS = 45
 _STAR = 42
@@ -67,8 +66,7 @@ class UpstreamPipeline(Outgoing):
         self.counts = False
         self.usable = False
         self.relay = False
-        self.read_only = False
-        self.read_only_told = False
+        self.read_only = self.read_only_told = False
         self.owner: ReplySink | None = None
         self.listener: Any = None
         self.arrays = False
@@ -82,8 +80,8 @@ class UpstreamPipeline(Outgoing):
     def send_run(self, sink: ReplySink, chunk: bytes, count: int) -> None:
         """Send a run of ``count`` commands whose replies go to ``sink`` as they are."""
         assert self.owner is None or self.owner is sink, "a private upstream serves its owner alone"
-        assert self.unit is None or self.unit is sink, "a unit of another client is open"
-        assert self.partial is None, "a command is under way in pieces"
+        admitted = self.partial is None and (self.unit is None or self.unit is sink)
+        assert admitted, "a unit of another client, or a command in pieces, is open"
         self._put(chunk)
         self.commands += count
         sink.pending_replies += count
@@ -92,7 +90,6 @@ class UpstreamPipeline(Outgoing):
         self.forward(sink, count)
 
     def enqueue(self, sink: ReplySink, due: int, action: int, payload: Any) -> None:
-        """Expect replies of one kind: see ``expect``."""
         self.expect(InFlightEntry(sink, due, action, payload))
 
     def expect(self, entry: InFlightEntry) -> None:
@@ -206,17 +203,11 @@ class UpstreamPipeline(Outgoing):
             self.destination = sink
             self.counts = True
             if scanner.bulk > self.large:
-                self._note_large_reply(sink, due, done, i - begun + scanner.bulk)
+                sink.large_reply_begins(due, done, i - begun + scanner.bulk)
                 self.on_large_head(sink)
         if done > 0:
             self.complete(entry, done)
         return i
-
-    def _note_large_reply(self, sink: ReplySink, due: int, done: int, size: int) -> None:
-        # Whose reply it is can be told where all pending replies of the sink are to its last run.
-        place = sink.commands - (due - done)
-        if sink.pending_replies == due and sink.run is not None and place >= 0:
-            sink.on_large_reply(sink.run, place, size)
 
     def _stream(self, data: bytes, p: bytes, i: int, size: int, sink: ReplySink | None, counts: bool) -> int:
         # One frame to a sink, or to nobody, in as many pieces as it comes.
@@ -234,28 +225,10 @@ class UpstreamPipeline(Outgoing):
             self._complete_head()
         return n
 
-    def _whole(self, p: bytes, i: int, size: int) -> int:
-        # The end of a frame that is wanted whole; -2 until all of it is here.
-        n = self.scanner.walk(p, i, size)
-        if n < 0:
-            return -1
-        if self.scanner.elements > 0 or n == i:
-            self.scanner.elements = 0
-            self.scanner.bulk = 0
-            return -2
-        return n
-
-    def _line_end(self, p: bytes, i: int, size: int) -> int:
-        while i < size:
-            if p[i] == 10:
-                return i + 1
-            i += 1
-        return -2
-
     def _special(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
         action = entry.action
         if p[i] == _MINUS:
-            n = self._line_end(p, i, size)
+            n = self.scanner.line_end(p, i, size)
             if n < 0:
                 return n
             self._read_error(p, i, n)
@@ -266,7 +239,7 @@ class UpstreamPipeline(Outgoing):
         if action == TRACE:
             return self._trace(entry, data, p, i, size)
         if action == PEEK or action == MEMBERS or (action == UNWRAP and p[i] == _STAR):
-            n = self._line_end(p, i, size)
+            n = self.scanner.line_end(p, i, size)
             if n < 0:
                 return n
             if action == PEEK:
@@ -274,7 +247,7 @@ class UpstreamPipeline(Outgoing):
                 entry.payload(data[i:n])
                 return i
             return self._expand(entry, data, p, i, n)
-        n = self._whole(p, i, size)
+        n = self.scanner.whole(p, i, size)
         if n < 0:
             return n
         if action == REPLACE:
@@ -295,7 +268,7 @@ class UpstreamPipeline(Outgoing):
         return n
 
     def _trace(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
-        n = self._line_end(p, i, size)
+        n = self.scanner.line_end(p, i, size)
         if n < 0:
             return n
         entry.payload.begins(data[i:n])
@@ -319,45 +292,18 @@ class UpstreamPipeline(Outgoing):
         if count <= 0:
             entry.action = FORWARD
             return i
-        hidden = 0
-        first = None
-        last = None
-        position = 0
-        for index in sorted(actions):
-            action, payload = actions[index]
-            if index >= count:
-                return -1
-            if index > position:
-                first, last = self._chain(first, last, InFlightEntry(entry.sink, index - position, FORWARD, None))
-            first, last = self._chain(first, last, InFlightEntry(entry.sink, 1, action, payload))
-            if action == HIDE or action == NOTE:
-                hidden += 1
-            position = index + 1
-        if position < count:
-            first, last = self._chain(first, last, InFlightEntry(entry.sink, count - position, FORWARD, None))
+        hidden = self.expand(entry, actions, count)
+        if hidden < 0:
+            return -1
         if not unwraps:
             self.deliver(entry.sink, b"*%d\r\n" % (count - hidden))
-        entry.sink.pending_replies += count - 1
-        assert last is not None, "count is at least 1"
-        last.next = entry.next
-        if self.tail is entry:
-            self.tail = last
-        self.head = first
         return n
-
-    def _chain(
-        self, first: InFlightEntry | None, last: InFlightEntry | None, entry: InFlightEntry
-    ) -> tuple[InFlightEntry, InFlightEntry]:
-        if first is None or last is None:
-            return entry, entry
-        last.next = entry
-        return first, entry
 
     def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
         # A push frame, or an array in subscribed state, where RESP2 sends messages and confirmations as arrays.
         said = _MESSAGE
         if self.listener is not None:
-            n = self._second_line(p, i, size)
+            n = self.scanner.first_word_end(p, i, size)
             if n == -2:
                 return -2
             said = self.listener.hears(data[i:n]) if n > 0 else _REPLY
@@ -373,27 +319,8 @@ class UpstreamPipeline(Outgoing):
             return self._stream(data, p, i, size, self.head.sink, True)
         return self._special(self.head, data, p, i, size)
 
-    def _second_line(self, p: bytes, i: int, size: int) -> int:
-        # The end of the frame's first element when that is a short string; 0 when it is not.
-        n = self._line_end(p, i, size)
-        if n < 0:
-            return -2
-        if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):  # a null, or fewer than two elements
-            return 0
-        if n >= size:
-            return -2
-        if p[n] != 36:
-            return 0
-        n = self._line_end(p, n, size)
-        if n < 0:
-            return -2
-        n = self._line_end(p, n, size)
-        if n < 0:
-            return 0 if size - i > 64 else -2
-        return n
-
     def _confirm(self, data: bytes, p: bytes, i: int, size: int) -> int:
-        n = self._whole(p, i, size)
+        n = self.scanner.whole(p, i, size)
         if n < 0:
             return n
         head = self.head
@@ -411,7 +338,7 @@ class UpstreamPipeline(Outgoing):
         return n
 
     def _uninvited(self, data: bytes, p: bytes, i: int, size: int) -> int:
-        n = self._whole(p, i, size)
+        n = self.scanner.whole(p, i, size)
         if n >= 0:
             self.uninvited(data[i:n])
         return n
@@ -428,7 +355,7 @@ class UpstreamPipeline(Outgoing):
             (p[i + 1] == 78 and p[i + 2] == 79 and p[i + 3] == 80 and p[i + 4] == 69)
             or (p[i + 1] == 69 and p[i + 5] == 117 and p[i + 6] == 110 and p[i + 7] == 107)
         ):
-            n = self._line_end(p, i, size)
+            n = self.scanner.line_end(p, i, size)
             if n > 0:
                 self.command_refused(p[i:n])
 

@@ -10,6 +10,9 @@ come; an attribute is 2n elements before the one that it belongs to.
 """
 
 _OUT_OF_STEP = -1
+_INCOMPLETE = -2
+_SHORT_WORD = 64
+"""Bytes; an aggregate that begins with a longer word is no message and no confirmation."""
 
 
 class ReplyScanner:
@@ -73,6 +76,48 @@ class ReplyScanner:
             self.elements = elements
             self.bulk = bulk
         return i
+
+    def whole(self, p: bytes, start: int, size: int) -> int:
+        """The end of a frame that is wanted whole; -1 if these bytes are no valid reply, -2 until all of it is here."""
+        n = self.walk(p, start, size)
+        if n < 0:
+            return _OUT_OF_STEP
+        if self.elements > 0 or n == start:
+            self.elements = 0
+            self.bulk = 0
+            return _INCOMPLETE
+        return n
+
+    def line_end(self, p: bytes, start: int, size: int) -> int:
+        """The offset behind the line that begins at ``start``; -2 until all of it is here."""
+        i = start
+        while i < size:
+            if p[i] == 10:
+                return i + 1
+            i += 1
+        return _INCOMPLETE
+
+    def first_word_end(self, p: bytes, start: int, size: int) -> int:
+        """The end of an aggregate's first element if that is a short bulk string, 0 if not; -2 until it is here.
+
+        An aggregate of fewer than two elements has none.
+        """
+        n = self.line_end(p, start, size)
+        if n < 0:
+            return _INCOMPLETE
+        if p[start + 1] == 45 or (n == start + 4 and p[start + 1] < 50):  # a null, or fewer than two elements
+            return 0
+        if n >= size:
+            return _INCOMPLETE
+        if p[n] != 36:
+            return 0
+        n = self.line_end(p, n, size)
+        if n < 0:
+            return _INCOMPLETE
+        n = self.line_end(p, n, size)
+        if n < 0:
+            return 0 if size - start > _SHORT_WORD else _INCOMPLETE
+        return n
 
     def _length(self, p: bytes, start: int, end: int) -> int:
         i = start

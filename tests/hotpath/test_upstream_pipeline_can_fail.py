@@ -1,9 +1,9 @@
 """The checks of the upstream pipeline can fail: it is broken on purpose, one line at a time, and each break must be
 caught.
 
-A break replaces a piece of the source of ``in_flight``, ``outgoing`` and ``upstream_pipeline`` that occurs once; the
-result runs from memory as plain Python, whatever form is installed. A break that no longer applies fails here: write it
-anew for the line that took the old one's place.
+A break replaces a piece of the source of ``reply``, ``in_flight``, ``outgoing`` and ``upstream_pipeline`` that occurs
+once; the result runs from memory as plain Python, whatever form is installed. A break that no longer applies fails
+here: write it anew for the line that took the old one's place.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from tests.hotpath.bench import cases_of
 from tests.transcripts.replay import Transcript, load, play, shareable, ways
 
 FOLDER = Path(str(hotpath.__file__)).parent
+PARTS = ("../wire/reply.py", "in_flight.py", "outgoing.py", "upstream_pipeline.py")
 SOURCE = re.sub(
-    r"from proxy\.hotpath\.(in_flight|outgoing) import (\([^)]*\)|.*)\n",
+    r"from proxy\.(hotpath\.in_flight|hotpath\.outgoing|wire\.reply) import (\([^)]*\)|.*)\n",
     "",
-    "".join((FOLDER / name).read_text() for name in ("in_flight.py", "outgoing.py", "upstream_pipeline.py")),
+    "".join((FOLDER / name).read_text() for name in PARTS),
 )
 NAME = "pipeline_broken_on_purpose"
 
@@ -36,7 +37,7 @@ BREAKS: dict[str, tuple[str, str]] = {
     "a measured reply never ends": ("entry.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
     "what comes later is not measured": ("self.head.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
     "a measured reply is not heavy": ("                self.on_large_head(entry.sink)", "                pass"),
-    "a large reply is that of any command": ("sink.pending_replies == due and sink.run", "sink.run"),
+    "a large reply is that of any command": ("self.pending_replies == due and self.run", "self.run"),
     "a run is kept for what comes by itself": ("sink.run = None\n        sink.wrote", "sink.wrote"),
     "a run is kept when all is paid": ("sink.run = None\n            sink.wrote", "sink.wrote"),
     "runs of different clients join": ("tail.sink is sink and tail.action == _FORWARD", "tail.action == _FORWARD"),
@@ -109,8 +110,8 @@ BREAKS: dict[str, tuple[str, str]] = {
         "            self.counts = True",
     ),
     "what is whole stays half": (
-        "            self.scanner.elements = 0\n            self.scanner.bulk = 0\n            return -2",
-        "            return -2",
+        "            self.elements = 0\n            self.bulk = 0\n            return _INCOMPLETE",
+        "            return _INCOMPLETE",
     ),
     "a hidden reply is shown": (
         "self._stream(data, p, i, size, None, True)",
@@ -141,12 +142,12 @@ BREAKS: dict[str, tuple[str, str]] = {
     "an empty array is taken apart": ("if count <= 0:", "if count < 0:"),
     "a short array is accepted": ("            if index >= count:\n                return -1\n", ""),
     "members before a special one are forgotten": (
-        "InFlightEntry(entry.sink, index - position, FORWARD, None)",
+        "InFlightEntry(entry.sink, index - position, _FORWARD, None)",
         "InFlightEntry(entry.sink, 1, _FORWARD, None)",
     ),
     "members behind the last are forgotten": ("if position < count:", "if False:"),
     "hidden members are announced": ("(count - hidden)", "count"),
-    "noted members are announced": ("if action == HIDE or action == NOTE:", "if action == HIDE:"),
+    "noted members are announced": ("if each.action in (_HIDE, _NOTE))", "if each.action == _HIDE)"),
     "a note is sent": (
         "elif action == NOTE:\n            entry.payload(data[i:n])",
         "elif action == _NOTE:\n            self.deliver(entry.sink, data[i:n])",
@@ -155,17 +156,20 @@ BREAKS: dict[str, tuple[str, str]] = {
     "the wrapping's size is not checked": ("if unwraps and count != len(actions):", "if False:"),
     "what comes instead passes": ("entry.payload[1](data[i:n])", "data[i:n]"),
     "members are not expected": ("entry.sink.pending_replies += count - 1", "pass"),
-    "what follows EXEC is lost": ("last.next = entry.next", "last.next = None"),
-    "the tail stays at EXEC": ("            self.tail = last\n", "            pass\n"),
+    "what follows EXEC is lost": ("following = entry.next\n        for", "following = None\n        for"),
+    "the tail stays at EXEC": ("            self.tail = entries[len(entries) - 1]\n", "            pass\n"),
     "members come in any order": ("sorted(actions)", "actions"),
     "strays are not counted": ("self.strays += 1", "pass"),
     "a confirmation is a message": ("if said == _CONFIRMATION and (p[i] == _PUSH or", "if False and (p[i] == _PUSH or"),
     "a null array hangs": (
-        "if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):",
-        "if n == i + 4 and p[i + 1] < 50:",
+        "if p[start + 1] == 45 or (n == start + 4 and p[start + 1] < 50):",
+        "if n == start + 4 and p[start + 1] < 50:",
     ),
-    "a short array hangs": ("if p[i + 1] == _MINUS or (n == i + 4 and p[i + 1] < 50):", "if p[i + 1] == _MINUS:"),
-    "a long array waits": ("return 0 if size - i > 64 else -2", "return -2"),
+    "a short array hangs": (
+        "if p[start + 1] == 45 or (n == start + 4 and p[start + 1] < 50):",
+        "if p[start + 1] == 45:",
+    ),
+    "a long array waits": ("return 0 if size - start > _SHORT_WORD else _INCOMPLETE", "return _INCOMPLETE"),
     "a confirmation is not noted": ("        self.listener.confirm(frame)\n", ""),
     "READONLY is any error": ("if size - i > 9 and p[i + 1] == 82 and", "if"),
     "an error is not counted": (

@@ -220,3 +220,32 @@ def test_no_bytes_are_too_odd(stream: bytes) -> None:
             break
         assert position < n <= len(stream)
         position = n
+
+
+@pytest.mark.parametrize(
+    ("data", "end"),
+    [
+        (b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n", len(b"*3\r\n$7\r\nmessage\r\n")),
+        (b">2\r\n$10\r\ninvalidate\r\n*1\r\n", len(b">2\r\n$10\r\ninvalidate\r\n")),
+        (b"*2\r\n:1\r\n:2\r\n", 0),
+        (b"*-1\r\n", 0),
+        (b"*0\r\n", 0),
+        (b"*1\r\n$1\r\na\r\n", 0),
+        (b"*2\r\n$99\r\n" + b"x" * 99, 0),
+    ],
+)
+def test_the_first_word_of_an_aggregate_ends_where_it_is_known(data: bytes, end: int) -> None:
+    scanner = ReplyScanner()
+    assert scanner.first_word_end(b"+before\r\n" + data, 9, 9 + len(data)) == (end + 9 if end else 0)
+    for size in range(min(end, len(data))):
+        assert scanner.first_word_end(data, 0, size) == -2
+    assert scanner.elements == 0
+
+
+def test_a_frame_that_is_wanted_whole_begins_anew_until_it_is() -> None:
+    scanner, frame = ReplyScanner(), b"*2\r\n$3\r\nabc\r\n:1\r\n"
+    for size in range(len(frame)):
+        assert scanner.whole(frame, 0, size) == -2
+        assert (scanner.elements, scanner.bulk) == (0, 0)
+    assert scanner.whole(frame + b"+next\r\n", 0, len(frame) + 7) == len(frame)
+    assert ReplyScanner().whole(b"?\r\n", 0, 3) == -1
