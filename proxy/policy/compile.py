@@ -17,7 +17,7 @@ either case.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias, assert_never
 
 from proxy.commands.command import Command, KeysUnknownError
@@ -28,7 +28,7 @@ from proxy.policy.decision import BackgroundProcedure, Decision, HiddenCommands,
 from proxy.policy.key_claims import ClaimingRules
 from proxy.policy.model import Mode, OnError, Policy, PolicyRule
 from proxy.policy.precedence import effective_mode, is_active
-from proxy.policy.script_call_rules import script_call_rules
+from proxy.policy.script_call_rules import introduce
 from proxy.policy.wording import refusals_of, shown_by, wording_of
 from proxy.rules.context import Context
 from proxy.rules.key_claims import KeyClaim
@@ -37,6 +37,7 @@ from proxy.rules.memory import Memory
 from proxy.rules.order import place_of
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, Rule, takes
+from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import (
     PASS,
     Answer,
@@ -71,8 +72,7 @@ class CompiledPolicy:
     `plan` runs on the hot path. `limits` are the rules that clients have a place under. `needs` are the commands that
     rewrites send in place of the client's own. `lowered` maps each counter of what the plan changes or refuses by
     itself to the hits that one such act stands for. `app` is what the clients are counted as. With `follows_slots`,
-    rules want to know in which hash slot the keys of a transaction lie. `scripts` are the rules about what scripts
-    call.
+    rules want to know in which hash slot the keys of a transaction lie. `learning` are the rules that know facts.
     """
 
     def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
@@ -82,7 +82,8 @@ class CompiledPolicy:
         self.steps = steps
         self.needs: frozenset[str] = frozenset().union(*(step.rule.needs.commands for step in steps))
         self.follows_slots = any(step.rule.needs.slots for step in steps)
-        self.scripts = script_call_rules(steps)
+        self.learning = tuple(step for step in steps if step.rule.needs.facts)
+        introduce(steps)
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
         touching = (tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs)
         distinct: dict[tuple[int, ...], tuple[Step, ...]] = {}
@@ -132,6 +133,23 @@ class CompiledPolicy:
         """What is to become of a command, now that the procedure that it waited for has ended, or has failed."""
         return self._walk(pause.command, pause.current, pause.edit, pause.hidden, pause.steps, context, None, ended)
 
+    def unknown_to(self, command: Command, client: Callable[[], Context]) -> frozenset[FactKey]:
+        """What an enforced rule would have to know to judge the command, and does not."""
+        lacking = ((step, step.rule.lacks(command)) for step in self.learning)
+        unknown = (keys for step, keys in lacking if keys and step.mode_for(command, client()) is Mode.ENFORCE)
+        return frozenset[FactKey]().union(*unknown)
+
+    def edit_of_reply(self, command: Command, client: Callable[[], Context]) -> ReplyEdit | None:
+        """What rules learn from the reply to a command that goes on, and change in it."""
+        edit: ReplyEdit | None = None
+        for step in self.learning:
+            enforced = partial(self._is_enforced, step, command, client)
+            edit = chained(edit, step.rule.edit_of_reply(command, enforced))
+        return edit
+
+    def _is_enforced(self, step: Step, command: Command, client: Callable[[], Context]) -> bool:
+        return step.mode_for(command, client()) is Mode.ENFORCE
+
     def said(self, rule: str, mode: Mode, ended: End | Surround | Exception) -> tuple[Hit, ...]:
         """What is counted of a rule that said this."""
         match ended:
@@ -168,7 +186,7 @@ class CompiledPolicy:
         while i < len(steps):
             step = steps[i]
             i += 1
-            mode = step.effective_mode.mode_for(current, context) if step.varies else step.mode
+            mode = step.mode_for(current, context) if step.varies else step.mode
             if mode is Mode.OFF:
                 continue
             if ended is None:

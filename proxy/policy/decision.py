@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from proxy.commands.command import Command
 from proxy.policy.model import Mode, PolicyRule
 from proxy.policy.precedence import EffectiveMode
+from proxy.rules.context import Context
 from proxy.rules.rule import Rule
 from proxy.rules.verdict import End, Procedure, ReplyEdit, Surround
 
@@ -52,6 +53,10 @@ class Step:
     def enforced(self) -> bool:
         """Whether the rule's verdict is always applied."""
         return not self.varies and self.mode is Mode.ENFORCE
+
+    def mode_for(self, command: Command, context: Context) -> Mode:
+        """The mode that the rule has for this command."""
+        return self.effective_mode.mode_for(command, context) if self.varies else self.mode
 
 
 @dataclass(frozen=True, slots=True)

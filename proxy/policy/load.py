@@ -20,7 +20,6 @@ from proxy.policy.sections.schema import join_schema
 from proxy.policy_yaml.errors import PolicyError, Where, shown
 from proxy.policy_yaml.shipped import shown_file
 from proxy.policy_yaml.yaml_source import Problems, Scalar
-from proxy.rules.scripts.rule import ScriptsSettings
 
 
 def load_policy(path: Path) -> Policy:
@@ -103,7 +102,7 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
         },
         exceptions=tuple(each for document in documents for each in document.exceptions),
         tests=tuple(each for document in documents for each in document.tests),
-        files=(*(document.file for document in documents), *_script_files(rules)),
+        files=(*(document.file for document in documents), *_files_of(rules)),
     )
     warnings = check_references(policy, documents, problems)
     find_contradictions(policy, problems)
@@ -115,10 +114,8 @@ def _join(documents: list[Document], problems: Problems) -> Policy:
     return replace(policy, warnings=tuple(warnings))
 
 
-def _script_files(rules: tuple[PolicyRule, ...]) -> list[str]:
-    """The files of scripts that rules register: with one of them, the policy changes."""
-    named = (rule.settings.files for rule in rules if isinstance(rule.settings, ScriptsSettings))
-    return sorted({file for files in named for file in files})
+def _files_of(rules: tuple[PolicyRule, ...]) -> list[str]:
+    return sorted({file for rule in rules for file in rule.settings.files})
 
 
 def _unique_rules(documents: list[Document], problems: Problems) -> tuple[PolicyRule, ...]:

@@ -10,22 +10,16 @@ with ``in_scripts: audit`` counts such calls and refuses no script for them.
 What a rule would change in a command, nobody can change in a script: it stays as it is.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 from proxy.commands.command import Command
 from proxy.commands.spec import Spec
 from proxy.policy.decision import Step
 from proxy.policy.model import Mode
 from proxy.rules.context import Context
+from proxy.rules.other_rules import Objection
 from proxy.rules.rule import InScripts, Rule
-from proxy.rules.scripts.calls import CalledCommand
-from proxy.rules.scripts.memory import ScriptKey
-from proxy.rules.scripts.rule import Objection, Scripts, keys_of
 from proxy.rules.verdict import Procedure, Refuse
-
-ScriptRules: TypeAlias = tuple[tuple[Step, Scripts], ...]
-"""The rules about what scripts call."""
 
 
 def holds_scripts(rule: Rule) -> bool:
@@ -34,12 +28,11 @@ def holds_scripts(rule: Rule) -> bool:
     return rule.needs.in_scripts is not InScripts.NOTHING
 
 
-def script_call_rules(steps: Sequence[Step]) -> ScriptRules:
-    """The rules about scripts, each of which now knows the rules that are in force beside it."""
-    found = tuple((step, step.rule) for step in steps if isinstance(step.rule, Scripts))
-    for step, scripts in found:
-        scripts.others = _Others(steps, Mode.ENFORCE if step.mode is Mode.ENFORCE else Mode.AUDIT)
-    return found
+def introduce(steps: Sequence[Step]) -> None:
+    """Let each rule that needs it know the rules that are in force beside it."""
+    for step in steps:
+        if step.rule.needs.others:
+            step.rule.follow(_Others(steps, Mode.ENFORCE if step.mode is Mode.ENFORCE else Mode.AUDIT))
 
 
 class _Others:
@@ -67,7 +60,7 @@ class _Others:
                 return Objection(rule.name, step.source.audits_scripts)
         return None
 
-    def to_call(self, called: CalledCommand, context: Context) -> Objection | None:
+    def to_call(self, called: Command, context: Context) -> Objection | None:
         return self._first(self._about_calls, called, context)
 
     def to_keys(self, command: Command, context: Context) -> Objection | None:
@@ -91,7 +84,7 @@ class _Others:
         return Objection(step.rule.name, step.source.audits_scripts, why, instead)
 
     def _speaks(self, step: Step, command: Command, context: Context) -> bool:
-        return not step.varies or mode_of(step, command, context).strictness >= self._least.strictness
+        return not step.varies or step.mode_for(command, context).strictness >= self._least.strictness
 
 
 class _ByCommand:
@@ -107,30 +100,3 @@ class _ByCommand:
         if found is None:
             found = self._touching[spec.id] = tuple(step for step in self._steps if step.rule.touches(spec))
         return found
-
-
-def mode_of(step: Step, command: Command, context: Context) -> Mode:
-    """The mode that a rule has for this command."""
-    return step.effective_mode.mode_for(command, context) if step.varies else step.mode
-
-
-def unknown_to(rules: ScriptRules, command: Command, client: Callable[[], Context]) -> frozenset[ScriptKey]:
-    """What a command names that an enforced rule would have to know, and does not."""
-    keys = keys_of(command)
-    if not keys:
-        return frozenset()
-    return frozenset(
-        key
-        for step, scripts in rules
-        if scripts.wants_texts and mode_of(step, command, client()) is Mode.ENFORCE
-        for key in keys
-        if scripts.memory.recall(key) is None
-    )
-
-
-def hides(rules: ScriptRules, command: Command, context: Context, key: ScriptKey) -> bool:
-    """Whether an EVALSHA of this script would be answered NOSCRIPT, whatever Redis knows."""
-    return any(
-        scripts.wants_texts and scripts.memory.recall(key) is None and mode_of(step, command, context) is Mode.ENFORCE
-        for step, scripts in rules
-    )

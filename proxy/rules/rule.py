@@ -17,7 +17,9 @@ from proxy.rules.key_claims import KeyClaim
 from proxy.rules.limit_membership import NO_LIMIT, Presence
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
-from proxy.rules.verdict import Refuse, Verdict
+from proxy.rules.other_rules import OtherRules
+from proxy.rules.shared_state import FactKey
+from proxy.rules.verdict import Refuse, ReplyEdit, Verdict
 from proxy.schema.entries import NO_SCHEMA, Schema
 
 
@@ -84,6 +86,16 @@ class RuleSettings(Protocol):
         return None
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Files that it was read from beside the policy's own: with one of them, the policy changes."""
+        return ()
+
+    @property
+    def expires_keys(self) -> bool:
+        """Whether the rule gives keys a TTL."""
+        return False
+
+    @property
     def by_app(self) -> bool:
         """Whether the rule is another one for each app: if not, all share one, and it is not told of any app."""
         return False
@@ -111,13 +123,17 @@ class Needs:
 
     `commands` are those that its rewrites send instead of the client's own, to be probed before that. `slots`: the hash
     slot of a transaction's keys (``Context.slot``). `place`: clients enter it, and its lowering may ``spend``.
-    `history`: what it says depends on the commands before, so that no single command can show it.
+    `history`: what it says depends on the commands before, so that no single command can show it. `others`: it is told
+    of the rules in force beside it (``follow``). `facts`: it may have to know what another worker has learnt
+    (``lacks``), and learns from replies (``edit_of_reply``).
     """
 
     commands: frozenset[str] = frozenset()
     slots: bool = False
     place: bool = False
     history: bool = False
+    others: bool = False
+    facts: bool = False
     in_scripts: InScripts = InScripts.CALLS
 
 
@@ -162,4 +178,16 @@ class Rule(Protocol):
 
     def prepay(self, _command: Command, _context: Context, /) -> Prepayment | None:
         """What is to be paid for bytes before their command is whole; None if, by what is known, they are free."""
+        return None
+
+    def follow(self, others: OtherRules, /) -> None:
+        """Know the rules in force beside this one, before any command is judged."""
+        del others  # most rules judge what a client says, and nothing else
+
+    def lacks(self, _command: Command, /) -> frozenset[FactKey]:
+        """What must be known to judge a command, is not known here, and may be known to another worker."""
+        return frozenset()
+
+    def edit_of_reply(self, _command: Command, _enforced: Callable[[], bool], /) -> ReplyEdit | None:
+        """What the rule learns from the reply to a command that goes on, or changes in it if it is enforced."""
         return None

@@ -205,9 +205,9 @@ class Dispatcher(Session):
 
     def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
         decision, self.resolved = self.resolved, None
-        follows = bool(self.effective_policy.compiled.scripts)
+        learns = bool(self.effective_policy.compiled.learning)
         if decision is None:
-            if follows and scripts.waits(self, command):
+            if learns and scripts.waits(self, command):
                 return WAIT
             decision = judging.judge(self, command)
         if decision.pause is not None or decision.background:
@@ -233,7 +233,7 @@ class Dispatcher(Session):
             judging.count_keys(self, rewritten)
             raw = encode_command(verdict.argv)
             reads = command.spec.only_reads
-            edit = chained(scripts.edit_for(self, rewritten) if follows else None, verdict.edit)
+            edit = chained(scripts.edit_for(self, rewritten) if learns else None, verdict.edit)
             return self._route(Item(rewritten, raw, edit, decision.hidden, reads=reads), data, end)
         if request is None:
             judging.count_keys(self, command)
@@ -241,7 +241,7 @@ class Dispatcher(Session):
             config = self.config
             found = config.keys.find(command.spec.id, request)
             config.plan.count(request, data, config.keys, found, config.counters)
-        edit = scripts.edit_for(self, command) if follows else None
+        edit = scripts.edit_for(self, command) if learns else None
         return self._route(Item(command, raw, edit, decision.hidden, reads=command.spec.only_reads), data, end)
 
     def _tell_refused(self) -> None:

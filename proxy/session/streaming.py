@@ -47,7 +47,7 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     if spec.state not in _STREAMED_STATES or (spec.container and len(argv) == 1):
         session.collect(data[request.start :])
         return TAKEN
-    if session.effective_policy.compiled.scripts and scripts.waits(session, Command(table, argv, spec)):
+    if session.effective_policy.compiled.learning and scripts.waits(session, Command(table, argv, spec)):
         return WAIT
     blocked = session.blocked and session.pending_replies > 0
     if blocked or (session.pinned is not None and follow_ups.undecided(session)):

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from proxy.commands.command import Command
 from proxy.commands.table import STANDARD, Spec
 from proxy.hotpath.leased_tokens import TokenSet, TokenSpender
+from proxy.policy.compile import CompiledPolicy
 from proxy.rules.context import Context
 from proxy.rules.rule import Binding, Wording
+from proxy.rules.scripts.rule import Scripts
 
 BINDING = Binding(STANDARD)
 NO_WORDS = Wording()
@@ -43,3 +45,8 @@ def spend(token_set: TokenSet, size: int) -> bool:
         run.take(size)
     run.settle()
     return affords
+
+
+def scripts_of(policy: CompiledPolicy) -> list[Scripts]:
+    """The rules about scripts."""
+    return [step.rule for step in policy.learning if isinstance(step.rule, Scripts)]

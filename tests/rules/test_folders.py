@@ -19,16 +19,14 @@ says."""
 CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
-    "lifetime": {"cli/doctor/checks.py", "rules/schema/yaml.py"},
+    "lifetime": {"rules/schema/yaml.py"},
     "limits": {"server/admin/remedies.py", "server/remedies.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
-    "scripts": {"policy/script_call_rules.py", "policy/load.py", "session/scripts.py"},
     "sizes": {"rules/schema/size.py"},
 }
-"""Who else knows a guardrail: remedies, which are limits, the session of a client that runs scripts, doctor's check of
-keys without a TTL, and guardrails that extend it. Who carries state between processes knows the ports of
-``rules.shared_state``."""
+"""Who else knows a guardrail: remedies, which are limits, and guardrails that extend it. All others ask rules for what
+they declare (``rules.rule``), and who carries state between processes knows the ports of ``rules.shared_state``."""
 
 
 def folders(root: Path) -> set[str]:

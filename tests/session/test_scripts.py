@@ -12,6 +12,7 @@ from proxy.rules.scripts.memory import script_key
 from proxy.rules.scripts.rule import NOSCRIPT
 from proxy.rules.scripts.text import read_script
 from proxy.rules.verdict import Rewrite
+from tests.rules.given import scripts_of
 from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 
 RULES = "defaults: {mode: enforce}\nrules: {%s: {scripts: {commands: follow_rules, dynamic_calls: refuse}}}\n"
@@ -34,7 +35,7 @@ def answer(route: FakeRoute, client: Client, calls: bytes | None = None) -> None
     """The other workers have been asked about everything that was sought."""
     for _, keys in route.sought:
         for key in keys if calls is not None else ():
-            for _, rule in client.effective_policy.compiled.scripts:
+            for rule in scripts_of(client.effective_policy.compiled):
                 rule.memory.learn(key, read_script(calls or b""))
     route.sought.clear()
     client.arrived()

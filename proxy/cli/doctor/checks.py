@@ -14,7 +14,6 @@ from proxy.net.engine import Probed, is_replica, probe
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.compile import needs_of
 from proxy.policy.precedence import is_active
-from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
 from proxy.server.open_files import within
 
 _OLDEST = (6, 2)
@@ -130,10 +129,7 @@ async def check_eviction(seen: Examination) -> Finding:
         return warn(
             "Keyrail cannot read the eviction policy: CONFIG GET is not allowed", "check that it suits the TTL rules"
         )
-    lifetimes = any(
-        isinstance(rule.settings, LifetimeSettings | SchemaTtlSettings) and is_active(seen.policy, rule)
-        for rule in seen.policy.rules
-    )
+    lifetimes = any(rule.settings.expires_keys and is_active(seen.policy, rule) for rule in seen.policy.rules)
     if most == "0":
         return warn("maxmemory is 0: Redis grows until the operating system kills it", "set maxmemory")
     if how.startswith("volatile") and not lifetimes:

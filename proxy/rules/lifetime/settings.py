@@ -36,6 +36,10 @@ class LifetimeSettings(RuleSettings):
         return self.keys or EVERY_KEY
 
     @property
+    def expires_keys(self) -> bool:
+        return True
+
+    @property
     def claim(self) -> KeyClaim:
         return KeyClaim(self.globs)
 
@@ -56,6 +60,10 @@ class SchemaTtlSettings(RuleSettings):
     """
 
     ttl_options: TtlOptions = USUAL_TTL_OPTIONS
+
+    @property
+    def expires_keys(self) -> bool:
+        return True
 
     @property
     def claim(self) -> KeyClaim:

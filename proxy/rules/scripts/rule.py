@@ -19,11 +19,10 @@ With ``only``, scripts and libraries run that are registered by the SHA1 of thei
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.row import ScriptUse
@@ -31,6 +30,7 @@ from proxy.commands.table import Spec, Table
 from proxy.commands.words import word_of
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.other_rules import OtherRules
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Wording, takes
 from proxy.rules.scripts.calls import (
@@ -44,7 +44,7 @@ from proxy.rules.scripts.calls import (
 from proxy.rules.scripts.libraries import read_libraries
 from proxy.rules.scripts.memory import Owner, ScriptKey, ScriptMemory, function_key, script_key, sha_of
 from proxy.rules.scripts.text import ScriptCalls
-from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse, Steps, Verdict
+from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse, ReplyEdit, Steps, Verdict
 from proxy.wire.encode import encode_error
 
 _DECLARE = "pass the key to the script, and name it there as KEYS[1]"
@@ -73,33 +73,6 @@ class Dynamic(StrEnum):
     WARN = "warn"
     """They are let through, and counted."""
     ALLOW = "allow"
-
-
-class Objection(NamedTuple):
-    """A rule refuses what a script calls: why, and what to do instead. If it is `audited`, the script runs."""
-
-    rule: str
-    audited: bool
-    why: str = ""
-    instead: str = ""
-
-
-class OtherRules(Protocol):
-    """The policy's other rules, as scripts are held to them. Of several that refuse something, one that is not audited
-    is named."""
-
-    @property
-    def about_keys(self) -> bool:
-        """Whether any of them is about keys or arguments."""
-
-    def to_command(self, command: Command, complete: bool, context: Context) -> Objection | None:
-        """Who refuses a command as such. It may be the beginning of one, which `complete` says by being False."""
-
-    def to_call(self, called: CalledCommand, context: Context) -> Objection | None:
-        """Who refuses a command for its keys or arguments."""
-
-    def to_keys(self, command: Command, context: Context) -> Objection | None:
-        """Who refuses that one script touches all these keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +105,44 @@ class ScriptsSettings(RuleSettings):
 
 
 class Scripts(Rule):
-    """Holds what scripts call against the other rules, which the policy gives to it; None for no others."""
+    """Checks what scripts call against the other rules."""
 
-    needs = Needs(in_scripts=InScripts.NOTHING)
+    needs = Needs(others=True, facts=True, in_scripts=InScripts.NOTHING)
 
     def __init__(
         self, name: str, settings: ScriptsSettings, refusals: Refusals, table: Table, memory: ScriptMemory
     ) -> None:
         self.name = name
         self.memory = memory
-        self.others: OtherRules | None = None
+        self._others: OtherRules | None = None
         self._settings = settings
         self._refusals = refusals
         self._table = table
         self._prepared: dict[int, tuple[ScriptCalls, tuple[PreparedCall, ...]]] = {}
 
+    def follow(self, others: OtherRules) -> None:
+        self._others = others
+
+    def lacks(self, command: Command) -> frozenset[ScriptKey]:
+        if not self._wants_texts:
+            return frozenset()
+        return frozenset(key for key in _keys_of(command) if self.memory.recall(key) is None)
+
+    def edit_of_reply(self, command: Command, enforced: Callable[[], bool]) -> ReplyEdit | None:
+        """A library that Redis did not take changed nothing. SCRIPT EXISTS says that there is no such script where
+        EVALSHA would be told so."""
+        match SCRIPT_USES.get(command.spec.name):
+            case "library":
+                return _upon_success(partial(self.memory.loaded, command.argv[-1]))
+            case "payload":
+                return _upon_success(self.memory.forget_functions)
+            case "exists":
+                lacking = self.lacks(command)
+                return _hiding([key in lacking for key in _keys_of(command)]) if lacking and enforced() else None
+        return None
+
     @property
-    def wants_texts(self) -> bool:
+    def _wants_texts(self) -> bool:
         """Whether a script must have been seen before it can be run by its SHA."""
         settings = self._settings
         follows = settings.follow_rules and settings.dynamic is not Dynamic.ALLOW
@@ -178,10 +172,10 @@ class Scripts(Rule):
             return self._judge_dynamic("it brings functions that cannot be read", "load them with FUNCTION LOAD")
         if use in _BRINGING:
             return self._judge_text(command, context)
-        known = self.memory.recall(keys_of(command)[0])
+        known = self.memory.recall(_keys_of(command)[0])
         if known is not None:
             return self._judge_calls(known, command, context)
-        if self.wants_texts:
+        if self._wants_texts:
             # What is in a transaction must abort it; elsewhere nothing is wrong, and the client sends the text.
             return Refuse(NOSCRIPT) if context.in_transaction else Answer(NOSCRIPT)
         return self._judge_dynamic("it runs a script that was not seen here", "use EVAL")
@@ -273,7 +267,7 @@ class Scripts(Rule):
     def _faults(self, found: ScriptCalls, command: Command, context: Context) -> Iterator[tuple[str, str, bool]]:
         """What is wrong with the calls: why, what to do instead, and whether it is only counted."""
         calls = self._prepare(found)
-        others = self.others if self._settings.follow_rules else None
+        others = self._others if self._settings.follow_rules else None
         for call in calls:
             if others is None or call.chooses_subcommand:
                 continue
@@ -345,7 +339,7 @@ def _text_of(command: Command) -> bytes | None:
     return text if command.length(index) == len(text) else None
 
 
-def keys_of(command: Command) -> tuple[ScriptKey, ...]:
+def _keys_of(command: Command) -> tuple[ScriptKey, ...]:
     """What must have been seen for this command to be judged; nothing where its text comes with it."""
     argv, use = command.argv, SCRIPT_USES.get(command.spec.name)
     if use == "sha" and len(argv) > 1:
@@ -353,3 +347,23 @@ def keys_of(command: Command) -> tuple[ScriptKey, ...]:
     if use == "exists":
         return tuple(script_key(sha) for sha in argv[2:])
     return ()
+
+
+def _upon_success(learn: Callable[[], None]) -> ReplyEdit:
+    def edit(frame: bytes) -> bytes:
+        if not frame.startswith(b"-"):
+            learn()
+        return frame
+
+    return edit
+
+
+def _hiding(hidden: Sequence[bool]) -> ReplyEdit:
+    def hide(frame: bytes) -> bytes:
+        lines = frame.split(b"\r\n")
+        if lines[0] != b"*%d" % len(hidden):
+            return frame
+        told = (b":0" if each else line for each, line in zip(hidden, lines[1:], strict=False))
+        return b"\r\n".join((lines[0], *told, b""))
+
+    return hide

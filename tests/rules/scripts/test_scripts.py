@@ -17,7 +17,7 @@ from proxy.policy_yaml.shipped import packaged
 from proxy.rules.scripts.rule import NOSCRIPT, Dynamic, ScriptsSettings
 from proxy.rules.verdict import PASS, Answer, Pass, Procedure, Refuse
 from tests.policy.given import compiled, policy, problems
-from tests.rules.given import command, context
+from tests.rules.given import command, context, scripts_of
 
 RULES = """
     defaults: {mode: enforce}
@@ -195,14 +195,14 @@ def test_redis_is_asked_whose_a_function_is() -> None:
     rules = bound()
     assert said(rules, "FUNCTION LOAD", LIBRARY) == ""
     assert isinstance(rules.judge(command("FCALL f 0"), context()).verdict, Procedure)
-    for _, scripts in rules.scripts:
+    for scripts in scripts_of(rules):
         scripts.memory.loaded(LIBRARY)
     assert isinstance(rules.judge(command("fcall_ro F 0"), context()).verdict, Procedure), "a text tells what it may do"
-    for _, scripts in rules.scripts:
+    for scripts in scripts_of(rules):
         scripts.memory.confirm(b"F", LIBRARY, 0.0)
     assert said(rules, "FCALL f 0") == ""
     assert isinstance(rules.judge(command("FCALL f 0"), replace(context(), now=1.1)).verdict, Procedure)
-    for _, scripts in rules.scripts:
+    for scripts in scripts_of(rules):
         scripts.memory.confirm(b"f", b"redis.call('FLUSHALL')", 1.1)
     error = rules.judge(command("FCALL f 0"), replace(context(), now=1.2)).verdict
     assert isinstance(error, Refuse)
@@ -324,7 +324,7 @@ def test_only_registered_libraries_are_loaded_and_called(tmp_path: Path) -> None
     queued = replace(context(), in_transaction=True, no_wait="it is inside MULTI")
     unseen = rules.judge(command("FCALL f 0"), queued).verdict
     assert isinstance(unseen, Refuse)
-    (_, scripts), *_ = rules.scripts
+    scripts, *_ = scripts_of(rules)
     scripts.memory.confirm(b"f", other, 0.0)
     assert "is not registered; have the SHA1 of the library, " in said(rules, "FCALL f 0")
     scripts.memory.confirm(b"f", LIBRARY, 0.0)
