@@ -19,6 +19,7 @@ name_language.py     key-name rules as automata
 memory.py            state of rules between commands
 other_rules.py       the rules in force beside one, as rules about scripts ask them
 shared_state.py      state that reaches beyond one worker, as those see it who carry it
+rates.py             rates as policies and operators write them
 sizes_known.py       sizes of collections that Redis reported a moment ago
 free_commands.py     commands that no limit and no breaker keeps from a client
 limit_membership.py  which limits a client is under

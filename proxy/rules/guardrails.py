@@ -1,4 +1,4 @@
-"""All guardrails, by their keys in a policy file.
+"""All guardrails, by their keys in a policy file, and the one that an operator's remedy is.
 
 A reader gets the value under its key and the whole rule, from which it takes the keys that only this guardrail has. It
 returns the guardrail's settings, or notes problems.
@@ -15,10 +15,12 @@ from proxy.rules.databases.yaml import read_databases
 from proxy.rules.fan_out.yaml import read_fan_out
 from proxy.rules.keys_by_scan.yaml import read_keys_by_scan
 from proxy.rules.lifetime.yaml import read_lifetime
+from proxy.rules.limits.remedy import key_cap
 from proxy.rules.limits.yaml import read_limits
 from proxy.rules.names.yaml import read_names
 from proxy.rules.one_slot.yaml import read_one_slot
 from proxy.rules.ranges.yaml import read_ranges
+from proxy.rules.rates import Rate
 from proxy.rules.read_only.yaml import read_read_only
 from proxy.rules.refuse.yaml import read_refuse
 from proxy.rules.replace.yaml import read_replace
@@ -57,3 +59,6 @@ GUARDRAILS: Mapping[str, Callable[[Value, Fields], RuleSettings | None]] = {
     "lifetime": read_lifetime,
 }
 """By its key in a rule."""
+
+KEY_CAP: Callable[[bytes, Rate, bool], RuleSettings] = key_cap
+"""The rule that caps a key at once: the key, how many commands, and whether each app counts for itself."""

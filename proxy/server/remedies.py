@@ -15,8 +15,8 @@ from typing import Any
 from proxy.policy.model import Mode, Policy, PolicyRule, Stage
 from proxy.policy.sections.rules import REMEDY
 from proxy.policy_yaml.errors import Where
-from proxy.rules.limits.rule import LimitsSettings, Per
-from proxy.rules.limits.token_buckets import Rate
+from proxy.rules.guardrails import KEY_CAP
+from proxy.rules.rates import Rate
 from proxy.rules.rule import Wording
 from proxy.server.kill_switch import MOST_SECONDS
 from proxy.server.notices import notice
@@ -56,9 +56,8 @@ class Remedy:
     def rule(self) -> PolicyRule:
         """The rule that it is."""
         where = Where(f"keyrail {self.name.replace('-', ' ')}")
-        per = Per.APP if self.app else Per.ALL
         words = f"an operator has capped this key until {moment(self.until)} ({self.because})"
-        settings = LimitsSettings(per, self.rate, key=self.key)
+        settings = KEY_CAP(self.key, self.rate, bool(self.app))
         return PolicyRule(self.name, settings, Stage(Mode.ENFORCE, where), Wording(because=words), where, app=self.app)
 
 

@@ -26,11 +26,11 @@ from proxy.rules.fan_out.rule import FanOutSettings
 from proxy.rules.lifetime.settings import LifetimeSettings, SchemaTtlSettings
 from proxy.rules.lifetime.ttl_options import TtlOptions
 from proxy.rules.limits.rule import LimitsSettings
-from proxy.rules.limits.token_buckets import Rate
 from proxy.rules.memory import Memory
 from proxy.rules.names.rule import CHARACTERS, NamesSettings
 from proxy.rules.one_slot.rule import OneSlotSettings
 from proxy.rules.ranges.rule import RangesSettings
+from proxy.rules.rates import Rate
 from proxy.rules.read_only.rule import ReadOnlySettings
 from proxy.rules.refuse.rule import RefuseSettings
 from proxy.rules.replace.rule import ReplaceSettings

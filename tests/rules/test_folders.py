@@ -20,12 +20,11 @@ CHECKS = "policy/checks/"
 """Checks compare guardrails with each other."""
 KNOWN_BY = {
     "lifetime": {"rules/schema/yaml.py"},
-    "limits": {"server/admin/remedies.py", "server/remedies.py"},
     "names": {"rules/schema/yaml.py"},
     "one_slot": {"rules/transactions/yaml.py"},
     "sizes": {"rules/schema/size.py"},
 }
-"""Who else knows a guardrail: remedies, which are limits, and guardrails that extend it. All others ask rules for what
+"""Who else knows a guardrail: guardrails that extend it. All others ask rules for what
 they declare (``rules.rule``), and who carries state between processes knows the ports of ``rules.shared_state``."""
 
 

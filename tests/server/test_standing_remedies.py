@@ -11,7 +11,7 @@ import pytest
 
 from proxy.policy.model import TRANSPARENT, Mode, Policy
 from proxy.rules.limits.rule import LimitsSettings, Per
-from proxy.rules.limits.token_buckets import Rate
+from proxy.rules.rates import Rate
 from proxy.server.reload import Reloader
 from proxy.server.remedies import MOST_STANDING, Remedies, RemedyError, StandingRemedies
 from proxy.server.state_file import StateError, StateFile

@@ -20,7 +20,7 @@ from proxy.policy.sections.modes import read_stage
 from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.fields import integer, read_duration, read_percent, read_size, read_span
 from proxy.policy_yaml.yaml_source import Problems, Scalar
-from proxy.rules.limits.yaml import parse_rate
+from proxy.rules.rates import parse_rate
 from proxy.server import options
 from proxy.session.info_query import read_options
 from proxy.wire.numbers import read_digits, read_whole

@@ -2,5 +2,6 @@
 
 rule.py           the settings, and the rule: judging and lowering
 token_buckets.py  what each subject of a limit has left
+remedy.py         the limit that an operator puts on a key at once
 yaml.py           reads its YAML
 """

@@ -25,8 +25,9 @@ from proxy.rules.context import Context
 from proxy.rules.free_commands import is_free
 from proxy.rules.key_globs import KeyGlob, key_glob
 from proxy.rules.limit_membership import Presence
-from proxy.rules.limits.token_buckets import Advance, Quota, Rate, Shortage, TokenBuckets
+from proxy.rules.limits.token_buckets import Advance, Quota, Shortage, TokenBuckets
 from proxy.rules.lowering import Lowering
+from proxy.rules.rates import Rate
 from proxy.rules.refusals import Refusals
 from proxy.rules.rule import Binding, InScripts, Needs, Prepayment, Rule, RuleSettings, Wording
 from proxy.rules.verdict import PASS, Refuse, Verdict
@@ -37,7 +38,6 @@ Key: TypeAlias = bytes
 
 _LONGEST_SUBJECT = 256
 """Characters of a client name that tell subjects apart: they are kept, and clients choose them."""
-_UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
 
 
 class Per(StrEnum):
@@ -167,7 +167,7 @@ class LimitRule(Rule):
         else:
             rate = self._settings.rate if shortage.of == "commands" else self._settings.bytes
             assert rate is not None, "what has no limit is never short"
-            allowed = f"{rate.tokens} {shortage.of}/{_UNIT[rate.seconds]}"
+            allowed = f"{rate.tokens} {shortage.of}/{rate.unit}"
         about = "" if self._settings.keys is None else f"about {self._settings.keys} "
         why = f"more than {allowed} {about}{self._whose()}"
         return self._refusals.of(why, "", retry=shortage.seconds)

@@ -24,6 +24,7 @@ from typing import Literal
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
 from proxy.rules.limit_membership import Presence
+from proxy.rules.rates import Rate
 from proxy.rules.shared_state import Demand, DividedState, Lease
 
 _MOST_SUBJECTS = 10_000
@@ -35,15 +36,6 @@ _RECOUNT = 0.001
 _PLACE_WAIT = 0.01
 """Seconds after which somebody who found no place may try again: some commands take that long."""
 _UNLIMITED = LeasedTokens(UNLIMITED)
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """`tokens` in every `seconds`, and at most `burst` at once."""
-
-    tokens: int
-    seconds: int
-    burst: int
 
 
 @dataclass(frozen=True, slots=True)

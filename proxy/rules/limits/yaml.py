@@ -6,12 +6,11 @@ from proxy.policy_yaml.fields import SIZE_UNITS, Fields, choice, integer, read_f
 from proxy.policy_yaml.globs import read_key_pattern
 from proxy.policy_yaml.yaml_source import Problems, Value
 from proxy.rules.limits.rule import LimitsSettings, Per
-from proxy.rules.limits.token_buckets import Rate
 from proxy.rules.listing_yaml import read_command
+from proxy.rules.rates import SECONDS, Rate, parse_rate
 
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _BYTE_RATE = re.compile(r"([1-9][0-9]{0,5})(B|KB|MB|GB)/([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def read_limits(value: Value, rule: Fields) -> LimitsSettings | None:
@@ -56,16 +55,6 @@ def _read_rate(value: Value, problems: Problems) -> Rate | None:
     return None if match is None else parse_rate(match[0])
 
 
-def parse_rate(text: str) -> Rate | None:
-    """A rate as policies write it; None if it is none."""
-    match = _RATE.fullmatch(text)
-    return None if match is None else _rate(int(match[1]), match[2])
-
-
 def _read_byte_rate(value: Value, problems: Problems) -> Rate | None:
     match = scan(value, _BYTE_RATE, "how many bytes in what time, such as 10MB/s or 500KB/m", problems)
-    return None if match is None else _rate(int(match[1]) * SIZE_UNITS[match[2]], match[3])
-
-
-def _rate(tokens: int, unit: str) -> Rate:
-    return Rate(tokens, _SECONDS[unit], tokens)
+    return None if match is None else Rate(tokens := int(match[1]) * SIZE_UNITS[match[2]], SECONDS[match[3]], tokens)

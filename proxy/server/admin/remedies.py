@@ -19,8 +19,7 @@ from typing import Any
 
 from aiohttp import web
 
-from proxy.rules.limits.token_buckets import Rate
-from proxy.rules.limits.yaml import parse_rate
+from proxy.rules.rates import Rate, parse_rate
 from proxy.server.admin.orders import read_body, read_order, read_reason, read_time
 from proxy.server.admin.state import STATE, AdminState
 from proxy.server.remedies import Remedy, RemedyError
@@ -31,7 +30,6 @@ from proxy.wire.numbers import read_digits
 
 ALL = "all"
 _KEYS = ("key", "incident", "route", "app", "rate", "for", "because", "dry_run")
-_UNIT = {1: "s", 60: "m", 3600: "h", 86_400: "d"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,7 @@ def present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
         "route": remedy.route,
         "key": state.workers.redaction(index).of(remedy.key),
         "app": remedy.app or ALL,
-        "rate": f"{remedy.rate.tokens}/{_UNIT[remedy.rate.seconds]}",
+        "rate": str(remedy.rate),
         "since": moment(remedy.since),
         "until": moment(remedy.until),
         "because": remedy.because,

@@ -15,9 +15,10 @@ from proxy.hotpath.plan import Plan
 from proxy.rules.context import Context
 from proxy.rules.key_globs import key_glob, none_fits
 from proxy.rules.limits.rule import LimitRule, LimitsSettings, Per
-from proxy.rules.limits.token_buckets import Rate, TokenBuckets
+from proxy.rules.limits.token_buckets import TokenBuckets
 from proxy.rules.lowering import Lowering
 from proxy.rules.memory import Memory
+from proxy.rules.rates import Rate
 from proxy.rules.rule import Binding, Wording
 from proxy.rules.shared_state import Lease
 from proxy.rules.verdict import PASS, Refuse, Verdict

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.hotpath.in_flight import ReplySink
-from proxy.rules.limits.token_buckets import Account, Quota, Rate, Shortage, TokenBuckets
+from proxy.rules.limits.token_buckets import Account, Quota, Shortage, TokenBuckets
+from proxy.rules.rates import Rate
 from proxy.rules.shared_state import Demand, Lease, deal
 from tests.rules.given import spend
 

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.policy_yaml.errors import PolicyError
 from proxy.rules.limits.rule import LimitsSettings, Per
-from proxy.rules.limits.token_buckets import Rate
+from proxy.rules.rates import Rate
 from tests.policy.given import policy
 
 LIMITS = "rules: {a: {limits: {%s}}}"
