@@ -1,7 +1,7 @@
 """What the documentation says of the figures: made from the pages in `loadtest/results`, never typed.
 
-`docs/benchmarks.md` holds each text between a comment with its name and `<!-- end -->`; `python -m loadtest publish`
-fills these places, and draws the chart that README shows.
+README and `docs/benchmarks.md` hold each text between a comment with its name and `<!-- end -->`. `python -m loadtest
+publish` fills these places, and draws the chart.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from loadtest.targets import DIRECT, KEYRAIL_BENCH, KEYRAIL_NONE, NUTCRACKER, RE
 
 RESULTS = REPOSITORY / "loadtest" / "results"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
+PAGES = (REPOSITORY / "README.md", PAGE)
 CHART = REPOSITORY / "docs" / "images" / "cost.svg"
 NAMES = {
     DIRECT: "Redis alone",
@@ -29,8 +30,9 @@ Rows = dict[str, list[str]]
 
 
 def main() -> None:
-    """Write the page and the chart."""
-    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
+    """Write the pages and the chart."""
+    for file in PAGES:
+        file.write_text(page(file.read_text("utf-8")), "utf-8")
     CHART.parent.mkdir(exist_ok=True)
     CHART.write_text(drawn(), "utf-8")
 

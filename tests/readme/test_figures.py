@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +16,12 @@ from tests.readme.blocks import REPOSITORY, blocks_of
 AGAIN = "run `python -m loadtest publish`"
 
 
-def test_the_page_has_the_figures_of_the_last_run() -> None:
-    text = published.PAGE.read_text("utf-8")
-    assert len(re.findall("<!-- end -->", text)) == 5
+@pytest.mark.parametrize(
+    ("page", "places"), list(zip(published.PAGES, (1, 5), strict=True)), ids=["README", "benchmarks"]
+)
+def test_the_page_has_the_figures_of_the_last_run(page: Path, places: int) -> None:
+    text = page.read_text("utf-8")
+    assert len(re.findall("<!-- end -->", text)) == places
     assert text == published.page(text), AGAIN
 
 
