@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,21 @@ def test_an_address_that_names_what_is_not_there(
         assert tab.js("document.querySelectorAll('#notices *').length") == 0
 
 
+@contextmanager
+def used(browser: Browser, guarded: Running, *keys: bytes | str) -> Iterator[Tab]:
+    """The page while only these keys are used, once it shows all of them."""
+    with browser.tab() as tab, guarded.wire() as wire:
+
+        def use() -> None:
+            wire.send(b"".join(pack("GET", key) for key in keys))
+            wire.frames(len(keys))
+
+        tab.go(guarded.admin)
+        give_token(tab, TOKEN)
+        tab.until(f"document.querySelectorAll('#keys-table button.key').length === {len(keys)}", use)
+        yield tab
+
+
 HOSTILE = {
     b"<script>pwned=1</script>:<b>": "<script>pwned=1</script>:<b>",
     b"bin\x00\xff\x1b[31m": r"bin\x00\xff\x1b[31m",
@@ -138,15 +154,7 @@ HOSTILE = {
 
 def test_a_key_is_shown_as_it_is_called_whatever_is_in_it(browser: Browser, guarded: Running) -> None:
     find = "[...document.querySelectorAll('#keys-table button.key')].find((each) => each.textContent === %s)"
-    with browser.tab() as tab, guarded.wire() as wire:
-
-        def use() -> None:
-            wire.send(b"".join(pack("GET", key) for key in HOSTILE))
-            wire.frames(len(HOSTILE))
-
-        tab.go(guarded.admin)
-        give_token(tab, TOKEN)
-        tab.until("document.querySelectorAll('#keys-table button.key').length >= 6", use)
+    with used(browser, guarded, *HOSTILE) as tab:
         for name in HOSTILE.values():
             button = find % json.dumps(name)
             assert tab.js(f"{button} !== undefined"), name
@@ -163,15 +171,7 @@ def test_keys_that_differ_in_their_last_part_can_be_told_apart(browser: Browser,
     ends = """[...document.querySelectorAll('%s .key[data-cut] > :last-child')]
         .filter((end) => end.scrollWidth <= end.clientWidth && end.offsetWidth > 20)
         .map((end) => end.textContent)"""
-    with browser.tab() as tab, guarded.wire() as wire:
-
-        def use() -> None:
-            wire.send(b"".join(pack("GET", name) for name in names))
-            wire.frames(len(names))
-
-        tab.go(guarded.admin)
-        give_token(tab, TOKEN)
-        tab.until("document.querySelectorAll('#keys-table button.key').length == 2", use)
+    with used(browser, guarded, *names) as tab:
         for width in (1600, 1280, 768, 390, 320):
             tab.resize(width, 800)
             for table in ("#keys-table", "#slots-table")[: 1 if width < 360 else 2]:
@@ -191,15 +191,7 @@ def test_the_drawer_is_cut_off_at_no_width(browser: Browser, guarded: Running) -
             .map(([name]) => name);
     })()"""
     last = "document.querySelector('#remedy-do')"
-    with browser.tab() as tab, guarded.wire() as wire:
-
-        def use() -> None:
-            wire.send(pack("GET", "k" * 200) * 50)
-            wire.frames(50)
-
-        tab.go(guarded.admin)
-        give_token(tab, TOKEN)
-        tab.until(f"document.querySelector({json.dumps(TOP)}) !== null", use)
+    with used(browser, guarded, "k" * 200) as tab:
         tab.click(TOP)
         tab.until("document.querySelector('#details').open")
         for width in (1280, 768, 561, 560, 430, 390, 360, 320):

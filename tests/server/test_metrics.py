@@ -33,23 +33,10 @@ from proxy.traffic.latency import Latencies
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.time_series import TimeSeries
 from proxy.traffic.trace import Trace
+from tests.traffic.given import READ
 
 NOW = 1001.0
-TRACE = Trace(
-    at=1000.0,
-    weight=30,
-    command="GET",
-    keys=(b"user:1",),
-    writes=(False,),
-    patterns=("user:{int}",),
-    app="shop",
-    who=("default", "we\xffb", "redis-py 8", "10.0.0.1:5555"),
-    bytes_in=30,
-    bytes_out=100,
-    first_line=b"$93\r\n",
-    in_proxy=0.0001,
-    at_redis=0.001,
-)
+TRACE = replace(READ, weight=30, who=("default", "we\xffb", "redis-py 8", "10.0.0.1:5555"))
 UNITS = ("seconds", "bytes", "ratio", "celsius", "volts", "joules", "grams", "meters")
 WRONG_UNITS = re.compile(
     r"(milli|micro|nano|kilo|mega|giga|kibi|mebi)(seconds|bytes)|minutes|hours|days|weeks|bits|percents?|ms|us|ns|sec|kb|mb"

@@ -46,6 +46,13 @@ from proxy.wire.request import Request, RequestLimits
 from tests.policy.given import policy as policy_of
 
 HOME = PoolKey(None, 0, 2)
+RULES = """
+defaults: {mode: enforce}
+rules:
+  no-flush: {refuse: [FLUSHALL]}
+  unlink: {replace: {DEL: UNLINK}}
+  lifetime: {lifetime: {default: 5m}}
+"""
 LARGE = 64
 """Bytes from which these sessions stream a value: small, so that tests can be."""
 

@@ -2,15 +2,7 @@
 
 import pytest
 
-from tests.session.given import Client, call, route_with
-
-RULES = """
-defaults: {mode: enforce}
-rules:
-  no-flush: {refuse: [FLUSHALL]}
-  unlink: {replace: {DEL: UNLINK}}
-  lifetime: {lifetime: {default: 5m}}
-"""
+from tests.session.given import RULES, Client, call, route_with
 
 
 def test_order_and_replies_are_the_same_and_each_trace_is_taken_once() -> None:

@@ -16,15 +16,8 @@ from proxy.session.ports import PoolKey
 from proxy.session.session import Session
 from proxy.wire.request import Request
 from tests.policy.given import policy
-from tests.session.given import HOME, Client, FakeRoute, call, route_with
+from tests.session.given import HOME, RULES, Client, FakeRoute, call, route_with
 
-RULES = """
-defaults: {mode: enforce}
-rules:
-  no-flush: {refuse: [FLUSHALL]}
-  unlink: {replace: {DEL: UNLINK}}
-  lifetime: {lifetime: {default: 5m}}
-"""
 OK = b"+OK\r\n"
 
 

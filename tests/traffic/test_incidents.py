@@ -17,21 +17,19 @@ from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
 from proxy.traffic.time_series import TimeSeries
 from proxy.traffic.trace import Trace
+from tests.traffic.given import READ
 
 KEY = b"product:8841:stock"
-TRACE = Trace(
-    at=0.0,
+TRACE = replace(
+    READ,
     weight=100,
-    command="GET",
     keys=(KEY,),
-    writes=(False,),
     patterns=("product:{int}:stock",),
     app="checkout",
     who=("default", "", "go-redis 9.7", "10.0.0.1:5555"),
     bytes_in=40,
     bytes_out=9_300,
     first_line=b"$9290\r\n",
-    in_proxy=0.0001,
     at_redis=0.014,
 )
 OTHER = replace(TRACE, keys=(b"user:1",), patterns=("user:{int}",), app="web", who=("web", "", "", "unix"), bytes_out=9)

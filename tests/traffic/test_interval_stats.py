@@ -14,24 +14,10 @@ from proxy.traffic.interval_stats import MOST_KEYS, IntervalStats
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.time_series import WINDOWS, TimeSeries
 from proxy.traffic.trace import Trace
+from tests.traffic.given import READ
 
 OPEN = Redaction(Redact.NONE)
 HOT = Hot()
-READ = Trace(
-    at=1000.0,
-    weight=10,
-    command="GET",
-    keys=(b"user:1",),
-    writes=(False,),
-    patterns=("user:{int}",),
-    app="shop",
-    who=("default", "web", "redis-py 8", "10.0.0.1:5555"),
-    bytes_in=30,
-    bytes_out=100,
-    first_line=b"$93\r\n",
-    in_proxy=0.0001,
-    at_redis=0.001,
-)
 WRITE = replace(READ, command="SET", writes=(True,), first_line=b"+OK\r\n", bytes_out=5)
 MISS = replace(READ, first_line=b"$-1\r\n", bytes_out=5)
 MANY = replace(
