@@ -42,7 +42,19 @@ def pytest_report_header() -> str:
 TESTS_PER_PROCESSOR = 2
 """Test processes side by side: tests wait for timers and for other processes more than half of the time."""
 
-WAITING = ("failures", "differential", "guardrails", "server", "mixup", "packaging", "page", "clients", "policy", "cli")
+WAITING = (
+    "failures",
+    "differential",
+    "guardrails",
+    "server",
+    "readme",
+    "mixup",
+    "packaging",
+    "page",
+    "clients",
+    "policy",
+    "cli",
+)
 """Folders whose files take long. They begin first, so that no process is left with a long file at the end."""
 
 
