@@ -83,10 +83,11 @@ def _wait(session: Session, item: Item) -> int:
     if session.subscriptions is not None and session.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
-    if session.covered is None and session.reply_mode == reply_mode.ON and not _confined(session):
+    state = session.on_its_own
+    if state.covered is None and session.reply_mode == reply_mode.ON and not _confined(session):
 
         def answered(frame: bytes) -> bytes:
-            session.covered = session.ports.capabilities.any_command_covers() or not frame.startswith(b"-")
+            state.covered = session.ports.capabilities.any_command_covers() or not frame.startswith(b"-")
             return b""
 
         session.hide(_PING)
@@ -94,7 +95,7 @@ def _wait(session: Session, item: Item) -> int:
         session.happens(Event.LOGGED_IN)
         switching.wait_until_drained(session)
         return WAIT
-    covered, session.covered = session.covered, None
+    covered, state.covered = state.covered, None
     if covered is False:
         session.answer(_WAIT_REFUSED)
         switching.release_pin(session)

@@ -48,7 +48,6 @@ class Session(Intake):
     __slots__ = (
         "address",
         "certificate",
-        "covered",
         "deferred",
         "effective_policy",
         "held",
@@ -70,7 +69,6 @@ class Session(Intake):
         "running_procedure",
         "slot",
         "sought",
-        "stale",
         "state",
         "trace",
     )
@@ -88,14 +86,12 @@ class Session(Intake):
         self.certificate = ""
         self.address = ""
         self.effective_policy: EffectivePolicy = effective_policy
-        self.stale = False
         self.slot = NO_SLOT
         self.limit_membership: LimitMembership | None = None
         self.home = home
         self.held: Item | None = None
         self.running_procedure: RunningProcedure | None = None
         self.resolved: Decision | None = None
-        self.covered: bool | None = None
         self.may_have_follow_ups = False
         self.deferred: dict[Hashable, FollowUp] = {}
         self.no_hidden_commands = ""
@@ -186,9 +182,8 @@ class Session(Intake):
     def adopt(self) -> None:
         """Take over the policy that is in force now; a transaction keeps the one that it began with."""
         if self.transaction is not None:
-            self.stale = True
+            self.transaction.outdated = True
             return
-        self.stale = False
         self.reconsider()
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
         self.config = self.effective_policy.config

@@ -78,7 +78,8 @@ class Transaction:
     """What has been queued: ``first`` is the client's command count at MULTI; the actions on single members of EXEC's
     array, by position, as the upstream takes them. Where one ``switches_database`` the client (AUTH, SELECT, HELLO),
     what stands behind EXEC waits for it. ``database`` is the one that what is queued next will run in. ``watching`` is
-    what MULTI came behind; ``watches_in_vain`` says that there was a WATCH between MULTI and EXEC."""
+    what MULTI came behind; ``watches_in_vain`` says that there was a WATCH between MULTI and EXEC, ``outdated`` that
+    another policy has come into force since, under which the client stands behind EXEC."""
 
     first: int
     database: int
@@ -86,6 +87,7 @@ class Transaction:
     actions: dict[int, tuple[int, Any]] = field(default_factory=dict)
     switches_database: bool = False
     watches_in_vain: bool = False
+    outdated: bool = False
 
 
 Unit: TypeAlias = Watching | Transaction | None
@@ -137,7 +139,8 @@ class PooledTransaction:
 @dataclass(slots=True)
 class Pinned:
     """An upstream of this client's own. ``blocked`` counts its commands there that may block, ``reply_mode`` is what
-    CLIENT REPLY and MONITOR have chosen (``reply_mode.py``)."""
+    CLIENT REPLY and MONITOR have chosen (``reply_mode.py``). While WAIT waits, ``covered`` says whether the upstream
+    speaks for all of the client's writes, as far as that is known."""
 
     upstream: PrivatePipeline
     keeping: Keeping = Keeping.SERVING
@@ -145,6 +148,7 @@ class Pinned:
     subscriptions: Subscriptions | None = None
     reply_mode: int = reply_mode.ON
     blocked: int = 0
+    covered: bool | None = None
 
     @property
     def transaction(self) -> Transaction | None:

@@ -86,7 +86,7 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
             _forget_keys(session)
             session.set_state(ended(session.state, refused(running)))
             session.notify_when_idle = True
-            if session.stale:
+            if running.outdated:
                 session.adopt()
 
     if whole or session.reply_mode != reply_mode.ON:
@@ -209,13 +209,14 @@ def abort(session: Session, error: bytes) -> None:
 
 
 def _ended(session: Session) -> None:
-    switches_database = session.transaction is not None and session.transaction.switches_database
+    running = session.transaction
+    assert running is not None
     session.set_state(ended(session.state))
     _forget_keys(session)
-    if session.deferred and not switches_database:
+    if session.deferred and not running.switches_database:
         follow_ups.catch_up(session)
     switching.release_pin(session)
-    if session.stale:
+    if running.outdated:
         session.adopt()
 
 
