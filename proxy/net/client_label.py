@@ -9,9 +9,9 @@ _LONGEST_NAME = 64
 
 def client_label(client: Dispatcher) -> ClientLabel:
     """Its user, the name that it gave itself, its library with the version, and its address."""
-    library = client.library.decode("utf-8", "replace")
-    if client.library_version:
-        library = f"{library} {client.library_version.decode('utf-8', 'replace')}"
-    name = client.name.decode("utf-8", "replace")
+    library = client.names.library.decode("utf-8", "replace")
+    if client.names.version:
+        library = f"{library} {client.names.version.decode('utf-8', 'replace')}"
+    name = client.names.client.decode("utf-8", "replace")
     user = shown(client.key.user_name.encode("utf-8", "surrogateescape"))
-    return (user[:_LONGEST_NAME], name[:_LONGEST_NAME], library[:_LONGEST_NAME], client.address)
+    return (user[:_LONGEST_NAME], name[:_LONGEST_NAME], library[:_LONGEST_NAME], client.origin.address)

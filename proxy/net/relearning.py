@@ -132,11 +132,11 @@ class Relearning:
             upstream
             for pool in self._connections.pools
             for upstream in pool.connections()
-            if upstream.identity[0] and upstream.owner is None and not upstream.closed
+            if upstream.names.client and upstream.owner is None and not upstream.closed
         ]
         if not named:
             return
-        present = {client.name for client in self._clients}
+        present = {client.names.client for client in self._clients}
         for upstream in named:
-            if upstream.identity[0] not in present and self._capabilities.keeps_names(upstream.key):
+            if upstream.names.client not in present and self._capabilities.keeps_names(upstream.key):
                 upstream.forget_names()

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.session.client_identity import UNNAMED
 from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.wire.encode import encode_command
@@ -94,7 +95,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         self.keeper = keeper
         self.key = key
         self.loop = loop
-        self.identity = (b"", b"", b"")
+        self.names = UNNAMED
         self.unauthenticated = False
         self.apart = False
         self.lane = Lane.FAST
@@ -303,12 +304,12 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
 
     def forget_names(self) -> None:
         """Show nobody's names any more: hidden, and nobody waits for it. Not while something of a client's is open."""
-        name, library, version = self.identity
+        name, library, version = self.names
         commands = [[b"CLIENT", b"SETNAME", b""]] if name else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-NAME", b""]] if library else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-VER", b""]] if version else []
         if self.offer_commands(self.internal_client, b"".join(map(encode_command, commands))):
-            self.identity = (b"", b"", b"")
+            self.names = UNNAMED
             self.enqueue(self.internal_client, len(commands), HIDE, None)
 
     def retire(self) -> None:

@@ -2,6 +2,7 @@
 
 dispatcher.py         judges each command and hands it to the handler for what it does
 session.py            a client: who it is, the state of its connection, what it sends
+client_identity.py    what a client says of itself, and where it comes from
 client_link.py        a client's transport: whether it is read, what it has not taken, how it closes
 judging.py            what the policy decides about a client's commands
 state.py              the states of a client's connection, and the table of their transitions

@@ -30,6 +30,7 @@ from proxy.session import (
     transaction,
     unhindered,
 )
+from proxy.session.client_identity import Origin
 from proxy.session.client_link import ClientTransport
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
@@ -69,9 +70,8 @@ class Dispatcher(Session):
         """The client is there: its address, and the subject of its certificate if it has shown one."""
         self.link.transport = transport
         self.write = transport.write
-        self.address = address
+        self.origin = Origin(self.origin.listener, address, certificate)
         if certificate:
-            self.certificate = certificate
             self.adopt()
 
     def end_of_stream(self) -> bool:

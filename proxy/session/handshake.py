@@ -255,7 +255,7 @@ def _greeting(session: Session, said: "_Hello") -> Callable[[], None]:
         if said.name is not None:
             session.rename(said.name)
             if session.pinned is not None:
-                session.pinned.identity = (said.name, *session.pinned.identity[1:])
+                session.pinned.names = session.pinned.names._replace(client=said.name)
         if said.user is not None:
             _logged_in(session, said.user)
 
@@ -343,7 +343,7 @@ def _start_over(session: Session) -> None:
     session.state = ended(session.state)
     session.slot = NO_SLOT
     session.no_hidden_commands = ""
-    session.name = b""
+    session.names = session.names._replace(client=b"")
     session.log_out()
     session.key = session.home
     session.upstream = None

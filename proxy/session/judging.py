@@ -17,14 +17,14 @@ def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] |
     running = session.transaction
     return Context(
         session.key.user_name,
-        session.name.decode("utf-8", "replace"),
+        session.names.client.decode("utf-8", "replace"),
         session.key.database if running is None else running.database,
         running is not None,
         session.ports.route.now(),
         session.ports.route.chance,
         session.effective_policy.compiled.app,
         slot=session.slot,
-        address=session.address.rpartition(":")[0] or session.address,
+        address=session.origin.host,
         no_wait="it is inside MULTI" if running is not None else no_wait,
         prepaid=prepaid,
     )

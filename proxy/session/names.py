@@ -26,7 +26,7 @@ def _name(session: Session, item: Item) -> int:
         return forward(session, item)
     argv = item.command.argv
     if len(argv) == 2 and word_of(argv[1]) == b"GETNAME":
-        session.answer(encode_bulk(session.name) if session.name else encode_null(session.key.protocol))
+        session.answer(encode_bulk(session.names.client) if session.names.client else encode_null(session.key.protocol))
         return TAKEN
     if not _note(session, argv):
         return forward(session, item)
@@ -41,7 +41,7 @@ def _name_on_its_own(session: Session, item: Item) -> int:
 
     def note() -> None:
         if _note(session, argv) and session.pinned is not None:
-            session.pinned.identity = (session.name, session.library, session.library_version)
+            session.pinned.names = session.names
 
     def answered(frame: bytes) -> bytes:
         if not frame.startswith(b"-"):
@@ -53,7 +53,7 @@ def _name_on_its_own(session: Session, item: Item) -> int:
         note()
         return TAKEN
     session.submit(item.raw, answered)
-    if word_of(argv[1]) == b"SETNAME" and argv[2:] != [session.name]:
+    if word_of(argv[1]) == b"SETNAME" and argv[2:] != [session.names.client]:
         session.halted = session.notify_when_idle = True
     return TAKEN
 
@@ -67,10 +67,10 @@ def _note(session: Session, argv: list[bytes]) -> bool:
     if word == b"SETINFO" and len(argv) == 4 and valid(argv[3]) and session.ports.capabilities.names_libraries():
         attribute = word_of(argv[2])
         if attribute == b"LIB-NAME":
-            session.library = argv[3]
+            session.names = session.names._replace(library=argv[3])
             return True
         if attribute == b"LIB-VER":
-            session.library_version = argv[3]
+            session.names = session.names._replace(version=argv[3])
             return True
     return False
 

@@ -14,6 +14,7 @@ from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.rules.shared_state import FactKey
+from proxy.session.client_identity import Names
 from proxy.session.info_query import InfoQuery
 from proxy.session.open_trace import Observer, OpenTrace
 from proxy.session.pool_waiter import PoolWaiter
@@ -91,10 +92,13 @@ class EffectivePolicy:
 
 
 class PrivatePipeline(UpstreamPipeline):
-    """An upstream that can be handed to one client; ``key`` is what it is logged in and set to."""
+    """An upstream that can be handed to one client.
+
+    ``key`` is what it is logged in and set to, ``names`` is what CLIENT LIST shows of it.
+    """
 
     key: PoolKey
-    identity: tuple[bytes, bytes, bytes]
+    names: Names
 
     def resume_for(self, client: ReplySink) -> None:
         """This client takes what it is sent again: read on, if that was held for it."""

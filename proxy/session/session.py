@@ -18,6 +18,7 @@ from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import ReplyEdit, Verdict, closes
 from proxy.session import reply_mode
+from proxy.session.client_identity import UNNAMED, Origin
 from proxy.session.client_link import BYTES_WAIT, UPSTREAM_CONGESTED, ClientLink, HeldUpstream
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import FollowUp, Item
@@ -46,23 +47,19 @@ class Session(Intake):
     """
 
     __slots__ = (
-        "address",
-        "certificate",
         "deferred",
         "effective_policy",
         "held",
         "home",
         "key",
-        "library",
-        "library_version",
         "limit_membership",
         "link",
-        "listener",
         "local",
         "may_have_follow_ups",
         "n_plus_one",
-        "name",
+        "names",
         "no_hidden_commands",
+        "origin",
         "ports",
         "probe",
         "resolved",
@@ -81,10 +78,8 @@ class Session(Intake):
         self.state: ClientState = POOLED
         self.local = 0
         self.key = home
-        self.name = b""
-        self.listener = listener
-        self.certificate = ""
-        self.address = ""
+        self.names = UNNAMED
+        self.origin = Origin(listener)
         self.effective_policy: EffectivePolicy = effective_policy
         self.slot = NO_SLOT
         self.limit_membership: LimitMembership | None = None
@@ -97,8 +92,6 @@ class Session(Intake):
         self.no_hidden_commands = ""
         self.sought: frozenset[FactKey] = frozenset()
         self.probe: CommandName | None = None
-        self.library = b""
-        self.library_version = b""
         self.trace: OpenTrace | None = None
         self.n_plus_one: NPlusOneDetector | None = None
 
@@ -169,13 +162,13 @@ class Session(Intake):
 
     def caller(self) -> Caller:
         """What is known of this client."""
-        name = self.name.decode("utf-8", "replace")
-        return Caller(self.key.user_name, name, self.listener, self.certificate)
+        name = self.names.client.decode("utf-8", "replace")
+        return Caller(self.key.user_name, name, self.origin.listener, self.origin.certificate)
 
     def rename(self, name: bytes) -> None:
         """The client has another name, by which it may be of another app."""
-        if name != self.name:
-            self.name = name
+        if name != self.names.client:
+            self.names = self.names._replace(client=name)
             self.reconsider()
             self.adopt()
 

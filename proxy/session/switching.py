@@ -90,14 +90,13 @@ def _pin(session: Session, upstream: PrivatePipeline) -> None:
 
 def _introduce(session: Session, upstream: PrivatePipeline) -> None:
     # Give the upstream the names of this client, where it has others.
-    name, library, version = upstream.identity
-    upstream.identity = (session.name, session.library, session.library_version)
-    if name != session.name:
-        session.hide(encode_command([b"CLIENT", b"SETNAME", session.name]))
-    if library != session.library:
-        session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-NAME", session.library]))
-    if version != session.library_version:
-        session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-VER", session.library_version]))
+    shown, upstream.names = upstream.names, session.names
+    if shown.client != session.names.client:
+        session.hide(encode_command([b"CLIENT", b"SETNAME", session.names.client]))
+    if shown.library != session.names.library:
+        session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-NAME", session.names.library]))
+    if shown.version != session.names.version:
+        session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-VER", session.names.version]))
 
 
 def keeps_pin(session: Session) -> bool:

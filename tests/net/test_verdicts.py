@@ -13,6 +13,7 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import Mode
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.context import Context
+from proxy.session.client_identity import Names, Origin
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
 from proxy.traffic.redaction import Redact, Redaction
@@ -24,8 +25,8 @@ class Client(Dispatcher):
     """A client of nobody."""
 
     def __init__(self, effective_policy: object) -> None:
-        self.name, self.library, self.library_version = b"spark", b"redis-py", b"8.1.0"
-        self.address = "10.0.0.7:51234"
+        self.names = Names(b"spark", b"redis-py", b"8.1.0")
+        self.origin = Origin("127.0.0.1:6380", "10.0.0.7:51234")
         self.key = PoolKey(None, 0, 2)
         self.effective_policy = effective_policy  # type: ignore[assignment]  # its policy is all that is asked for
 

@@ -20,6 +20,7 @@ from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.scripts.memory import ScriptKey
+from proxy.session.client_identity import UNNAMED
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
@@ -90,7 +91,7 @@ class Upstream(PrivatePipeline):
     def __init__(self, key: PoolKey) -> None:
         super().__init__()
         self.key = key
-        self.identity = (b"", b"", b"")
+        self.names = UNNAMED
         self.sent: list[bytes] = []
         self.write = self.sent.append
         self.schedule = lambda: None

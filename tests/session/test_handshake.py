@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.commands.table import Lane
+from proxy.session.client_identity import UNNAMED
 from proxy.session.judging import context_of
 from proxy.session.ports import PoolKey
 from proxy.session.state import POOLED
@@ -159,7 +160,7 @@ def test_reset_returns_to_where_the_listener_begins() -> None:
         if upstream.taken():
             upstream.answer(b"+RESET\r\n")
     assert client.heard() == b"+RESET\r\n"
-    assert (client.key, client.state, client.name) == (HOME, POOLED, b"")
+    assert (client.key, client.state, client.names.client) == (HOME, POOLED, b"")
     assert own not in route.released
 
 
@@ -239,7 +240,7 @@ def test_what_redis_would_refuse_is_asked_of_redis(argv: list[str]) -> None:
     client = Client(route)
     client.say(*argv)
     assert route.upstream().taken() == call(*argv)
-    assert (client.name, client.library) == (b"", b"")
+    assert client.names == UNNAMED
 
 
 WELCOME = b"%1\r\n+proto\r\n:3\r\n"
@@ -313,11 +314,11 @@ def test_behind_another_name_on_its_own_upstream_a_client_waits_for_the_answer()
     client.send(call("CLIENT", "SETNAME", "me") + call("GET", "a"))
     assert own.taken() == call("CLIENT", "ID") + call("CLIENT", "SETNAME", "me")
     own.answer(OK)
-    assert (client.name, own.taken()) == (b"me", call("GET", "a"))
+    assert (client.names.client, own.taken()) == (b"me", call("GET", "a"))
     own.answer(b"+a\r\n")
     client.set_reply_mode("OFF")
     client.say("CLIENT", "SETNAME", "you")
-    assert client.name == b"you"
+    assert client.names.client == b"you"
 
 
 @pytest.mark.parametrize("behind", [b"", b"\0", b"\0x", b"\0" + b"x" * 100])
@@ -328,10 +329,10 @@ def test_words_are_read_up_to_a_nul(behind: bytes) -> None:
     client.send(hello)
     assert client.own.taken() == hello
     client.own.answer(b"*0\r\n")
-    assert (client.key.user, client.name) == ("ada", b"me")
+    assert (client.key.user, client.names.client) == ("ada", b"me")
     client = Client(FakeRoute())
     client.send(call("CLIENT", "SETINFO", b"lib-name" + behind, "mine"))
-    assert client.library == b"mine"
+    assert client.names.library == b"mine"
 
 
 @settings(max_examples=200)
