@@ -5,6 +5,7 @@
     python -m loadtest traces    what traffic statistics cost
     python -m loadtest memory    5,000 idle connections, plain and TLS; a value of 256 MB in both directions
     python -m loadtest connects  what a new client costs, and how workers share clients
+    python -m loadtest soak      memory, open files and latency of each process over an hour
     python -m loadtest reload    clients' longest wait while a large policy comes into force
     python -m loadtest publish   the figures of the last runs into the documentation
 
@@ -26,6 +27,7 @@ unless ``--processors together`` leaves that to the kernel, which varies the fig
     connects.py     new clients, under each policy and on two workers
     memory.py       connections and large values
     reload.py       reloads of large policies
+    soak.py         an hour of light load, sampled
     report.py       medians, spreads, goals, JSON and Markdown
     published.py    the figures in docs/benchmarks.md
     chart.py        README's chart

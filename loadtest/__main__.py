@@ -20,6 +20,7 @@ from loadtest import (
     reload,
     report,
     rules,
+    soak,
     targets,
     traces,
 )
@@ -40,6 +41,7 @@ def main() -> int:
         ("quick", "throughput, latency and CPU beside direct Redis and twemproxy"),
         ("memory", "idle connections and large values"),
         ("reload", "how long clients wait while a large policy comes into force"),
+        ("soak", "memory, open files and latency of each process over an hour"),
         ("rules", "what each rule of a policy costs"),
         ("traces", "what traffic statistics cost, on against off"),
         ("connects", "what a new client costs under each policy, and how workers share clients"),
@@ -50,6 +52,16 @@ def main() -> int:
         verb.add_argument("--redis", default="redis-server", help="Redis to put behind it (default: %(default)s)")
         if name == "reload":
             verb.add_argument("--reloads", type=int, default=10, help="(default: %(default)s)")
+        elif name == "soak":
+            verb.add_argument("--seconds", type=float, default=3600.0, help="(default: %(default)s)")
+            verb.add_argument(
+                "--every", type=float, default=30.0, help="seconds between samples (default: %(default)s)"
+            )
+            verb.add_argument("--commands", type=int, default=2000, help="in a second (default: %(default)s)")
+            verb.add_argument("--keys", type=int, default=1_000_000, help="(default: %(default)s)")
+            verb.add_argument(
+                "--traffic-memory", type=int, default=64, help="as of serve, in MB (default: %(default)s)"
+            )
         elif name != "memory":
             verb.add_argument("--rounds", type=int, default=7, help="rounds (default: %(default)s)")
             verb.add_argument("--scale", type=float, default=1.0, help="length of each run (default: %(default)s)")
@@ -86,6 +98,9 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _memory(program, chosen.redis, chosen.connections)
     if chosen.verb == "reload":
         return _reload(program, chosen.redis, chosen.reloads)
+    if chosen.verb == "soak":
+        plan = soak.Plan(chosen.seconds, chosen.commands, 20, chosen.keys, chosen.every, chosen.traffic_memory)
+        return _soak(program, chosen.redis, plan)
     course = Course(chosen.rounds, chosen.scale, PLACEMENTS[chosen.processors](frozenset(os.sched_getaffinity(0))))
     course.placement.settle()
     if chosen.verb == "quick":
@@ -217,6 +232,21 @@ def _reload(program: list[str], redis_program: str, reloads: int) -> None:
     }
     page = report.findings_markdown("Reload of a large policy", findings, about)
     report.write(published.RESULTS, f"reload-{form}", page, about, findings)
+    print(page)
+
+
+def _soak(program: list[str], redis_program: str, plan: soak.Plan) -> None:
+    form, samples = soak.run(program, redis_program, plan, _say)
+    about = {
+        "Keyrail": f"{form}, two workers, observe.yaml, --traffic-memory {plan.traffic_memory}MB, the admin port on",
+        **_machine(),
+        "load": f"{plan.commands} commands a second from {plan.clients} clients, {plan.keys} keys, a fifth are SETs",
+        "time": f"{samples[-1].at / 60:.1f} minutes",
+        "again": f"python -m loadtest soak --seconds {plan.seconds:g} --every {plan.every:g} "
+        f"--commands {plan.commands}",
+    }
+    page = soak.markdown(samples, about, plan.traffic_memory)
+    report.write(published.RESULTS, f"soak-{form}", page, about, samples)
     print(page)
 
 

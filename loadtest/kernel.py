@@ -52,7 +52,20 @@ def memory(pid: int) -> Memory:
 
 def resident(pid: int) -> int:
     """Resident bytes of the tree."""
-    return sum(_field(member, "status", "VmRSS") for member in process_tree(pid))
+    return sum(map(resident_of, process_tree(pid)))
+
+
+def resident_of(pid: int) -> int:
+    """Resident bytes of this process alone."""
+    return _field(pid, "status", "VmRSS")
+
+
+def open_files(pid: int) -> int:
+    """How many files this process alone has open."""
+    try:
+        return sum(1 for _ in (_PROC / str(pid) / "fd").iterdir())
+    except OSError:
+        return 0
 
 
 def forget_peak(pid: int) -> None:

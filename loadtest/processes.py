@@ -88,6 +88,8 @@ class Program:
                 self._process.kill()
                 self._process.wait()
         self._reader.join(1.0)
+        if self._process.stdout is not None and not self._reader.is_alive():
+            self._process.stdout.close()
 
 
 @contextlib.contextmanager

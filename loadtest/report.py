@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, connects, traces
+from loadtest import builds, connects, soak, traces
 from loadtest.memory import Finding
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -259,7 +259,7 @@ def write(
     name: str,
     page: str,
     about: Mapping[str, str],
-    results: Sequence[Sample | Finding | connects.Sample | connects.Share],
+    results: Sequence[Sample | Finding | connects.Sample | connects.Share | soak.Sample],
 ) -> None:
     """The page and, beside it, every sample (which git ignores)."""
     folder.mkdir(parents=True, exist_ok=True)

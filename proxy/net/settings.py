@@ -11,6 +11,7 @@ from pathlib import Path
 
 from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.traffic.redaction import Redact, Redaction
+from proxy.traffic.time_series import MEMORY
 
 DEFAULT_ADMIN_PORT = 9121
 DEFAULT_ADMIN_URL = f"http://127.0.0.1:{DEFAULT_ADMIN_PORT}"
@@ -170,6 +171,9 @@ class Settings:
 
     traces: int = 50
     """Commands that one worker traces, per route and second: 30 to 100 microseconds each. 0 for none."""
+
+    traffic_memory: int = MEMORY
+    """Bytes that the supervisor uses for the last hour's traffic statistics of each route."""
 
     allow_cluster: bool = False
     """Serve an upstream in cluster mode, although clients may learn the nodes' addresses and walk around."""

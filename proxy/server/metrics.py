@@ -19,6 +19,7 @@ keyrail_incidents_total{route,kind}, keyrail_incidents_open{route,kind}   kind: 
 keyrail_workers, keyrail_worker_restarts_total
 keyrail_worker_cpu_seconds_total{worker}, keyrail_worker_memory_bytes{worker}, keyrail_worker_open_files{worker}
 keyrail_worker_lag_seconds{worker}          how late the event loop was
+keyrail_supervisor_memory_bytes             of the process that adds all this up; --traffic-memory bounds it
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 
 What goes through, and who sends it: ``traffic_metrics``.
@@ -41,7 +42,7 @@ from proxy.build_form import BUILD_FORM
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
-from proxy.server.process_figures import ProcessFigures
+from proxy.server.process_figures import ProcessFigures, figures_of_this_process
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import RouteTraffic, collect_traces, collect_traffic
 from proxy.server.workers import Workers
@@ -85,6 +86,9 @@ class GroupCollector(Collector):
         build.add_metric((), {"version": __version__, "form": BUILD_FORM})
         yield build
         yield GaugeMetricFamily("keyrail_workers", "Worker processes that serve.", self._workers.living)
+        yield GaugeMetricFamily(
+            "keyrail_supervisor_memory_bytes", "Resident memory of the supervisor.", figures_of_this_process(0.0).memory
+        )
         yield CounterMetricFamily(
             "keyrail_worker_restarts", "Workers that died and were replaced.", self._workers.restarts
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.settings import AdminSettings, LogFormat, PolicyKind, PolicySource, ReadyWhen, ViolationsSettings
 from proxy.traffic.redaction import Redact
+from proxy.traffic.time_series import LEAST_MEMORY
 from proxy.wire.numbers import read_whole
 
 ENVIRONMENT_PREFIX = "KEYRAIL_"
@@ -98,6 +99,14 @@ def read_size(text: str) -> int:
     if match is None or unit not in _SIZES or int(match[1]) == 0:
         raise ValueError(f"expected a size with its unit, such as 65536B, 512KB, 8MB or 1GB, got {text!r}")
     return int(match[1]) * _SIZES[unit]
+
+
+def read_traffic_memory(text: str) -> int:
+    """Read how much the statistics of a route may take, in bytes."""
+    size = read_size(text)
+    if size < LEAST_MEMORY:
+        raise ValueError(f"expected at least {LEAST_MEMORY >> 20}MB, since hash slots alone need so much, got {text!r}")
+    return size
 
 
 def count(least: int, most: int) -> Callable[[str], int]:
@@ -313,6 +322,13 @@ OPTIONS: tuple[Option, ...] = (
         count(0, 100_000),
         "N",
         "commands that one worker traces, per route and second, for latency, sizes and clients (default 50)",
+    ),
+    Option(
+        "traffic_memory",
+        OptionScope.GROUP,
+        read_traffic_memory,
+        "SIZE",
+        "memory for the last hour's traffic statistics of each route, in the supervisor (default 64MB, at least 32MB)",
     ),
     Option(
         "log_format",

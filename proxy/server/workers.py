@@ -95,7 +95,7 @@ class Workers:
         self.restarts = 0
         self._group_info = group_info
         self._on_change = on_change
-        self.time_series = tuple(TimeSeries() for _ in settings.routes)
+        self.time_series = tuple(TimeSeries(settings.traffic_memory) for _ in settings.routes)
         """What each route did lately, over all workers, those that have ended included."""
         self._settings = settings
         self._listeners = listeners

@@ -17,6 +17,7 @@ from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.latency import Histogram
 from proxy.traffic.merge import combined
+from proxy.traffic.slot_counts import SlotCounts
 from proxy.traffic.trace import Trace
 
 MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS, MOST_TAGS = 400, 200, 200, 100
@@ -259,7 +260,7 @@ class IntervalStats:
         self.patterns: Heaviest[str, PatternFigures] = Heaviest(MOST_PATTERNS)
         self.clients: Heaviest[Client, Volume] = Heaviest(MOST_CLIENTS)
         self.tags: Heaviest[bytes, Volume] = Heaviest(MOST_TAGS)
-        self.slots: Counter[int] = Counter()
+        self.slots = SlotCounts()
         self.schema: set[str] = set()
         """Those of the patterns that are entries of the schema."""
         self.crossslot = 0
@@ -286,7 +287,7 @@ class IntervalStats:
                 volume = Volume.of(trace, write, len(slots))
             self.keys.put(key, KeyFigures(volume, pattern, Counter({client: trace.weight})))
             self._see_pattern(trace, key, pattern, volume)
-            self.slots[slot] += trace.weight
+            self.slots.add(slot, trace.weight)
             tag = hashed_part(key)
             if tag is not key:
                 self.tags.put(tag, volume)
@@ -338,7 +339,7 @@ class IntervalStats:
         self.counter_snapshots += more.counter_snapshots
         if len(self.counter_snapshots) > _SNAPSHOTS:
             self.counter_snapshots = [combined(self.counter_snapshots)]
-        self.slots.update(more.slots)
+        self.slots.merge(more.slots)
         self.schema |= more.schema
         self.crossslot += more.crossslot
         self._keep_slow(more.slow)
@@ -352,6 +353,31 @@ class IntervalStats:
         if len(self.counter_snapshots) != 1:
             self.counter_snapshots = [combined(self.counter_snapshots)]
         return self.counter_snapshots[0]
+
+    def memory(self) -> int:
+        """About how many bytes it takes: not less than Python's allocator says (``tests/traffic/test_memory.py``)."""
+        return self._fixed_memory() + self._memory_of_names()
+
+    def _fixed_memory(self) -> int:
+        counted = sum(len(snapshot.key_counts) for snapshot in self.counter_snapshots)
+        return 8192 + 280 * counted + self.slots.memory() + 420 * len(self.slow) + 100 * len(self.schema)
+
+    def _memory_of_names(self) -> int:
+        clients = sum(len(figures.clients) for figures in self.keys.found.values())
+        keys = 720 * len(self.keys.found) + 280 * clients
+        others = 900 * len(self.patterns.found) + 480 * len(self.clients.found) + 340 * len(self.tags.found)
+        return keys + others
+
+    def shrink(self, most: int) -> None:
+        """Fold the lightest names, until it takes no more than ``most`` bytes."""
+        if self.memory() <= most:
+            return
+        self.counts()
+        room = max(0, most - self._fixed_memory())
+        # Names differ in size; a little more is folded, so that the next second does not fold again.
+        kept = min(1.0, 0.8 * room / max(1, self._memory_of_names()))
+        for heaviest in (self.keys, self.patterns, self.clients, self.tags):
+            heaviest.fold(int(len(heaviest.found) * kept))
 
     def close(self) -> None:
         """Fold what exceeds the bounds, before the figures are sent on."""

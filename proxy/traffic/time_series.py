@@ -1,7 +1,7 @@
 """What a route did lately: seconds for a minute, tens of seconds for ten minutes, minutes for an hour.
 
 Workers hand in their figures for each second; what two of them say about the same second is added up. A window is the
-sum of the intervals that reach into it, so it moves by whole ones. Memory is bounded.
+sum of the intervals that reach into it, so it moves by whole ones. Memory is bounded (``--traffic-memory``).
 
 Adding up a window takes a tenth of a second, and each viewer asks for several views of it every second. So intervals
 that no longer change are added up once (of a minute's seconds, the whole tens of seconds; of ten minutes, the minutes),
@@ -32,12 +32,22 @@ _SUMS_KEPT = 4
 K = TypeVar("K")
 
 
+MEMORY = 64 << 20
+"""Bytes that a route's figures of the last hour may take, unless told otherwise."""
+LEAST_MEMORY = 32 << 20
+"""Bytes; with less, the counts of slots alone would not fit."""
+_SHARES = {1: 0.2, 10: 0.28, 60: 0.44}
+"""Of the memory, for the intervals of so many seconds; what is left is for sums of them."""
+
+
 @dataclass(slots=True)
 class _Ring:
-    """Intervals of `seconds` each, for as long as `reach`; the newest is still growing."""
+    """Intervals of `seconds` each, for as long as `reach`, none larger than `most` bytes; the newest is still
+    growing."""
 
     seconds: int
     reach: int
+    most: int
     intervals: deque[IntervalStats] = field(default_factory=deque)
 
     def add(self, interval: IntervalStats) -> bool:
@@ -52,14 +62,20 @@ class _Ring:
         # Figures that arrive too late for their interval count for the newest.
         found = next(same, self.intervals[-1])
         found.add(interval)
+        found.shrink(self.most)
         return found is self.intervals[-1]
 
 
 class TimeSeries:
-    """One route's."""
+    """One route's, in about `memory` bytes: what does not fit is folded into `other`, the lightest names first."""
 
-    def __init__(self) -> None:
-        self._rings = (_Ring(1, 60), _Ring(10, 600), _Ring(60, 3600))
+    def __init__(self, memory: int = MEMORY) -> None:
+        # A ring has one interval more than fit into its reach.
+        self._rings = tuple(
+            _Ring(seconds, reach, int(memory * _SHARES[seconds] / (reach // seconds + 1)))
+            for seconds, reach in ((1, 60), (10, 600), (60, 3600))
+        )
+        self._most_of_sum = int(memory * (1 - sum(_SHARES.values())) / (2 * _SUMS_KEPT))
         self.newest = 0.0
         """When the newest second ended, in seconds since the epoch."""
         self._first: float | None = None
@@ -103,7 +119,7 @@ class TimeSeries:
         """The sum of the last so many seconds, at most 3,600; its `seconds` are those that are known of it."""
         asked = (seconds, self._end(now))
         if asked not in self._asked:
-            _keep(self._asked, asked, self._window(*asked))
+            self._keep(self._asked, asked, self._window(*asked))
         return self._asked[asked]
 
     def _window(self, seconds: int, until: float) -> IntervalStats:
@@ -150,7 +166,7 @@ class TimeSeries:
             whole = IntervalStats(over[0].began)
             for interval in over:
                 whole.add(interval)
-            _keep(self._sums, key, whole)
+            self._keep(self._sums, key, whole)
         summed.add(self._sums[key])
         return over[0].began, over[-1].began + ring.seconds
 
@@ -166,8 +182,8 @@ class TimeSeries:
         """The last ten minutes in tens of seconds, the oldest first."""
         return list(self._rings[1].intervals)
 
-
-def _keep(kept: dict[K, IntervalStats], key: K, interval: IntervalStats) -> None:
-    while len(kept) >= _SUMS_KEPT:
-        del kept[next(iter(kept))]
-    kept[key] = interval
+    def _keep(self, kept: dict[K, IntervalStats], key: K, interval: IntervalStats) -> None:
+        while len(kept) >= _SUMS_KEPT:
+            del kept[next(iter(kept))]
+        interval.shrink(self._most_of_sum)
+        kept[key] = interval

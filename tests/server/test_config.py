@@ -62,6 +62,7 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "client_query_limit": "8mb",
         "buffer_limit": "9GB",
         "log_format": "json",
+        "traffic_memory": "100MB",
         "allow_cluster": "on",
         "traces": "9",
         "violations": "/var/log/violations",
