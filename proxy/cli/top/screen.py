@@ -16,7 +16,7 @@ from proxy.cli.top.asking import Answers
 from proxy.cli.top.detail import describe
 from proxy.cli.top.state import HELP, ViewState
 from proxy.cli.top.text import UNKNOWN, bar, cells, clean, clock, cut, fit, levels, milliseconds, rate, size
-from proxy.cli.top.views import RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column, Line, Row, Tint
+from proxy.cli.top.views import KEYS, RULES, SLOTS, VIEWS, VIOLATIONS, WINDOWS, Column, Line, Row, Tint
 
 _GAP = 1
 _NARROWEST = 8
@@ -177,6 +177,8 @@ def _body(answers: Answers, state: ViewState, paper: Paper, room: int) -> list[L
         if found is None:
             return [[(f"{state.chosen} is no longer in this list", Tint.FAINT)]]
         return _whole([part for line in describe(answers, state, found) for part in _wrapped(line, paper)], room)
+    if not rows and not answers.told.get(KEYS.paths[0], {}).get("counted", True):
+        return [[("Keyrail counts no keys under the policy none; the policy default does", Tint.FAINT)]]
     if state.view is SLOTS:
         above = _heat(answers, paper) if room > 2 * _MAP_ROWS else []
         return above + table(state.view.columns, rows, paper, room - len(above), state.view.called, state.chosen)

@@ -16,6 +16,7 @@ from proxy import __version__
 from proxy.policy.precedence import effective_mode
 from proxy.server.admin.remedies import present as present_remedy
 from proxy.server.admin.state import AdminState
+from proxy.server.admin.traffic import hot_keys
 from proxy.server.incidents import present as present_incident
 from proxy.traffic import json_views
 from proxy.traffic.evidence import moment
@@ -32,7 +33,6 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
     time_series, redaction = state.workers.time_series[route], state.workers.redaction(route)
     name = state.settings.routes[route].name
     incidents = [each for each in state.incidents.all() if each.route == name]
-    hot = state.workers.policies[route].alerts.hot_key
     return {
         "at": moment(now),
         "route": name,
@@ -41,7 +41,7 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
         "version": __version__,
         "keyrail": _keyrail(state, route),
         "policy": _policy(state, route),
-        "hotkeys": json_views.hot_keys(time_series, window, _KEYS, "all", now, redaction, hot),
+        "hotkeys": hot_keys(state, route, window, _KEYS, "all", now),
         "patterns": json_views.patterns(time_series, window, _PATTERNS, now, redaction),
         "slots": json_views.slots(time_series, window, _SLOTS, now, redaction),
         "clients": json_views.clients(time_series, window, _CLIENTS, now),

@@ -70,12 +70,17 @@ class Asked:
         return names.index(wanted)
 
 
+def hot_keys(state: AdminState, route: int, window: int, count: int, by: str, now: float) -> dict[str, Any]:
+    """The busiest keys, and whether the policy lets keys be ``counted``: the policy ``none`` does not."""
+    workers = state.workers
+    policy, redaction = workers.policies[route], workers.redaction(route)
+    told = json_views.hot_keys(workers.time_series[route], window, count, by, now, redaction, policy.alerts.hot_key)
+    keys = told.pop("keys")  # The long part comes last.
+    return told | {"counted": policy.count_keys, "keys": keys}
+
+
 def _hot_keys(state: AdminState, asked: Asked) -> dict[str, Any]:
-    workers, route = state.workers, asked.route
-    redaction, hot = workers.redaction(route), workers.policies[route].alerts.hot_key
-    return json_views.hot_keys(
-        workers.time_series[route], asked.window, asked.count, asked.by, time.time(), redaction, hot
-    )
+    return hot_keys(state, asked.route, asked.window, asked.count, asked.by, time.time())
 
 
 def _patterns(state: AdminState, asked: Asked) -> dict[str, Any]:

@@ -68,7 +68,7 @@ PATTERN = {
     "runs": 0.0,
 }
 TOLD: dict[str, Any] = {
-    "hotkeys": {"window": 60, "age": 0.4, "rate": 108_000.0, "keys": [HOT, COLD]},
+    "hotkeys": {"counted": True, "window": 60, "age": 0.4, "rate": 108_000.0, "keys": [HOT, COLD]},
     "patterns": {
         "window": 60,
         "age": 0.4,

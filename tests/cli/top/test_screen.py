@@ -167,6 +167,8 @@ def test_before_the_first_answer_of_a_view_and_without_traffic() -> None:
     assert plain(screen(found, ViewState(), USUAL, NOW))[4] == "asking …"
     nothing = drawn(ViewState(), hotkeys={**TOLD["hotkeys"], "keys": []}, seconds=[])
     assert nothing[5] == "nothing yet"
+    uncounted = drawn(ViewState(), hotkeys={**TOLD["hotkeys"], "keys": [], "counted": False})
+    assert uncounted[4].startswith("Keyrail counts no keys under the policy none")
     assert nothing[2].startswith("0.0 commands/s  Redis p50 - p99 - ms")
 
 

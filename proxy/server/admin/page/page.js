@@ -248,6 +248,7 @@ function showKeyrail({ keyrail, routes, route, hotkeys, version }) {
   put(byId("facts"), [keyrail.upstream, clients, workers, `Keyrail ${version}`].filter(Boolean).join(" · "));
   notice("ready", keyrail.reasons.length ? `Not ready: ${keyrail.reasons.join("; ")}` : null);
   notice("age", hotkeys.age > 5 ? `No worker has reported for ${span(hotkeys.age)}.` : null);
+  notice("counted", hotkeys.counted ? null : "Keyrail counts no keys under the policy none. To see them, serve the policy default: it only refuses dangerous commands.");
   showRoutes(routes, route);
   const [top] = hotkeys.keys;
   const busiest = top ? `${top.hot ? "● " : ""}${keyName(top.key)} ${share(top.share)} · Keyrail` : "Keyrail";

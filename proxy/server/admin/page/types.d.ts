@@ -179,6 +179,8 @@ export interface HotKeys<Key> {
   at: string;
   rate: number;
   keys: Key[];
+  /** Whether the policy lets keys be counted. */
+  counted: boolean;
 }
 
 export interface Overview<Key = HotKey> {
