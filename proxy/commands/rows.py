@@ -295,7 +295,7 @@ ALL: tuple[Row, ...] = (
         "INCREX",
         Published("redis-8.8", -2, "write denyoom fast", "RW 1"),
         types="string",
-        creates_elsewhere="what its options say of the lifetime is not known here",
+        creates_elsewhere="Keyrail does not know what its options say of the TTL",
         drops_ttl=True,
         stores=_NOTHING,
     ),

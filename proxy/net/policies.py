@@ -292,7 +292,10 @@ class Policies(PolicyPort):
     @property
     def features_off(self) -> list[str]:
         """What rules can't do on the route's own login."""
-        return [f"what rules send as {name} (not allowed, or not known)" for name in sorted(self.lacks(None))]
+        return [
+            f"{name}, which rules send (the user may not run it, or Redis does not have it)"
+            for name in sorted(self.lacks(None))
+        ]
 
     # Figures
 

@@ -247,7 +247,7 @@ class CompiledPolicy:
         if self.policy.on_rule_error is not OnError.REFUSE:
             return PASS
         refusals = refusals_of(self.policy, rule, self.table)
-        return refusals.of("the rule itself failed on this command", "tell those who run this policy", reason=False)
+        return refusals.of("the rule itself failed on this command", "tell the owners of this policy", reason=False)
 
     def _rewritten(self, command: Command, by: Rewrite) -> Command:
         rewritten = Command(self.table, by.argv, by.spec, command.streamed, command.streamed_length)

@@ -194,7 +194,7 @@ def _outcome(verdict: End | Procedure, argv: Sequence[bytes]) -> str:
         case Answer(reply=reply):
             return f"to the client: {_shown(reply)}"
         case Procedure():
-            return "what Redis answers to the rule that asks it decides"
+            return "the rule decides by Redis's reply"
         case _:
             assert_never(verdict)
 

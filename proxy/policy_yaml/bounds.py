@@ -8,7 +8,7 @@ GIVEN_BESIDE_REQUIRED = (
     "a default (or a max) beside it, for keys that a command creates which can't state a TTL, such as INCR or HSET; or "
     "without_proof: refuse in the rule, which refuses those commands"
 )
-"""What `required` alone leaves to live for ever, and what to write instead."""
+"""Keys that `required` alone leaves without a TTL, and what to write instead."""
 _YES = {"true": True, "false": False}
 
 
@@ -46,7 +46,7 @@ def _check(bounds: Bounds, fields: Fields) -> None:
     if most is not None and not bounds.required and not asks_for_default and fields.lacks("default"):
         expected = (
             f"a default beside it, such as default: {write_duration(most)}, for keys that are written without a TTL "
-            "and would live for ever; or required: true, which refuses to write them"
+            "and would have no TTL; or required: true, which refuses to write them"
         )
         tell("max", f"max: {write_duration(most)} without a default", expected)
     if most is not None and least > most:

@@ -37,7 +37,7 @@ _FAULTS: dict[re.Pattern[str], Callable[[re.Match[str]], Said]] = {
     re.compile(r"found character '\\t' that cannot start any token"): lambda _: ("a tab", "spaces"),
     re.compile("found character (.+) that cannot start any token"): lambda match: (match[1], _QUOTES),
     re.compile("mapping values are not allowed here"): lambda _: (
-        "a ': ' behind what is no key",
+        "': ' after text that is not a key",
         "a line for each key, and quotes around text that holds ': '",
     ),
     re.compile("sequence entries are not allowed here"): lambda _: ("a '- ' behind a key", "a line of its own"),

@@ -112,4 +112,4 @@ def over(value: int, most: int) -> str:
 
 def under(value: int, least: int) -> str:
     """By how much a number is too small."""
-    return f"{least - value} less than the least of {least}"
+    return f"{least - value} less than the minimum of {least}"

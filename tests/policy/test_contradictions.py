@@ -25,7 +25,7 @@ from tests.policy.given import policy, policy_files, problems
         ("refuse: [FLUSHALL SYNC]", "refuse: [flushall sync]", "rules.b.refuse: found FLUSHALL SYNC, expected each"),
         ("refuse: [MULTI]", "transactions: refuse", "rules.b.transactions: found MULTI, expected each command refused"),
         ("refuse: [KEYS]", "allow_only: [GET, KEYS]", "rules.b.allow_only: found KEYS, expected a command that is not"),
-        ("refuse: [KEYS]", "keys_by_scan: {}", "rules.b.keys_by_scan: found an answer to KEYS, expected KEYS not ref"),
+        ("refuse: [KEYS]", "keys_by_scan: {}", "rules.b.keys_by_scan: found a conflict with a ("),
         (
             "refuse: [DEL]",
             "replace: {DEL: UNLINK}",
@@ -54,13 +54,13 @@ from tests.policy.given import policy, policy_files, problems
         (
             "lifetime: {default: 5m}",
             "lifetime: {default: 6m}",
-            "rules.b.lifetime: found a second lifetime, expected one; a",
+            "rules.b.lifetime: found a second lifetime, expected one lifetime for these keys; a",
         ),
-        ("read_only: true", "read_only: true", "rules.b: found the same as a, expected something that a (line 3) does"),
+        ("read_only: true", "read_only: true", "rules.b: found the same as a, expected another rule than a (line 3)"),
         (
             "names: {max_length: 9}",
             "names: {max_length: 9}, because: it is long",
-            "rules.b: found the same as a, expected something",
+            "rules.b: found the same as a, expected another",
         ),
     ],
 )
@@ -81,7 +81,7 @@ def test_two_rules_that_cannot_both_be_meant(first: str, second: str, problem: s
             "{walk: enforce, no-keys: {default: off, ops: enforce}}",
             "",
         ),  # for ops it is refused, for all others answered
-        ("{walk: {default: off, ops: enforce}, no-keys: warn}", "expected KEYS not refused; no-keys (line 3) refuses"),
+        ("{walk: {default: off, ops: enforce}, no-keys: warn}", "found a conflict with no-keys (line 3), expected one"),
     ],
 )
 def test_who_is_spoken_to_decides(text: str, problem: str) -> None:

@@ -169,7 +169,7 @@ def test_a_rule_that_asks_redis_says_so() -> None:
     compiled = compile_policy(policy(ASKING % ("KEYS *", "asked_by: walk")), STANDARD)
     text = str(explain(compiled, [b"HGETALL", b"a:b"], context()))
     assert "asks Redis before it decides" in text
-    assert text.endswith("what Redis answers to the rule that asks it decides")
+    assert text.endswith("the rule decides by Redis's reply")
     assert "would ask Redis before it decides" in str(explain(compiled, [b"KEYS", b"*"], context()))
 
 

@@ -130,7 +130,7 @@ def test_a_misspelt_key_is_one_problem_that_suggests_what_was_meant(text: str, p
         ("rules: {a: {refuse: [CONFIG FOO BAR]}}", "rules.a.refuse[0]: found 'CONFIG FOO BAR', expected a command"),
         ("rules: {a: {refuse: [KEYS], allow: [keys]}}", "rules.a.allow[0]: found 'keys', expected a narrower form"),
         ("rules: {a: {refuse: [KEYS], allow: [GET a]}}", "rules.a.allow[0]: found 'GET a', expected a narrower form"),
-        ("rules: {a: {refuse: [HELLO]}}", "rules.a.refuse[0]: found 'HELLO', expected a command that a client can do"),
+        ("rules: {a: {refuse: [HELLO]}}", "rules.a.refuse[0]: found 'HELLO', expected a command that clients can do"),
         ("rules: {a: {refuse: [KEYS], replace: {DEL: UNLINK}}}", "rules.a: found refuse and replace, expected exactly"),
         (
             "rules: {a: {refuse: [KEYS], applies_to: reads}}",

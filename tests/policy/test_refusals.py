@@ -34,20 +34,20 @@ ROWS = (
         "{allow_only: [GET]}",
         "SET k v",
         "SET is not among the commands",
-        "ask those who run this Redis",
+        "ask the operators of this Redis",
     ),
     (
         "unknown_commands",
         "{unknown_commands: refuse}",
         "ACME.X k",
-        "ACME.X is a command that",
-        "ask those who run",
+        "the command ACME.X",
+        "ask the operators",
     ),
     (
         "read_only",
         "{read_only: true}",
         "SET k v",
-        "SET may write, and only reading is allowed",
+        "SET may write, and this policy allows only reads",
         "only read from here",
     ),
     (
@@ -75,7 +75,7 @@ ROWS = (
         "scripts",
         "{scripts: {dynamic_calls: refuse}}",
         "EVAL redis.call(ARGV[1]) 0",
-        "cannot be told",
+        "Keyrail cannot tell",
         "name each",
     ),
     (
@@ -103,7 +103,7 @@ ROWS = (
         "names",
         "{names: {segments: 2..3}}",
         "GET user",
-        "has 1 segment, and 2 to 3 separated by ':'",
+        "has 1 segment, and the policy requires 2 to 3, separated by ':'",
         "name it with",
     ),
     (
@@ -131,7 +131,7 @@ ROWS = (
         "sizes",
         "{sizes: {members: 1}}",
         "SADD k a b c",
-        "3 members are written at once to the key 'k' (argument 1 of SADD), 2 more than the limit of 1",
+        "the command writes 3 members to the key 'k' (argument 1 of SADD), 2 more than the limit of 1",
         "in batches of at most 1",
     ),
     (
@@ -201,7 +201,7 @@ ROWS = (
         "lifetime",
         "{lifetime: {default: 5m, min: 10s, outside: refuse}}",
         "EXPIRE k 4",
-        "the TTL of 'k' (argument 2 of EXPIRE) is 4s, 6s less than the least of 10s",
+        "the TTL of 'k' (argument 2 of EXPIRE) is 4s, 6s less than the minimum of 10s",
         "state a longer one",
     ),
 )

@@ -107,7 +107,7 @@ def test_patterns_that_do_not_settle_whose_a_key_is() -> None:
 
 
 def test_a_rule_about_a_schema_needs_one() -> None:
-    expected = "rules.types.schema: found a rule about the schema, expected a schema, which this policy has not"
+    expected = "rules.types.schema: found a rule about the schema, expected a schema; this policy has none"
     assert problems("rules: {types: {schema: type}}") == [expected]
     assert problems("rules: {known: {names: {in_schema: true}}}")[0].startswith("rules.known.names.in_schema: found a")
     assert policy("rules: {known: {names: {in_schema: true}, mode: off}}").rules

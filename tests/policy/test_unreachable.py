@@ -22,7 +22,7 @@ ALLOWED = "allow: {allow_only: [GET, SET]}"
 def test_a_rule_to_which_nothing_is_left(rule: str, more: str) -> None:
     found = problems(f"rules:\n  {ALLOWED}\n  other: {rule}\n  {more}\n")
     assert len(found) == 1
-    assert "found a rule that never acts, expected some command to be left for it; all that it is about" in found[0]
+    assert "found a rule that can never apply, expected a command that no rule " in found[0]
     assert "refused by allow (" in found[0]
 
 
@@ -39,7 +39,7 @@ def test_a_rule_to_which_nothing_is_left(rule: str, more: str) -> None:
 def test_of_two_lists_the_first_may_leave_nothing_to_the_second(first: str, second: str, acts: bool) -> None:
     found = problems(f"defaults: {{mode: enforce}}\nrules: {{a: {{{first}}}, b: {{{second}}}}}")
     assert len(found) == (not acts)
-    assert all("rules.b: found a rule that never acts, expected some command" in each for each in found)
+    assert all("rules.b: found a rule that can never apply, expected a command" in each for each in found)
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,13 @@ def test_exceptions_that_never_hold() -> None:
     """
     one = " because: x}\n      - {rule: "
     for said, problem in (
-        ('none, keys: "x:*",', "exceptions[0].keys: found x:*, expected no keys; what none is about has none"),
+        ('none, keys: "x:*",', "exceptions[0].keys: found x:*, expected no keys; the commands of none have"),
         ('ttl, keys: "x:*",', "exceptions[0].keys: found x:*, expected some of the keys that ttl is about: c:*, d"),
-        (f"ttl, app: a,{one}ttl, app: a,", "exceptions[1]: found an exception that never holds, expected something"),
-        (f'ttl, keys: "c:*",{one}ttl, app: a, keys: "c:1*",', "exceptions[1]: found an exception that never holds"),
+        (
+            f"ttl, app: a,{one}ttl, app: a,",
+            "exceptions[1]: found an exception that can never apply, expected",
+        ),
+        (f'ttl, keys: "c:*",{one}ttl, app: a, keys: "c:1*",', "exceptions[1]: found an exception that can never apply"),
         (f"ttl, app: a, until: 2030-01-01, then: warn,{one}ttl, app: a,", "exceptions[1]: found an exception that"),
         (f"ttl, app: a, until: 2030-01-02,{one}ttl, app: a, until: 2030-01-01,", "exceptions[1]: found an exception"),
     ):
@@ -107,9 +110,9 @@ def test_exceptions_that_never_hold() -> None:
 
 def test_an_app_that_is_never_found() -> None:
     found = problems('apps: {one: {match: {user: "*"}}, two: {match: {user: two}}}\nrules: {}')
-    assert "apps.two.match: found an app that is never found, expected clients that are not taken for one (" in found[0]
+    assert "apps.two.match: found an app that no client can match, expected clients that one (" in found[0]
     found = problems('apps: {one: {match: {client_name: "a-*"}}, two: {match: {user: "*"}}}\nrules: {}')
-    assert "apps.one.match: found an app that is never found" in found[0]
+    assert "apps.one.match: found an app that no client can match" in found[0]
     for apps in (
         'one: {match: {user: one}}, two: {match: {user: "*"}}',
         'one: {match: {user: "a*"}}, two: {match: {user: "*a"}}',
@@ -224,6 +227,6 @@ def test_an_exception_from_the_own_rule_of_another_app(tmp_path: Path) -> None:
         """,
         "a.yaml": "app: a\nrules: {own: {refuse: [SET]}}",
     }
-    with pytest.raises(PolicyError, match=r"exceptions\[0\].app: found b, expected a, whose own rule own is"):
+    with pytest.raises(PolicyError, match=r"exceptions\[0\].app: found b, expected a; own is a rule of that app"):
         policy_files(tmp_path, files | {"redis.yaml": files["redis.yaml"] % "b"})
     assert policy_files(tmp_path, files | {"redis.yaml": files["redis.yaml"] % "a"}).exceptions

@@ -58,7 +58,10 @@ def test_values_know_their_lines_and_paths(tmp_path: Path) -> None:
         ("a: 1\nb: 'x\nc: 1\n", "f:2: found a quote that nothing closes, expected another quote behind it"),
         ("a: [1}", "f:1: found '}', expected ',' or ']'"),
         ("a: {b: c: d}", "f:1: found a second ': ', expected ',' or '}', or quotes around text that holds ': '"),
-        ("a: b: c", "f:1: found a ': ' behind what is no key, expected a line for each key, and quotes around text"),
+        (
+            "a: b: c",
+            "f:1: found ': ' after text that is not a key, expected a line for each key, and quotes",
+        ),
         ("a:\n  b: 1\n c: 1", "f:3: found keys at another indentation, expected a line with the indentation of those"),
         ('a: "x" y', "f:1: found text behind a value, expected a line with the indentation of those above"),
         ("a:\n\tb: 1", "f:2: found a tab, expected spaces"),

@@ -79,10 +79,10 @@ def test_common_names_need_no_judging(name: str) -> None:
         ("c@rt:prod:42", 'must have letters, digits, "_", "-" and "." as segment 1'),
         ("cart:test:42", "must have prod or staging as segment 2"),
         ("cart:prod:x", "must have an integer or a UUID as segment 3"),
-        ("Data", "is a name that is banned"),
+        ("Data", "is a banned name"),
         ("cart:prod:42:TMP", "has a banned word in segment 4"),
-        ("cart:prod:42:{x}", "has a hash tag in segment 4, where none may stand"),
-        ("cart:prod:{0}", "has a hash tag that is banned, for it would gather too much in one slot"),
+        ("cart:prod:42:{x}", "has a hash tag in segment 4, where the policy allows none"),
+        ("cart:prod:{0}", "has a banned hash tag, which would put too many keys into one slot"),
     ],
 )
 def test_a_wrong_name_is_told_what_is_wrong(name: str, fault: str) -> None:

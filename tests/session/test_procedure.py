@@ -235,7 +235,7 @@ def test_a_rule_that_fails_while_asking_refuses(route: FakeRoute) -> None:
     client.say("KEYS", "*")
     tell(route, b":1\r\n")  # no reply that SCAN could have
     assert client.heard() == (
-        b"-DENIED keyrail/walk: the rule itself failed on this command; tell those who run this policy\r\n"
+        b"-DENIED keyrail/walk: the rule itself failed on this command; tell the owners of this policy\r\n"
     )
     assert route.hits == [("walk", "enforce", "error")]
 

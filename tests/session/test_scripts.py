@@ -187,7 +187,7 @@ def test_a_function_that_redis_does_not_tell_of_is_dynamic(route: FakeRoute, rep
     client.heard()
     client.say("FCALL", "f", 0)
     tell(route, reply)
-    assert b"what it calls cannot be told, for Redis does not tell" in client.heard()
+    assert b"Keyrail cannot tell what it calls: Redis does not tell this user which library" in client.heard()
 
 
 def test_a_function_that_nobody_has_gets_redis_own_error(route: FakeRoute) -> None:

@@ -54,7 +54,7 @@ def find_contradictions(policy: Policy, problems: Problems) -> None:
     for rule in rules:
         key, part = _asks_about_schema(rule.settings)
         if key and policy.schema is NO_SCHEMA:
-            _note(rule, key, "a rule about the schema", "a schema, which this policy has not", problems)
+            _note(rule, key, "a rule about the schema", "a schema; this policy has none", problems)
         elif part and policy.schema.entries and not any(map(_PARTS[part], policy.schema.entries)):
             _note(rule, key, shown(part), f"some entry of the schema to have a {part}; none has", problems)
 
@@ -105,7 +105,7 @@ def _check_lifetimes(rules: list[PolicyRule], audiences: Audiences, problems: Pr
         for i, rule in enumerate(found):
             first = next((each for each in found[:i] if audiences[each.name] & audiences[rule.name]), None)
             if first is not None:
-                expected = f"one; {_placed(first, rule)} is about the same keys"
+                expected = f"one lifetime for these keys; {_placed(first, rule)} has the same"
                 _note(rule, key, "a second lifetime", expected, problems)
 
 
@@ -116,9 +116,7 @@ def _check_repeated(rules: list[PolicyRule], problems: Problems) -> None:
     for rule in rules:
         first = said.setdefault((rule.app, rule.settings), rule)
         if first is not rule and rule.name not in faulty:
-            expected = (
-                f"something that {_placed(first, rule)} does not say; its mode for single apps stands in the rollout"
-            )
+            expected = f"another rule than {_placed(first, rule)}; modes of single apps stand in the rollout"
             problems.add(rule.where, f"rules.{rule.name}", f"the same as {first.name}", expected)
 
 
@@ -159,8 +157,8 @@ def _check_walks(rules: list[PolicyRule], refused: _Refused, problems: Problems)
     for rule in rules:
         by = refused.by("KEYS", rule) if isinstance(rule.settings, KeysByScanSettings) else None
         if by is not None:
-            expected = f"KEYS not refused; {_placed(by, rule)} refuses it"
-            _note(rule, "keys_by_scan", "an answer to KEYS", expected, problems)
+            expected = f"one of the two rules: {by.name} refuses KEYS, {rule.name} answers it"
+            _note(rule, "keys_by_scan", f"a conflict with {_placed(by, rule)}", expected, problems)
 
 
 def _check_prefixes(policy: Policy, rules: list[PolicyRule], problems: Problems) -> None:

@@ -4,7 +4,7 @@ Of two that overlap the more specific one takes the keys (``proxy.rules.lifetime
 
 - two globs that overlap although neither lies within the other, and equal ones;
 - a glob all of whose keys are taken by more specific rules, or by entries of the schema that have a ``ttl``;
-- a more specific lifetime, or ``ttl`` of the schema, that leaves keys to live for ever which the other gives a TTL: by
+- a more specific lifetime, or ``ttl`` of the schema, that leaves keys without a TTL which the other gives one: by
   its ``types``, or without a default;
 - an app's own default above the longest lifetime that the platform's rule allows.
 """
@@ -113,11 +113,13 @@ def _check_taking(narrow: _Placed, wide: _Placed, problems: Problems) -> None:
     if not others.gives:
         return
     if not bounds.gives:
-        expected = f"a default; it takes these keys from {wide.title}, and without a TTL they would live for ever"
+        expected = f"a default; it takes these keys from {wide.title}, and they would have no TTL"
         narrow.note("default", "nothing", expected, problems)
     missing = sorted(wide.settings.types - narrow.settings.types)
     if missing:
-        expected = f"{', '.join(missing)} among them; {wide.title} is for those, and leaves the keys of this rule alone"
+        expected = (
+            f"{', '.join(missing)}, too: {wide.title} gives these types a TTL, but leaves the keys of this rule alone"
+        )
         narrow.note("types", ", ".join(sorted(narrow.settings.types)), expected, problems)
 
 
@@ -223,7 +225,7 @@ def _check_entries(each: _Placed, taking: Sequence[PlacedEntry], problems: Probl
         if lifetime is not None and not lifetime.permanent and not lifetime.gives:
             expected = (
                 f"a default, or required: true; {each.title} leaves these keys to this entry, and without a TTL they "
-                "would live for ever"
+                "would have no TTL"
             )
             problem = (one.line_of("ttl"), f"{one.path_of('ttl')}.default", "nothing", expected)
             if all(known.path != problem[1] for known in problems.found):

@@ -67,7 +67,7 @@ class _Check:
         for rule in self._policy.rules:
             if rule.mode is not None and not rule.app and not rule.locked:
                 path = f"rules.{rule.name}.mode"
-                self._note(rule.mode.where, path, str(rule.mode), "no mode here: in this policy the rollout has them")
+                self._note(rule.mode.where, path, str(rule.mode), "no mode here: the rollout of this policy sets modes")
 
     def _check_rollout(self, document: Document) -> None:
         for name, line in document.rollout.items():
@@ -78,7 +78,7 @@ class _Check:
                 self._note(where, path, "a rule of an app's own file", "its mode there, or a rule of the platform's")
             for stage in (line.default, *line.apps.values()):
                 if rule is not None and rule.locked and stage is not None and str(stage) != "enforce":
-                    self._note(stage.where, path, str(stage), f"enforce, for the rule is locked ({rule.where})")
+                    self._note(stage.where, path, str(stage), f"enforce, since the rule is locked ({rule.where})")
             for app_name, stage in line.apps.items():
                 app = self._app(app_name, stage.where, f"{path}.{app_name}")
                 if app is not None and not app.proven and not stage.tightens(self._usual(rule, line)):
@@ -104,7 +104,7 @@ class _Check:
         for placed in (each for document in documents for each in document.schema):
             app = claimed.pop(placed.entry.app, None)
             if asking and app is not None:
-                effect = f"so {asking[0]} takes its keys for nobody's own"
+                effect = f"so {asking[0]} treats its keys as no app's own"
                 self._warn(placed.where, f"{placed.path}: {self._claimed(app)}, {effect}")
 
     def _check_app_file(self, document: Document) -> None:
@@ -114,7 +114,7 @@ class _Check:
             path = f"rollout.{name}"
             rule = self._rule(name, where, path)
             if line.apps:
-                self._note(where, path, "modes of apps", "one mode: this file speaks for its own app only")
+                self._note(where, path, "modes of apps", "one mode: this file sets modes for its own app only")
             if rule is not None and rule.app not in {"", document.app}:
                 self._note(where, path, f"a rule of {rule.app}", "a rule of the platform's, or one of this file")
             elif rule is not None and app is not None and line.default is not None:

@@ -99,8 +99,8 @@ def _check_rules(
             takers |= {each.name: each for each in before if refusing[each.name] & commands}
         else:
             by = ", ".join(f"{each.name} ({each.where})" for each in takers.values())
-            expected = f"some command to be left for it; all that it is about are refused by {by}"
-            problems.add(rule.where, f"rules.{rule.name}", "a rule that never acts", expected)
+            expected = f"a command that no rule before it refuses; all of its commands are refused by {by}"
+            problems.add(rule.where, f"rules.{rule.name}", "a rule that can never apply", expected)
 
 
 def _refuses_all(rule: Rule, spec: Spec) -> bool:
@@ -128,10 +128,10 @@ def _check_in_scripts(policy: Policy, rules: Sequence[PolicyRule], bound: dict[s
             continue
         path = f"rules.{rule.name}.in_scripts"
         if not holds_scripts(bound[rule.name]):
-            expected = "a rule about commands or keys; scripts are not held to this one"
+            expected = "a rule about commands or keys; scripts do not follow this one"
             problems.add(rule.where, path, "audit", expected)
         elif not audience(policy, rule) & held_to:
-            expected = "a rule with scripts: {commands: follow_rules}; no script is held to any rule without it"
+            expected = "a rule with scripts: {commands: follow_rules}; without it no script follows any rule"
             problems.add(rule.where, path, "audit", expected)
 
 
@@ -148,7 +148,7 @@ def _check_shares(policy: Policy, keyless: set[str], problems: Problems) -> None
         placed += [(stage, f"rollout.{rule.name}") for stage in own]
         for stage, path in placed:
             if rule.name in keyless and stage is not None and stage.share < 1:
-                expected = "a mode for all of it; its commands have no keys, and so are in no share of them"
+                expected = "a mode without a share of keys; its commands have no keys"
                 problems.add(stage.where, path, str(stage), expected)
 
 
@@ -157,7 +157,7 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
     for i, exception in enumerate(policy.exceptions):
         path = f"exceptions[{i}]"
         if exception.keys and exception.rule in deaf:
-            expected = f"no keys; what {exception.rule} is about has none"
+            expected = f"no keys; the commands of {exception.rule} have none"
             problems.add(exception.where, f"{path}.keys", exception.keys, expected)
         elif exception.keys and exception.rule in rules:
             globs = globs_of(rules[exception.rule].settings)
@@ -166,12 +166,12 @@ def _check_exceptions(policy: Policy, deaf: set[str], problems: Problems) -> Non
                 problems.add(exception.where, f"{path}.keys", exception.keys, expected)
         own = rules[exception.rule].app if exception.rule in rules else ""
         if own and exception.app not in {"", own}:
-            expected = f"{own}, whose own rule {exception.rule} is; it holds for nobody else"
+            expected = f"{own}; {exception.rule} is a rule of that app only"
             problems.add(exception.where, f"{path}.app", exception.app, expected)
         for j, earlier in enumerate(policy.exceptions[:i]):
             if _takes_up(earlier, exception):
-                expected = f"something that exceptions[{j}] ({earlier.where}) does not say already"
-                problems.add(exception.where, path, "an exception that never holds", expected)
+                expected = f"commands or keys that exceptions[{j}] ({earlier.where}) does not exempt"
+                problems.add(exception.where, path, "an exception that can never apply", expected)
                 break
 
 
@@ -212,8 +212,8 @@ def _check_apps(apps: Sequence[App], problems: Problems) -> None:
         for j, other in enumerate(apps):
             ahead = (not other.proven, -other.conditions, j) < (not app.proven, -app.conditions, i)
             if ahead and _patterns(other) != _patterns(app) and all(map(_covers, _patterns(other), _patterns(app))):
-                expected = f"clients that are not taken for {other.name} ({other.where}) before"
-                problems.add(app.where, f"apps.{app.name}.match", "an app that is never found", expected)
+                expected = f"clients that {other.name} ({other.where}) does not match first"
+                problems.add(app.where, f"apps.{app.name}.match", "an app that no client can match", expected)
                 break
 
 

@@ -25,7 +25,7 @@ _APPLIED_BY: dict[str, tuple[type[RuleSettings], Callable[[KeyEntry], bool]]] = 
 
 
 def find_unused_schema(policy: Policy, placed: Sequence[PlacedEntry], problems: Problems) -> None:
-    """Note what no rule acts on, at the first entry that says it, and what a lifetime leaves to live for ever."""
+    """Note each part that no rule acts on, at the first entry that has it, and each lifetime that gives no TTL."""
     for part, (settings, says) in _APPLIED_BY.items():
         appliers = {rule.app for rule in policy.rules if isinstance(rule.settings, settings)}
         saying = [each for each in placed if says(each.entry) and not problems.told_of(each.path_of(part))]

@@ -46,7 +46,7 @@ def _read_app(name: str, fields: Fields, others: list[App]) -> App:
             app = _read_match(app, matched)
             same = next((each for each in others if _patterns(each) == _patterns(app)), None)
             if same is not None and any(_patterns(app)):
-                expected = f"something else than {same.name} has, or this app is never found"
+                expected = f"something else than {same.name} has, or no client can match this app"
                 fields.problems.add(matched.where, matched.path, "the same clients", expected)
     fields.finish()
     return app

@@ -37,7 +37,7 @@ def _read_exception(fields: Fields) -> PolicyException:
         if not said and fields.lacks(key):
             fields.problems.add(fields.where, fields.path_of(key), "nothing", _WANTED[key])
     if not exception.app and not exception.keys:
-        expected = "whom or what it is for: app, keys or both"
+        expected = "app, keys or both"
         fields.problems.add(fields.where, fields.path, "neither app nor keys", expected)
     if then is not None and until is None:
         fields.problems.add(fields.line_of("then"), fields.path_of("then"), "then without until", "a day in until")

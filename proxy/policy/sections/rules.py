@@ -30,7 +30,7 @@ def read_rules(value: Value, app: str, problems: Problems) -> tuple[PolicyRule, 
             expected = "a name of small letters, digits and hyphens, at most 64"
             problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
         if name.startswith(REMEDY) and read_digits(name.removeprefix(REMEDY)) is not None:
-            expected = "another name: this is how the remedies of operators are called"
+            expected = "another name: remedies of operators have names like this"
             problems.add(where, f"{mapping.path}.{name}", shown(name), expected)
         rule = _read_rule(name, where, body, app, problems)
         if rule is not None:
@@ -48,7 +48,7 @@ def _read_rule(name: str, where: Where, value: Value, app: str, problems: Proble
     wording = Wording(because, instead, contact)
     locked = fields.read("locked", choice(_YES), False)
     if locked and stage is not None and str(stage) != "enforce":
-        problems.add(fields.line_of("mode"), fields.path_of("mode"), str(stage), "enforce, for the rule is locked")
+        problems.add(fields.line_of("mode"), fields.path_of("mode"), str(stage), "enforce, since the rule is locked")
     audits_scripts = fields.read("in_scripts", choice(_IN_SCRIPTS), False)
     settings = _read_guardrail(fields, where)
     fields.finish()

@@ -18,7 +18,7 @@ from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Word
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
 ALWAYS_ALLOWED = tuple(sorted(row.display for row in ROWS.values() if row.needed or row.always_allowed))
-_INSTEAD = "ask those who run this Redis"
+_INSTEAD = "ask the operators of this Redis"
 
 
 @dataclass(frozen=True, slots=True)

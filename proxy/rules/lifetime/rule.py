@@ -166,7 +166,7 @@ class Lifetime(Rule):
     def _skip(self, command: Command, _context: Context) -> Verdict:
         if command.spec.id == _UNKNOWN and self._container_of(command.argv) is not None:
             return PASS  # a new subcommand of CLIENT and its like, which have no keys
-        return Pass(skipped=ELSEWHERE.get(command.spec.name, "what the command does to keys is not known here"))
+        return Pass(skipped=ELSEWHERE.get(command.spec.name, "Keyrail does not know what the command does to keys"))
 
     def _bounds_of(self, command: Command) -> list[Bounds]:
         found = (self._scope.bounds_of(key.name) for key in command.keys)
@@ -235,7 +235,7 @@ class Lifetime(Rule):
     def _judge_restored(self, command: Command, bounds: Bounds, context: Context) -> Verdict:
         kind = dumped_type(command.argv[3])
         if kind is None:
-            return Pass(skipped="the type of the value to restore is not known here")
+            return Pass(skipped="Keyrail does not know the type of the restored value")
         if kind not in self._scope.types:
             return PASS
         if bounds.required:

@@ -52,4 +52,4 @@ class TtlCommands:
 
 
 def _unknown(name: str) -> str:
-    return f"the engine is not known to run {name} for this user"
+    return f"Redis does not have {name}, or this user may not run it"

@@ -34,19 +34,19 @@ class LifetimeWording:
         shown = f"the TTL of {key} ({_place(command, stated)}) is {_time(milliseconds)}"
         if milliseconds < least * 1000:
             missing = _time(least * 1000 - milliseconds)
-            return self._refuse(command, f"{shown}, {missing} less than the least of {_time(least * 1000)}", _LONGER)
+            return self._refuse(command, f"{shown}, {missing} less than the minimum of {_time(least * 1000)}", _LONGER)
         most = min(bounds.most for bounds in found if bounds.most is not None)
         excess = _time(milliseconds - most * 1000)
         return self._refuse(command, f"{shown}, {excess} more than the limit of {_time(most * 1000)}", _SHORTER)
 
     def refuse_persist(self, command: Command) -> Refuse:
         """A command that takes a TTL away."""
-        why = f"{command.name} takes the TTL of {self._key(command)} away"
+        why = f"{command.name} removes the TTL of {self._key(command)}"
         return self._refuse(command, why, "leave it, or state another with EXPIRE")
 
     def refuse_unproven(self, command: Command) -> Refuse:
         """A command that may create a key for ever."""
-        why = f"{command.name} may create {self._key(command)} without a TTL, and can't be given one here"
+        why = f"{command.name} may create {self._key(command)} without a TTL, and Keyrail cannot add one here"
         return self._refuse(command, why, "create the key with a command that states its TTL")
 
     def refuse_streamed(self, command: Command) -> Refuse:

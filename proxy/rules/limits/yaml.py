@@ -46,7 +46,7 @@ def _check_limits(settings: LimitsSettings, fields: Fields) -> None:
         problems.add(fields.line_of("burst"), fields.path_of("burst"), "a burst", "a rate beside it")
     for key in ("commands", "keys"):
         if fields.take(key) is not None and (settings.connections or settings.concurrency):
-            expected = "a rule of its own for connections and concurrency, which are of a client as a whole"
+            expected = "a rule of its own for connections and concurrency: they count clients, not commands"
             problems.add(fields.line_of(key), fields.path_of(key), key, expected)
 
 

@@ -114,7 +114,7 @@ class Banned:
     def fault(self, name: bytes) -> str:
         """What is wrong with the name; nothing if it is right."""
         if not self._separator:
-            return "is a name that is banned" if name.lower() in self._words else ""
+            return "is a banned name" if name.lower() in self._words else ""
         for i, segment in enumerate(name.split(self._separator)):
             if segment.lower() in self._words:
                 return f"has a banned word in segment {i + 1}"
@@ -159,11 +159,11 @@ class HashTags:
         if end <= start:
             return ""
         if name[start:end].lower() in self._banned:
-            return "has a hash tag that is banned, for it would gather too much in one slot"
+            return "has a banned hash tag, which would put too many keys into one slot"
         segment = name.count(self._separator, 0, start) + 1
         if self._anywhere or segment in self._segments:
             return ""
-        return f"has a hash tag in segment {segment}, where none may stand"
+        return f"has a hash tag in segment {segment}, where the policy allows none"
 
     # The machine: the segment before a tag; its beginning, or "opened" and "stray" where none may stand; "behind" it.
 
@@ -207,7 +207,7 @@ class Prefixes:
     def fault(self, name: bytes) -> str:
         """What is wrong with the name; nothing if it is right."""
         if self._required:
-            return "" if name.startswith(self._required) else "begins with no prefix of this application"
+            return "" if name.startswith(self._required) else "does not begin with a prefix of this application"
         return "begins with another application's prefix" if name.startswith(self._foreign) else ""
 
     def fault_of_pattern(self, beginning: bytes) -> str:

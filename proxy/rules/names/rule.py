@@ -184,7 +184,7 @@ class Naming(Rule):
         stray = name.translate(None, self._allowed)
         if stray:
             place = f"{_byte(stray[0])} at offset {name.index(stray[0])}"
-            return f"holds {place}, which is not {self._settings.characters}"
+            return f"contains {place}, which is not {self._settings.characters}"
         fault = self._segment_fault(name) if self._counts_segments else ""
         return fault or next((fault for part in self._parts if (fault := part.fault(name))), "")
 
@@ -193,7 +193,9 @@ class Naming(Rule):
         count = name.count(self._separator) + 1
         if not settings.min_segments <= count <= self._max_segments:
             noun = "segment" if count == 1 else "segments"
-            return f"has {count} {noun}, and {settings.segments} separated by '{settings.separator}' are wanted"
+            return (
+                f"has {count} {noun}, and the policy requires {settings.segments}, separated by '{settings.separator}'"
+            )
         if not settings.empty_segments and b"" in name.split(self._separator):
             return f"has an empty segment between its '{settings.separator}'"
         return ""

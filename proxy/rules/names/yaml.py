@@ -132,7 +132,7 @@ def _check_segment_types(settings: NamesSettings, fields: Fields) -> None:
             expected = f"any, one of {', '.join(KINDS)}, several such as int|uuid, or words such as prod|staging"
             fields.problems.add(where, f"{path}[{i}]", shown(kind), expected)
         except ValueError:
-            expected = "another one, for segment_types cannot be told apart by it"
+            expected = "another separator; segments of these types may contain this one"
             fields.problems.add(
                 fields.line_of("separator"), fields.path_of("separator"), shown(settings.separator), expected
             )

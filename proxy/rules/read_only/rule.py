@@ -44,11 +44,11 @@ class ReadOnly(Rule):
     def judge(self, command: Command, _context: Context) -> Verdict:
         if command.spec.id != _UNKNOWN:
             return self._refuse(command.spec)
-        why = f"nobody knows whether {command.name} writes, and only reading is allowed"
+        why = f"Keyrail does not know whether {command.name} writes, and this policy allows only reads"
         return self._refusals.of_unknown(command, why, _INSTEAD)
 
     def _refuse(self, spec: Spec) -> Refuse:
-        why = f"{spec.display} may write, and only reading is allowed"
+        why = f"{spec.display} may write, and this policy allows only reads"
         return self._refusals.of(why, _READING.get(spec.name, _INSTEAD))
 
     def refuses_part(self, _command: Command) -> bool:

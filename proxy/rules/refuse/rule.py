@@ -17,7 +17,7 @@ from proxy.rules.rule import Binding, InScripts, Needs, Rule, RuleSettings, Word
 from proxy.rules.verdict import PASS, Refuse, Verdict
 
 _INSTEAD = {row.display: row.instead for row in ROWS.values() if row.instead}
-_INSTEAD_OF_OTHERS = "ask those who run this Redis"
+_INSTEAD_OF_OTHERS = "ask the operators of this Redis"
 
 
 @dataclass(frozen=True, slots=True)

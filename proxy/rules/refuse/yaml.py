@@ -18,7 +18,7 @@ def read_refuse(value: Value, rule: Fields) -> RefuseSettings | None:
     commands = read_listing(value, problems)
     for scalar in _scalars(value):
         if entry_of(scalar.text, STANDARD).command in NEVER_REFUSED:
-            expected = "a command that a client can do without; it needs this one to log in or to end a state"
+            expected = "a command that clients can do without; they need this one to log in or to end a state"
             problems.unexpected(scalar, expected)
     allowed_value = rule.take("allow")
     allow = () if allowed_value is None else read_listing(allowed_value, problems)

@@ -67,11 +67,11 @@ class Replacement(Rule):
         if not takes(command.spec, len(command.argv)):
             return PASS
         if not self._can_send(target.display):
-            return Pass(skipped=f"the engine is not known to run {target.display} for this user")
+            return Pass(skipped=f"Redis does not have {target.display}, or this user may not run it")
         if command.spec.id in self._unsent:
             return PASS
         if command.streamed is not None and command.streamed < len(command.argv) - 1:
-            return Pass(skipped="its name was sent before the rest of it had arrived")
+            return Pass(skipped="its name was sent before the whole command had arrived")
         return Rewrite([target.name.encode(), *command.argv[1:]], spec=target)
 
     def _add_words(self, command: Command) -> Verdict:

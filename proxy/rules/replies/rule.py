@@ -16,6 +16,7 @@ from proxy.commands.spec import Spec
 from proxy.commands.whole_collection_commands import READS
 from proxy.rules.context import Context
 from proxy.rules.lowering import Lowering
+from proxy.rules.refusals import over
 from proxy.rules.rule import Binding, Rule, RuleSettings, Wording
 from proxy.rules.verdict import InspectReply, Verdict
 
@@ -59,7 +60,7 @@ class Replies(Rule):
             size *= 2 if kind == b"%" else 1
         else:
             return ""
-        return "" if most is None or size <= most else f"the reply has {size} {unit}, and {most} is the most"
+        return "" if most is None or size <= most else f"the reply has {size} {unit}, {over(size, most)}"
 
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """No plan looks at replies."""

@@ -223,7 +223,7 @@ class Scripts(Rule):
         (told,) = yield [(b"FUNCTION", b"LIST")]
         libraries = read_libraries(told)
         if libraries is None:
-            return self._judge_unseen("Redis does not tell this user whose the function is")
+            return self._judge_unseen("Redis does not tell this user which library has the function")
         library = next((each for each in libraries if each.has(name)), None)
         if library is None:
             return Answer(NO_FUNCTION)
@@ -236,7 +236,7 @@ class Scripts(Rule):
     def _without_asking(self, command: Command, context: Context, reason: str) -> Pass | Refuse:
         owner = self.memory.owner(word_of(command.argv[1]))
         if owner is None:
-            return self._judge_unseen(f"nobody can ask Redis whose the function is: {reason}")
+            return self._judge_unseen(f"Keyrail cannot ask Redis which library has the function: {reason}")
         return self._judge_owner(owner, command, context)
 
     def _judge_owner(self, owner: Owner, command: Command, context: Context) -> Pass | Refuse:
@@ -248,7 +248,7 @@ class Scripts(Rule):
 
     def _judge_unseen(self, why: str = "it runs a function whose library was not seen here") -> Pass | Refuse:
         if self._settings.only is not None:
-            return self._refuse(f"{why}, and so not whether it is registered", self._register("library"))
+            return self._refuse(f"{why}, so Keyrail cannot tell whether it is registered", self._register("library"))
         return self._judge_dynamic(why, "load the library with FUNCTION LOAD REPLACE")
 
     def _judge_calls(self, found: ScriptCalls, command: Command, context: Context) -> Pass | Refuse:
@@ -318,9 +318,9 @@ class Scripts(Rule):
     def _judge_dynamic(self, why: str, instead: str) -> Pass | Refuse:
         match self._settings.dynamic:
             case Dynamic.REFUSE:
-                return self._refuse(f"what it calls cannot be told, for {why}", instead)
+                return self._refuse(f"Keyrail cannot tell what it calls: {why}", instead)
             case Dynamic.WARN:
-                return Pass(skipped=f"what it calls cannot be told, for {why}")
+                return Pass(skipped=f"Keyrail cannot tell what it calls: {why}")
             case Dynamic.ALLOW:
                 return PASS
 

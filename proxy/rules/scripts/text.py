@@ -154,7 +154,7 @@ class _ScriptReader:
         if isinstance(first, bytes) and len(first) <= _LONGEST_NAME:
             self.calls[call] = None
         else:
-            self._note(f"chooses at run time what {name} is to run")
+            self._note(f"chooses at run time the command that {name} runs")
 
     def _read_registration(self, i: int) -> None:
         if self._tokens[i].is_sign(b"("):

@@ -100,4 +100,4 @@ def oversize(command: Command, value: Value, most: int, refusals: Refusals) -> s
 def too_many_members(command: Command, members: int, most: int, refusals: Refusals) -> str:
     """What is wrong with a write of more than ``most`` members."""
     key = refusals.key(command, command.keys[0].index) if command.keys else f"{command.name}'s key"
-    return f"{members} members are written at once to {key}, {over(members, most)}"
+    return f"the command writes {members} members to {key}, {over(members, most)}"

@@ -38,8 +38,8 @@ class UnknownCommands(Rule):
         return spec.id == _UNKNOWN
 
     def judge(self, command: Command, _context: Context) -> Verdict:
-        why = f"{command.name} is a command that neither Keyrail nor the engine describes"
-        return self._refusals.of_unknown(command, why, "ask those who run this Redis")
+        why = f"neither Keyrail nor the engine knows the command {command.name}"
+        return self._refusals.of_unknown(command, why, "ask the operators of this Redis")
 
     def refuses_part(self, _command: Command) -> bool:
         """Whether a request that begins like this one may be refused."""

@@ -23,7 +23,7 @@ def read_whole_collections(value: Value, rule: Fields) -> WholeCollectionsSettin
     fields.finish()
     for key in ("remember", "unknown"):
         if key in fields and "max" not in fields:
-            expected = "max beside it: without one, no size is asked for"
+            expected = "max beside it: without one, Keyrail asks for no size"
             rule.problems.add(fields.line_of(key), fields.path_of(key), "this", expected)
     return settings
 

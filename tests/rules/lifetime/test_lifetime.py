@@ -325,7 +325,7 @@ def test_what_is_within_or_is_no_lifetime_goes_on() -> None:
 
 def test_refusals_name_the_bound() -> None:
     strict = lifetime(BOUNDED, TtlOptions(Outside.REFUSE))
-    assert "the TTL of 'k' (argument 2 of EXPIRE) is 1s, 9s less than the least of 10s; " in (
+    assert "the TTL of 'k' (argument 2 of EXPIRE) is 1s, 9s less than the minimum of 10s; " in (
         refused(judged("EXPIRE k 1", strict))
     )
     assert "(EX, argument 4 of SET) is 2h46m39s, 1h46m39s more than the limit of 1h; " in (
@@ -337,7 +337,7 @@ def test_refusals_name_the_bound() -> None:
 def test_a_ttl_may_not_be_taken_away() -> None:
     assert judged("PERSIST k") == PASS
     refuse = lifetime(ttl_options=TtlOptions(persist=Persist.REFUSE))
-    assert "PERSIST takes the TTL of the key 'k' (argument 1 of PERSIST) away" in refused(judged("PERSIST k", refuse))
+    assert "PERSIST removes the TTL of the key 'k' (argument 1 of PERSIST)" in refused(judged("PERSIST k", refuse))
     assert refused(judged("GETEX k persist", refuse))
     assert judged("GETEX k", refuse) == PASS
     clamp = lifetime(BOUNDED, TtlOptions(persist=Persist.CLAMP))

@@ -34,16 +34,16 @@ def test_a_good_name_passes(key: bytes) -> None:
 @pytest.mark.parametrize(
     ("key", "fault"),
     [
-        (b"john_email", "has 1 segment, and 2 to 3 separated by ':' are wanted"),
-        (b"a:b:c:d", "has 4 segments, and 2 to 3 separated by ':' are wanted"),
+        (b"john_email", "has 1 segment, and the policy requires 2 to 3, separated by ':'"),
+        (b"a:b:c:d", "has 4 segments, and the policy requires 2 to 3, separated by ':'"),
         (b"user::1", "has an empty segment between its ':'"),
         (b"user:", "has an empty segment between its ':'"),
         (b":1", "has an empty segment between its ':'"),
-        (b"user:1 2", "holds a space at offset 6, which is not printable-ascii"),
-        (b"user:\xc3\xa9", "holds the byte 0xc3 at offset 5, which is not printable-ascii"),
-        (b"user:\r\n", "holds the byte 0x0d at offset 5, which is not printable-ascii"),
+        (b"user:1 2", "contains a space at offset 6, which is not printable-ascii"),
+        (b"user:\xc3\xa9", "contains the byte 0xc3 at offset 5, which is not printable-ascii"),
+        (b"user:\r\n", "contains the byte 0x0d at offset 5, which is not printable-ascii"),
         (b"user:" + b"x" * 16, "is 21 bytes long, 1 more than the limit of 20"),
-        (b"", "is 0 bytes long, 1 less than the least of 1"),
+        (b"", "is 0 bytes long, 1 less than the minimum of 1"),
     ],
 )
 def test_a_bad_name_is_refused_with_its_fault(key: bytes, fault: str) -> None:
@@ -55,7 +55,7 @@ def test_a_bad_name_is_refused_with_its_fault(key: bytes, fault: str) -> None:
 def test_the_authors_words_are_used() -> None:
     wording = Wording("nobody finds it again", "name it domain:entity:id")
     error = said(STANDARD_NAMES, "GET data", wording=wording)
-    assert error.endswith("are wanted, and nobody finds it again; name it domain:entity:id")
+    assert error.endswith("', and nobody finds it again; name it domain:entity:id")
 
 
 @pytest.mark.parametrize(

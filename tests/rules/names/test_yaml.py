@@ -34,7 +34,7 @@ def test_they_are_read(text: str, settings: NamesSettings) -> None:
         ("segment_types: [wort]", "n.names.segment_types[0]: found 'wort', expected any, one of date, uuid, int"),
         ("segment_types: [int|x]", "n.names.segment_types[0]: found 'int|x', expected any, one of date, uuid, int"),
         ("segments: 2, segment_types: [int, int, int]", "n.names.segment_types: found 3 of them, expected at most as"),
-        ("separator: '|', segment_types: [int]", "n.names.separator: found '|', expected another one, for segment_ty"),
+        ("separator: '|', segment_types: [int]", "n.names.separator: found '|', expected another separator"),
         ("hash_tags: allow", "n.names.hash_tags: found 'allow', expected refuse, or segments, or banned"),
         ("separator: '/'", "n.names: found no standard, expected at least one, such as segments: 2..6"),
         ("hash_tags: {}", "n.names.hash_tags: found an empty mapping, expected refuse, or segments, or banned"),

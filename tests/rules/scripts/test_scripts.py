@@ -158,9 +158,9 @@ def test_the_default_lets_dispatch_run_and_no_script_that_wipes_or_stops_redis(c
 @pytest.mark.parametrize("script", ["redis.call(ARGV[1])", "redis.call('CONFIG', ARGV[1])", "local c = redis.call"])
 def test_what_cannot_be_told(script: str) -> None:
     refused = said(bound("refuse"), "EVAL", script.encode(), b"0")
-    assert refused.startswith("what it calls cannot be told, for the script ")
+    assert refused.startswith("Keyrail cannot tell what it calls: the script ")
     counted = said(bound("warn"), "EVAL", script.encode(), b"0")
-    assert counted.startswith("(what it calls cannot be told, for the script")
+    assert counted.startswith("(Keyrail cannot tell what it calls: the script")
     assert said(bound("allow"), "EVAL", script.encode(), b"0") == ""
 
 
@@ -214,7 +214,7 @@ def test_where_dynamic_calls_are_allowed_nobody_is_asked() -> None:
 
 
 def test_a_payload_is_no_text() -> None:
-    assert said(bound(), "FUNCTION RESTORE x").startswith("what it calls cannot be told, for it brings functions")
+    assert said(bound(), "FUNCTION RESTORE x").startswith("Keyrail cannot tell what it calls: it brings functions")
     assert said(bound("allow"), "FUNCTION RESTORE x") == ""
 
 

@@ -294,7 +294,7 @@ def test_whatever_could_call_more_is_dynamic(text: bytes) -> None:
 
 def test_the_reason_says_the_line() -> None:
     assert read_script(b"return 1\n\nlocal r = redis").dynamic == "uses redis other than as redis.call(…) in line 3"
-    assert read_script(b"local a = 1\nredis.call(x)").dynamic.endswith("what redis.call is to run in line 2")
+    assert read_script(b"local a = 1\nredis.call(x)").dynamic.endswith("that redis.call runs in line 2")
 
 
 @pytest.mark.parametrize(

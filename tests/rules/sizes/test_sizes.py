@@ -25,7 +25,7 @@ def test_the_error_says_what_is_too_large() -> None:
         b"keep it small: compress it, or split it over several keys\r\n"
     )
     assert sizes(members=2).judge(command("RPUSH k a b c"), context()) == Refuse(
-        b"-DENIED keyrail/small: 3 members are written at once to the key 'k' (argument 1 of RPUSH), "
+        b"-DENIED keyrail/small: the command writes 3 members to the key 'k' (argument 1 of RPUSH), "
         b"1 more than the limit of 2; write them in batches of at most 2\r\n"
     )
     said = sizes(Wording("it hurts", "do less"), command=7).judge(command("MGET a b c d"), context())
@@ -79,7 +79,7 @@ def test_a_payload_counts_for_what_it_unpacks_to() -> None:
     for text, payload, settings, fault in (
         ("RESTORE k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "unpacks to as many as 10485760 bytes"),
         ("RESTORE-ASKING k 0", UNPACKS_FAR, SizesSettings(value=1 << 20), "unpacks to as many as 10485760"),
-        ("RESTORE k 0", HAS_MANY, SizesSettings(members=100), "1000000 members are written at once"),
+        ("RESTORE k 0", HAS_MANY, SizesSettings(members=100), "the command writes 1000000 members"),
         ("RESTORE k 0", b"\x07" + b"x" * 99, SizesSettings(value=5000), "unpacks to as many as 8800 bytes"),
     ):
         rule = settings.bind("sizes", NO_WORDS, BINDING)
