@@ -200,6 +200,8 @@ class Row(NamedTuple):
     shows_in_no_reply: bool = False
     """It changes something, and no reply to a read of another connection tells whether it has run. (INFO counts
     clients and commands, which come and go by themselves.)"""
+    changes_users: bool = False
+    """Of ``ConnectionState.ADMIN``: who may log in, or with which password, may be another after it."""
     ends_waits_with: bytes = b""
     """Of ``ConnectionState.IDLE``: it only ends what others wait for with this word among its arguments, and may begin
     something without."""

@@ -817,12 +817,14 @@ ALL: tuple[Row, ...] = (
     # Servers and clusters
     Row("ACL", subcommands=ConnectionState.POOL),
     Row("ACL|CAT", only_reads=True),
+    Row("ACL|DELUSER", changes_users=True),
     Row("ACL|DRYRUN", only_reads=True),
     Row("ACL|GENPASS", only_reads=True),
     Row("ACL|GETUSER", only_reads=True),
     Row("ACL|LIST", only_reads=True),
-    Row("ACL|LOAD", slow=True),
+    Row("ACL|LOAD", slow=True, changes_users=True),
     Row("ACL|SAVE", slow=True),
+    Row("ACL|SETUSER", changes_users=True),
     Row("ACL|USERS", only_reads=True),
     Row("ACL|WHOAMI", only_reads=True),
     Row("BACKUP", Published("redis-8.10", -2, container=True), subcommands=ConnectionState.POOL),
@@ -856,6 +858,7 @@ ALL: tuple[Row, ...] = (
     Row("CONFIG", subcommands=ConnectionState.POOL),
     Row("CONFIG|GET", only_reads=True),
     Row("CONFIG|REWRITE", slow=True),
+    Row("CONFIG|SET", changes_users=True),
     # It can change how its connection speaks.
     Row("DEBUG", state=ConnectionState.PIN, slow=True, changes_data=True),
     Row("FAILOVER", state=ConnectionState.IDLE, slow=True, ends_waits_with=b"ABORT"),

@@ -14,6 +14,11 @@ pool.py                 one pool: shared connections, idle ones, and sessions th
 pools.py                all pools of a route, by user, database and protocol
 relearning.py           probes again what may have changed in Redis: permissions, password, client names
 restarts.py             detects that another server process answers, and closes the clients that relied on the old one
+logins.py               logins of clients that Redis decides, and for how long an accepted one counts
+password_file.py        logins of clients that a file decides
+entrance.py             how the clients of a listener come in
+client_auth.py          whom a listener lets in
+followed.py             what is made of files, made anew when they change
 engine.py               engine, version and features of the Redis behind a route
 capabilities.py         what a route knows about its Redis
 internal_queries.py     Keyrail's own queries to Redis, on connections of their own

@@ -2,6 +2,7 @@
 
 Listening:   ``HOST:PORT``  ``redis://HOST:PORT``  ``unix:///path[?mode=770]``
              ``rediss://HOST:PORT?certificate=FILE&key=FILE[&client_ca=FILE][&key_password_file=FILE]``
+             and for each ``client_auth=upstream`` or ``client_password_file=FILE``
 Upstream:    redis-py's forms: ``redis://[user[:password]@]host[:port][/database]``, ``rediss://…``,
              ``unix://[user[:password]@]/path[?db=N]``, and plain ``HOST:PORT``; ``password_file=FILE`` in the
              query takes the password from a file. redis-py's ``ssl_…`` options mean what they mean there; the
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from proxy.net.client_auth import ClientAuth, read_client_auth
 from proxy.wire.numbers import read_digits
 
 _T = TypeVar("_T")
@@ -117,7 +119,8 @@ class UpstreamTls:
 class ListenAddress:
     """Where clients connect: ``host`` and ``port`` (0: the system chooses), or the unix socket at ``path``.
 
-    ``mode`` is the unix socket's permission bits; None leaves them to the process's umask.
+    ``mode`` is the unix socket's permission bits; None leaves them to the process's umask. Where ``client_auth`` is
+    None, the options of the route decide.
     """
 
     host: str = "127.0.0.1"
@@ -125,6 +128,8 @@ class ListenAddress:
     path: Path | None = None
     mode: int | None = None
     tls: ListenerTls | None = None
+    client_auth: ClientAuth | None = None
+    client_password_file: Path | None = None
 
     def __str__(self) -> str:
         return _display(self.host, self.port, self.path, self.tls is not None)
@@ -151,14 +156,15 @@ def parse_listen(url: str) -> ListenAddress:
     """Read a listener's URL. Raises AddressError."""
     scheme, parts = _split(url, _LISTEN_EXPECTED)
     if parts.username or parts.password:
-        raise _error(url, "a listener has no user and no password: clients log in as Redis's own users")
+        raise _error(url, "a listener's URL has no user and no password: see client_auth and client_password_file")
     options = _Options(url, parts.query)
+    client_auth, password_file = _client_auth(url, options)
     if scheme == "unix":
         if parts.netloc or len(parts.path) < 2:
             raise _error(url, "expected unix:///path, with three slashes")
         mode = options.take(_octal, "mode")
         options.finish()
-        return ListenAddress(host="", port=0, path=Path(unquote(parts.path)), mode=mode)
+        return ListenAddress("", 0, Path(unquote(parts.path)), mode, None, client_auth, password_file)
     if parts.path not in ("", "/"):
         raise _error(url, "a listener has no database: clients choose it with SELECT")
     host = parts.hostname
@@ -167,7 +173,7 @@ def parse_listen(url: str) -> ListenAddress:
     port = _port(url, parts.port, DEFAULT_LISTEN_PORT)
     tls = _listener_tls(url, options) if scheme == "rediss" else None
     options.finish()
-    return ListenAddress(host=unquote(host), port=port, tls=tls)
+    return ListenAddress(unquote(host), port, None, None, tls, client_auth, password_file)
 
 
 def parse_upstream(url: str) -> UpstreamAddress:
@@ -292,6 +298,14 @@ class _Options:
         if left:
             known = ", ".join(self._known) or "none here"
             raise _error(self._url, f"unknown option {left[0]!r} (known: {known})")
+
+
+def _client_auth(url: str, options: _Options) -> tuple[ClientAuth | None, Path | None]:
+    client_auth = options.take(read_client_auth, "client_auth")
+    file = options.take(_file, "client_password_file")
+    if file is not None and client_auth is not None:
+        raise _error(url, "client_auth and client_password_file exclude each other")
+    return (client_auth if file is None else ClientAuth.FILE), file
 
 
 def _listener_tls(url: str, options: _Options) -> ListenerTls:

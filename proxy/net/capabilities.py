@@ -35,8 +35,17 @@ _LACKING_SECONDS = 5.0
 _REFUSED = re.compile(rb"-(?:NOPERM [^'`]*|ERR unknown command )['`]([^'`\s]+)")
 
 
+class ClusterRefusedError(Exception):
+    """The upstream is a cluster node: clients would learn the nodes' addresses and walk around the guard."""
+
+
 def _limits_of(engine: Engine, authenticated: bool) -> RequestLimits:
     return limits_of(engine.name, engine.version, authenticated)
+
+
+def _renew(limits: RequestLimits, now: RequestLimits) -> None:
+    limits.arguments, limits.bulk, limits.large = now.arguments, now.bulk, now.large
+    limits.authenticated, limits.mixed_quotes = now.authenticated, now.mixed_quotes
 
 
 class _Probe(NamedTuple):
@@ -69,6 +78,7 @@ class Capabilities(CapabilityPort):
         self._asked_at: dict[str | None, float] = {}
         self._needs_password = False
         self._limits = {authenticated: _limits_of(Engine(), authenticated) for authenticated in (True, False)}
+        self._limits_before_login = _limits_of(Engine(), authenticated=False)
         self._lacking: set[CommandName] = set()
         self._probing: dict[CommandName, _Probe] = {}
 
@@ -93,10 +103,10 @@ class Capabilities(CapabilityPort):
         self._renew_limits()
 
     def _renew_limits(self) -> None:
+        engine = self._engine or Engine()
         for authenticated, limits in self._limits.items():
-            now = _limits_of(self._engine or Engine(), authenticated or not self._needs_password)
-            limits.arguments, limits.bulk, limits.large = now.arguments, now.bulk, now.large
-            limits.authenticated, limits.mixed_quotes = now.authenticated, now.mixed_quotes
+            _renew(limits, _limits_of(engine, authenticated or not self._needs_password))
+        _renew(self._limits_before_login, _limits_of(engine, authenticated=False))
 
     async def meet(self, upstream: UpstreamConnection, found: Engine) -> bool:
         """Take note of the engine behind a connection; False when it is one that must not be served.
@@ -164,9 +174,16 @@ class Capabilities(CapabilityPort):
         """The commands that this engine has."""
         return (self.engine or Engine()).table
 
-    def limits(self, authenticated: bool) -> RequestLimits:
+    def limits(self, authenticated: bool, must_log_in: bool = False) -> RequestLimits:
         """What a client may announce: the same object for all clients, kept up to date."""
-        return self._limits[authenticated]
+        return self._limits_before_login if must_log_in and not authenticated else self._limits[authenticated]
+
+    def names_protocol_in_hello(self) -> bool:
+        """Whether the error for HELLO before a login names the protocol: in Valkey, and in Redis from 7.2 on."""
+        engine = self.engine
+        if engine is None:
+            return True
+        return engine.name == "valkey" or engine.version is None or engine.version >= (7, 2)
 
     def keeps_names(self, key: PoolKey) -> bool:
         """Whether this user may use CLIENT at all: if not, Redis is to say so itself."""

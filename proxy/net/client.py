@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 from proxy.net.tls import subject_of
 from proxy.session.dispatcher import Dispatcher
-from proxy.session.ports import PoolKey, Ports
+from proxy.session.ports import LoginPort, PoolKey, Ports
 from proxy.wire.request import RequestLimits
 
 _HIGH_WATER = 1 << 20
@@ -37,9 +37,19 @@ class ClientConnection(asyncio.BaseProtocol):
     data_received: Callable[[bytes], None]
     """The session's own: a call here would cost one more for each read."""
 
-    def __init__(self, route: Route, ports: Ports, home: PoolKey, limits: RequestLimits, listener: str) -> None:
+    def __init__(
+        self,
+        route: Route,
+        ports: Ports,
+        home: PoolKey,
+        limits: RequestLimits,
+        listener: str,
+        logins: LoginPort | None = None,
+    ) -> None:
         self._route = route
         self.session = Dispatcher(ports, home, limits, listener)
+        if logins is not None:
+            self.session.logins = logins
         self.data_received = self.session.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

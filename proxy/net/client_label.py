@@ -13,5 +13,5 @@ def client_label(client: Dispatcher) -> ClientLabel:
     if client.names.version:
         library = f"{library} {client.names.version.decode('utf-8', 'replace')}"
     name = client.names.client.decode("utf-8", "replace")
-    user = shown(client.key.user_name.encode("utf-8", "surrogateescape"))
+    user = shown(client.user_name.encode("utf-8", "surrogateescape"))
     return (user[:_LONGEST_NAME], name[:_LONGEST_NAME], library[:_LONGEST_NAME], client.origin.address)

@@ -36,14 +36,14 @@ class Opened:
     hello: bool = True
 
 
-async def open_upstream(
+async def open_without_login(
     address: UpstreamAddress,
     tls: FollowedContext | None,
     keeper: Keeper,
     key: PoolKey,
     loop: asyncio.AbstractEventLoop,
-) -> Opened:
-    """Connect and log in. Raises OSError where Redis can't be reached, UpstreamRefusedError where it says no."""
+) -> UpstreamConnection:
+    """Connect, and send nothing yet: the connection is in database 0. Raises OSError."""
     upstream = UpstreamConnection(keeper, key._replace(database=0), loop)
     if address.path is not None:
         await loop.create_unix_connection(lambda: upstream, str(address.path))
@@ -56,6 +56,18 @@ async def open_upstream(
             server_hostname=address.host if tls is not None else None,
         )
         watch_over(transport.get_extra_info("socket"))
+    return upstream
+
+
+async def open_upstream(
+    address: UpstreamAddress,
+    tls: FollowedContext | None,
+    keeper: Keeper,
+    key: PoolKey,
+    loop: asyncio.AbstractEventLoop,
+) -> Opened:
+    """Connect and log in. Raises OSError where Redis can't be reached, UpstreamRefusedError where it says no."""
+    upstream = await open_without_login(address, tls, keeper, key, loop)
     try:
         opened = await _log_in(upstream, address, key)
         upstream.unauthenticated = opened.unauthenticated

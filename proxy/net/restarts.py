@@ -24,7 +24,10 @@ _log = logging.getLogger("keyrail.route")
 
 
 class Restarts:
-    """The server processes behind one route, and the clients that count on their memory."""
+    """The server processes behind one route, and the clients that count on their memory.
+
+    ``met`` counts how often there was another process than before.
+    """
 
     def __init__(
         self, topology: Topology, connections: Collection[UpstreamConnection], forget: Callable[[], object]
@@ -36,6 +39,7 @@ class Restarts:
         self._clients: set[PoolWaiter] = set()
         self._met: set[Node] = set()
         self._known: defaultdict[Node, set[bytes]] = defaultdict(set)
+        self.met = 0
         self._refusals: dict[Login, str] = {}
 
     @property
@@ -77,6 +81,7 @@ class Restarts:
         another = self._is_another(upstream, self._others(upstream))
         upstream.identified = True
         if another:
+            self.met += 1
             self._forget()
             self._close_clients(upstream.key.node)
 

@@ -12,6 +12,7 @@ What its sessions ask for is answered by whom it concerns (``session/ports.py``)
     verdicts.py             what the rules said
     tracer.py               commands that are looked at closely
     expiries.py             which of their keys have a TTL
+    logins.py               who the clients are
     liveness.py             whether Redis answers at all, and which connections are dead
     latency_probe.py        how fast Redis answers: for circuit breakers
     supervisor_requests.py  what only the supervisor knows
@@ -36,17 +37,19 @@ from proxy.hotpath.sampler import Sampler
 from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.backlog import Backlog
 from proxy.net.buffers import buffers_of
-from proxy.net.capabilities import Capabilities
+from proxy.net.capabilities import Capabilities, ClusterRefusedError
 from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection, log_fault
 from proxy.net.connections import Connections
 from proxy.net.deadline import Deadline
 from proxy.net.engine import Engine
+from proxy.net.entrance import Entrance
 from proxy.net.expiries import Expiries
 from proxy.net.idle_clients import IdleClients, close_who_left
 from proxy.net.internal_queries import InternalQueries
 from proxy.net.latency_probe import LatencyProbe
 from proxy.net.liveness import Liveness
+from proxy.net.logins import Logins
 from proxy.net.periodic import Periodic
 from proxy.net.policies import Policies
 from proxy.net.relearning import Relearning
@@ -69,10 +72,6 @@ from proxy.wire.limits import protocol_error
 
 _TOLD_APART = ("reconnects", "out_of_step")
 """Events with a figure of their own."""
-
-
-class ClusterRefusedError(Exception):
-    """The upstream is a cluster node: clients would learn the nodes' addresses and walk around the guard."""
 
 
 class Route(RoutePort):
@@ -152,6 +151,7 @@ class Route(RoutePort):
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
+        self._logins = Logins(self._connections, self._give_back)
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare)
         self._tracer = Tracer(sampler, self._expiries)
         self._servers: list[asyncio.AbstractServer] = []
@@ -170,6 +170,7 @@ class Route(RoutePort):
             self._internal_queries,
             self._scripts,
             self._supervisor_requests,
+            self._logins,
         )
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
@@ -211,17 +212,15 @@ class Route(RoutePort):
             raise ClusterRefusedError(self._capabilities.refusal)
 
     async def serve(self, sock: socket, of: ListenerSettings, tls: ssl.SSLContext | None) -> asyncio.AbstractServer:
-        """Accept clients on a socket that listens."""
+        """Accept clients on a socket that listens. Raises PasswordFileError."""
         create = self.loop.create_unix_server if sock.family == AF_UNIX else self.loop.create_server
-        new_client = partial(self._new_client, str(of.address).partition("://")[2])
-        server = await create(new_client, sock=sock, ssl=tls, backlog=1024)
+        entrance = Entrance(of, self._connections.pools.home, self._capabilities, self._logins)
+        server = await create(partial(self._new_client, entrance), sock=sock, ssl=tls, backlog=1024)
         self._servers.append(server)
         return server
 
-    def _new_client(self, listener: str) -> ClientConnection:
-        return ClientConnection(
-            self, self.ports, self._connections.pools.home, self._capabilities.limits(authenticated=False), listener
-        )
+    def _new_client(self, entrance: Entrance) -> ClientConnection:
+        return ClientConnection(self, self.ports, entrance.home, entrance.limits, entrance.listener, entrance.logins)
 
     def stop_accepting(self) -> None:
         """Take no more clients."""
@@ -288,6 +287,7 @@ class Route(RoutePort):
             self.clients.remove(client)
             self._admission.leave()
         self._connections.restarts.client_closed(client)
+        self._logins.client_closed(client)
         self._closed[cause] += 1
         if not self.clients:
             self._drained.set()
@@ -373,6 +373,7 @@ class Route(RoutePort):
             "violations_dropped": self._verdicts.dropped(),
             "out_of": self._rule_totals.figures(self._asked_by_app()),
             "closed": dict(self._closed),
+            "logins": dict(self._logins.outcomes),
             "events": {event: n for event, n in self._events.items() if event not in _TOLD_APART},
             "out_of_step": self._events["out_of_step"],
             "reconnects": self._events["reconnects"],

@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 from proxy.net.address import ListenAddress, UpstreamAddress
+from proxy.net.client_auth import ClientAuth
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.time_series import MEMORY
 
@@ -62,9 +63,14 @@ class PolicySource:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """One place where a route's clients connect."""
+    """One place where a route's clients connect, and how they are asked who they are.
+
+    ``password_file`` is there if that is what decides.
+    """
 
     address: ListenAddress
+    client_auth: ClientAuth = ClientAuth.NONE
+    password_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.capabilities import Capabilities
-from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, set_to
+from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, open_without_login, set_to
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
@@ -201,6 +201,16 @@ class Supply:
         """
         upstream = (await self._connect(self._pools.home_of(node))).upstream
         upstream.apart = True
+        return upstream
+
+    async def open_for_login(self) -> UpstreamConnection:
+        """A connection on which nobody has logged in. Raises OSError."""
+        home = self._pools.home
+        address, seconds = self._topology.address(home.node), self._settings.connect_timeout
+        opening = open_without_login(address, self._tls, self._keeper, home._replace(protocol=2), self._loop)
+        upstream = await asyncio.wait_for(opening, seconds)
+        upstream.apart = True
+        self._connections.members.add(upstream)
         return upstream
 
     async def open_to_learn(self) -> UpstreamConnection | None:

@@ -8,48 +8,20 @@ Session tickets are off: Redis's clients keep their connections, and a resumed s
 """
 
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from proxy.net.address import ListenerTls, Secret, UpstreamTls, Verify
-
-_Signature = tuple[tuple[int, int, int] | None, ...]
+from proxy.net.followed import Followed
 
 
 class TlsError(Exception):
     """Files from which no TLS context can be made; the text names the file and the reason."""
 
 
-class FollowedContext:
-    """A TLS context that is built anew when one of its files has changed."""
-
-    def __init__(
-        self,
-        build: Callable[[], ssl.SSLContext],
-        files: Iterable[Path | None],
-        report: Callable[[str], None],
-    ) -> None:
-        """Build the first context. Raises TlsError; later failures go to ``report``."""
-        self._build = build
-        self._files = tuple(file for file in files if file is not None)
-        self._report = report
-        self._signature = self._sign()
-        self._context = build()
-
-    def current(self) -> ssl.SSLContext:
-        """Return the context of the files as they are now, or of the last ones that could be used."""
-        signature = self._sign()
-        if signature != self._signature:
-            self._signature = signature
-            try:
-                self._context = self._build()
-            except TlsError as error:
-                self._report(f"{error}; the files read before stay in use")
-        return self._context
-
-    def _sign(self) -> _Signature:
-        return tuple(_sign(file) for file in self._files)
+FollowedContext: TypeAlias = Followed[ssl.SSLContext]
+"""A TLS context that is built anew when one of its files has changed."""
 
 
 def listener_context(tls: ListenerTls, report: Callable[[str], None]) -> ssl.SSLContext:
@@ -59,7 +31,7 @@ def listener_context(tls: ListenerTls, report: Callable[[str], None]) -> ssl.SSL
     """
     password_file = tls.key_password.file if tls.key_password else None
     files = (tls.certificate, tls.key, tls.client_ca, password_file)
-    followed = FollowedContext(lambda: _build_listener(tls), files, report)
+    followed = Followed(lambda: _build_listener(tls), files, report, TlsError)
     served = _build_listener(tls)
 
     def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
@@ -73,7 +45,7 @@ def upstream_context(tls: UpstreamTls, report: Callable[[str], None]) -> Followe
     """Return the contexts for connections to an upstream. Raises TlsError."""
     password_file = tls.key_password.file if tls.key_password else None
     files = (tls.ca_file, tls.ca_path, tls.certificate, tls.key, password_file)
-    return FollowedContext(lambda: _build_upstream(tls), files, report)
+    return Followed(lambda: _build_upstream(tls), files, report, TlsError)
 
 
 def subject_of(certificate: Mapping[str, Any]) -> str:
@@ -163,12 +135,3 @@ def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error)
-
-
-def _sign(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file is replaced or written; None while it is missing."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,7 +1,7 @@
 """Command line over environment over config file -> Settings; everything that is wrong is reported at once.
 
 A config file holds the options of ``options.OPTIONS`` by name, and either the one route's ``listen``,
-``upstream``, ``embedded`` and ``policy`` at its top, or any number of routes with names:
+``upstream``, ``policy`` and the like at its top, or any number of routes with names:
 
     workers: 2
     routes:
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.net.address import ListenAddress, UpstreamAddress, parse_listen
+from proxy.net.client_auth import ClientAuth
 from proxy.net.settings import (
     ListenerSettings,
     PolicyKind,
@@ -261,15 +262,32 @@ def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings
     policy = layer.get("policy")
     listen = layer.get("listen")
     addresses: tuple[ListenAddress, ...] = (parse_listen("redis://127.0.0.1"),) if listen is None else listen.value
+    client_auth, password_file = _read_client_auth(layer, problems)
     return RouteSettings(
         name=name,
-        listeners=tuple(ListenerSettings(address) for address in addresses),
+        listeners=tuple(listener_of(address, client_auth, password_file) for address in addresses),
         upstream=UpstreamAddress() if upstream is None else upstream.value,
         policy=policy.value
         if policy is not None
         else PolicySource(PolicyKind.PACKAGED, "tour" if is_embedded else "default"),
         embedded=is_embedded,
     )
+
+
+def _read_client_auth(layer: _Layer, problems: list[str]) -> tuple[ClientAuth, Path | None]:
+    how, file = layer.get("client_auth"), layer.get("client_password_file")
+    if file is None:
+        return (ClientAuth.NONE if how is None else how.value), None
+    if how is not None and how.value is ClientAuth.UPSTREAM:
+        problems.append(f"{file.place}: excludes client_auth upstream, which {how.place} gives: one of them decides")
+    return ClientAuth.FILE, file.value
+
+
+def listener_of(address: ListenAddress, client_auth: ClientAuth, password_file: Path | None) -> ListenerSettings:
+    """A listener of a route with these options; what its own URL says counts for it alone."""
+    if address.client_auth is None:
+        return ListenerSettings(address, client_auth, password_file)
+    return ListenerSettings(address, address.client_auth, address.client_password_file)
 
 
 def _check_listeners(routes: Sequence[RouteSettings], problems: list[str]) -> None:

@@ -18,6 +18,7 @@ COUNTERS = (
     "out_of",
     "closed",
     "events",
+    "logins",
     "out_of_step",
     "reconnects",
     "traces",

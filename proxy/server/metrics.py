@@ -9,6 +9,7 @@ keyrail_oldest_wait_seconds{route}          how long the client that has waited 
 keyrail_verdicts_total{route,rule,app,mode,what}   what: refused, rewritten, skipped, error
 keyrail_violations_dropped_total{route,rule}       beyond what the log of violations takes each second
 keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_closes_total{route,cause}
+keyrail_logins_total{route,outcome}         accepted, remembered (Redis accepted the same a moment ago), refused
 keyrail_buffer_bytes{route,kind}            what waits for clients; kind: output, query
 keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{route}, keyrail_out_of_step_total{route}
 keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
@@ -195,14 +196,19 @@ def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:
     buffers = GaugeMetricFamily(
         "keyrail_buffer_bytes", "Bytes that wait for clients in memory, by kind.", labels=("route", "kind")
     )
+    logins = CounterMetricFamily(
+        "keyrail_logins", "Logins of clients that Keyrail has seen decided, by outcome.", labels=("route", "outcome")
+    )
     for route in routes:
+        for outcome in ("accepted", "remembered", "refused"):
+            logins.add_metric((route.name, outcome), route.counters.get("logins", {}).get(outcome, 0))
         for kind, number in route.gauges.get("buffers", {}).items():
             buffers.add_metric((route.name, kind), number)
         clients.add_metric((route.name,), route.gauges.get("clients", 0))
         accepted.add_metric((route.name,), route.counters.get("clients_total", 0))
         for cause, number in route.counters.get("closed", {}).items():
             closes.add_metric((route.name, cause), number)
-    yield from (clients, buffers, accepted, closes)
+    yield from (clients, buffers, accepted, closes, logins)
 
 
 def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:

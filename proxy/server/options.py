@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from proxy.net.address import parse_listen, parse_upstream
+from proxy.net.client_auth import read_client_auth
 from proxy.net.settings import AdminSettings, LogFormat, PolicyKind, PolicySource, ReadyWhen, ViolationsSettings
 from proxy.traffic.redaction import Redact
 from proxy.traffic.time_series import LEAST_MEMORY
@@ -193,6 +194,21 @@ OPTIONS: tuple[Option, ...] = (
         "URL",
         "the Redis behind: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (default redis://127.0.0.1:6379), "
         "rediss://…, unix:///path; ?password_file=FILE reads the password from a file",
+    ),
+    Option(
+        "client_auth",
+        OptionScope.ROUTE,
+        read_client_auth,
+        "none|upstream",
+        "upstream: each client must log in with AUTH or HELLO, and Redis decides (default none); a listener's URL can "
+        "say otherwise: ?client_auth=none",
+    ),
+    Option(
+        "client_password_file",
+        OptionScope.ROUTE,
+        read_file,
+        "FILE",
+        "each client must log in with a password of this file, one to a line, or USER PASSWORD; Redis is not asked",
     ),
     Option(
         "embedded",

@@ -12,10 +12,9 @@ SIGUSR2 starts a successor, and ends this one when that one serves.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,13 +22,11 @@ from proxy.build_form import BUILD_FORM
 from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.net.embedded import EmbeddedEngine, EmbeddedError
 from proxy.net.settings import RouteSettings, Settings
-from proxy.net.tls import TlsError, listener_context, upstream_context
-from proxy.policy.model import Policy
-from proxy.policy_yaml.errors import PolicyError
-from proxy.server.admin.access import read_token
+from proxy.server import exposure
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState
 from proxy.server.figures import RouteFigures
+from proxy.server.files import read_files
 from proxy.server.group_info import group_info
 from proxy.server.hot_restart import Inheritance, Successor
 from proxy.server.incidents import Incidents, IncidentsError
@@ -40,7 +37,7 @@ from proxy.server.notices import notice
 from proxy.server.open_files import allow_many_files, summary, within
 from proxy.server.policy_file_watcher import PolicyFileWatcher
 from proxy.server.readiness import Readiness
-from proxy.server.reload import Reloader, read_policies
+from proxy.server.reload import Reloader
 from proxy.server.remedies import Remedies, StandingRemedies
 from proxy.server.service_manager import ServiceManager
 from proxy.server.state_file import StateError, StateFile
@@ -138,7 +135,9 @@ class Supervisor:
         self._settings = given
 
     async def _start(self) -> Reloader:
-        policies = _check(self._settings)
+        policies, problems = read_files(self._settings)
+        if problems:
+            raise StartError(problems, USAGE)
         try:
             self._listeners.open(self._settings.routes, self._settings.workers, self._inherited)
             if self._settings.admin is not None:
@@ -215,6 +214,9 @@ class Supervisor:
         notice(self._limits)
         if self._admin is not None and self._admin.closed:
             notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
+        for route in self._settings.routes:
+            for warning in exposure.warnings(route):
+                notice(f"warning: {warning}")
         for its in figures:
             _notice_features(its)
 
@@ -356,45 +358,6 @@ class Supervisor:
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _check(settings: Settings) -> tuple[Policy, ...]:
-    """Read what the settings point to: policies, certificates, secrets. Raises StartError with all that is wrong."""
-    problems: list[str] = []
-    policies: tuple[Policy, ...] = ()
-    try:
-        policies = read_policies(settings.routes)
-    except PolicyError as error:
-        problems += [str(problem) for problem in error.problems]
-    for route in settings.routes:
-        try:
-            for listener in route.listeners:
-                if listener.address.tls is not None:
-                    listener_context(listener.address.tls, notice)
-            if route.upstream.tls is not None:
-                upstream_context(route.upstream.tls, notice)
-        except TlsError as error:
-            problems.append(str(error))
-        if route.upstream.password is not None:
-            with _noting(problems, f"cannot read the password of {route.upstream}"):
-                route.upstream.password.read()
-    if settings.admin is not None and settings.admin_token_file is not None:
-        try:
-            read_token(settings.admin_token_file)
-        except ValueError as error:
-            problems.append(str(error))
-    if problems:
-        raise StartError(problems, USAGE)
-    return policies
-
-
 def _notice_features(its: RouteFigures) -> None:
     if its.features_off:
         notice(f"route {its.name}: off, since the upstream does not allow it: {', '.join(its.features_off)}")
-
-
-@contextlib.contextmanager
-def _noting(problems: list[str], what: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        problems.append(f"{what}: {reason}")

@@ -23,9 +23,11 @@ import uvloop
 
 from proxy.net.admission import Admission
 from proxy.net.buffers import enforce
+from proxy.net.capabilities import ClusterRefusedError
+from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
 from proxy.net.policies import SWITCH_SECONDS
-from proxy.net.route import ClusterRefusedError, Route
+from proxy.net.route import Route
 from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
 from proxy.net.topology import Single
@@ -151,7 +153,7 @@ class Worker:
         for handed in self._sockets_of(self._start.number):
             try:
                 await self._serve(handed)
-            except TlsError as error:
+            except (PasswordFileError, TlsError) as error:
                 self._channel.notify(Unfit(handed.route, str(error)))
                 return False
         return True

@@ -12,6 +12,8 @@ ports.py              what a session needs from the network side
 forwarding.py         commands without connection state
 switching.py          moves between shared upstream connections and a private one
 handshake.py          HELLO, AUTH, SELECT, RESET, QUIT
+login.py              what a client may send before its login, and logins that need no connection of its own
+hello.py              the options of HELLO
 names.py              CLIENT SETNAME, GETNAME, SETINFO
 keyrail_command.py    KEYRAIL …: commands that Keyrail answers
 info_query.py         the arguments of KEYRAIL HOTKEYS and its relatives

@@ -18,6 +18,7 @@ from proxy.session import (
     handshake,
     judging,
     keyrail_command,
+    login,
     n_plus_one,
     names,
     pinned,
@@ -35,6 +36,7 @@ from proxy.session.client_link import ClientTransport
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
+from proxy.session.ports import UNAUTHENTICATED
 from proxy.session.session import Session
 from proxy.session.state import POOLED, Keeping, Pinned, PooledTransaction, departed
 from proxy.wire.encode import encode_command
@@ -204,6 +206,10 @@ class Dispatcher(Session):
         self.close_when_drained("protocol_error")
 
     def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
+        if self.key.user == UNAUTHENTICATED and (error := login.error_before(self, command)):
+            self._tell_refused()
+            self.answer(error)
+            return TAKEN
         decision, self.resolved = self.resolved, None
         learns = bool(self.effective_policy.compiled.learning)
         if decision is None:
@@ -260,6 +266,8 @@ class Dispatcher(Session):
             switching.wait_until_drained(self)
             self.held = item
             return WAIT
+        if state is ConnectionState.ADMIN:
+            login.note_change(self, item)
         if self.trace is not None:
             item.trace, self.trace = self.trace, None
             if self.transaction is not None or state is not ConnectionState.POOL or self.reply_mode != reply_mode.ON:

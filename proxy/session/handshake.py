@@ -1,8 +1,9 @@
 """How a client introduces itself and takes its leave: HELLO, AUTH, SELECT, RESET, QUIT.
 
 These choose the pool. Nothing here believes a client: it moves to another pool only when Redis has answered its own
-command with success. AUTH runs on a private upstream, never on a shared one; SELECT and HELLO without AUTH run on a
-connection of the pool that they ask for, where they change nothing, or on a private one where there is no such pool.
+command with success, or ``login.py`` says so. AUTH runs on a private upstream, never on a shared one; SELECT and HELLO
+without AUTH run on a connection of the pool that they ask for, where they change nothing, or on a private one where
+there is no such pool.
 
 As whom a client is logged in decides what it may do, so that is known at all times: under CLIENT REPLY the answer is
 asked for and kept, inside MULTI it is taken from EXEC's array. What would be known by neither is refused.
@@ -10,18 +11,19 @@ asked for and kept, inside MULTI it is taken from EXEC's array. What would be kn
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
+from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState, Lane
-from proxy.commands.words import word_of
 from proxy.hotpath.in_flight import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
 from proxy.rules.verdict import ReplyEdit
-from proxy.session import follow_ups, names, reply_mode, switching
+from proxy.session import follow_ups, login, names, reply_mode, switching
 from proxy.session.forwarding import forward
+from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
 from proxy.session.item import Item
-from proxy.session.ports import PoolKey, user_named
+from proxy.session.keyrail_command import confined_error
+from proxy.session.ports import Credentials, PoolKey
 from proxy.session.session import Session
 from proxy.session.state import Event, Keeping, Pinned, ended
 from proxy.wire.encode import OK, encode_command, encode_error
@@ -29,36 +31,25 @@ from proxy.wire.encode import OK, encode_command, encode_error
 _RESET_REPLY = b"+RESET\r\n"
 _REPLY_ON = encode_command([b"CLIENT", b"REPLY", b"ON"])
 _UNKNOWABLE = encode_error("ERR Keyrail: whether this login succeeds could not be known; use another connection for it")
+_OUTSIDE = encode_error("ERR Keyrail: this listener has passwords of its own; log in outside of the transaction")
 _MOVE_UNKNOWABLE = encode_error(
     "ERR Keyrail: without replies it could not be known in which database or protocol this transaction leaves the "
     "connection; send SELECT and HELLO outside of it"
 )
-_BAD_NAME = encode_error("ERR Client names cannot contain spaces, newlines or special characters.")
-
-_PROTOCOLS = (b"2", b"3")
 
 LINGER = 0.2
 """Seconds in which a private upstream is kept behind a login or SELECT, which is rarely followed by nothing."""
 
+_WRONG = b"-WRONGPASS"
 # Errors to HELLO that come before it has changed anything, where AUTH is its first option.
-_UNCHANGED = (b"-WRONGPASS", b"-NOPROTO")
-
-
-def move(session: Session, key: PoolKey) -> None:
-    """Redis has accepted: from now on this client belongs to another pool."""
-    session.key = key
-    if session.pinned is not None:
-        session.pinned.key = key
-        session.pinned.arrays = session.subscriptions is not None and key.protocol == 2
-        if session.subscriptions is not None:
-            session.subscriptions.protocol = key.protocol
-    else:
-        session.upstream = None
-        session.direct = False
-    session.adopt()
+_UNCHANGED = (_WRONG, b"-NOPROTO")
 
 
 def _nothing(frame: bytes) -> None:
+    pass
+
+
+def _nothing_more() -> None:
     pass
 
 
@@ -110,11 +101,11 @@ def _select(session: Session, item: Item) -> int:
         return WAIT
     target = session.key._replace(database=database)
     if session.pinned is None and session.ports.pools.has_pool(target):
-        return _ask_in_pool(session, target, item.raw, lambda: move(session, target))
+        return _ask_in_pool(session, target, item.raw, lambda: switching.move(session, target))
     if switching.to_private(session) is None:
         return WAIT
     _linger(session)
-    return _ask(session, item.raw, lambda: move(session, target))
+    return _ask(session, item.raw, lambda: switching.move(session, target))
 
 
 def read_number(argv: list[bytes]) -> int | None:
@@ -161,46 +152,67 @@ def _linger_over(session: Session) -> None:
 
 
 def _auth(session: Session, item: Item) -> int:
+    given = login.read_auth(item.command.argv)
+    if given is not None and login.decided_apart(session, given):
+        return _decide(session, item, given)
     if session.reply_mode == reply_mode.RELAYED:
         session.answer(_UNKNOWABLE)
         return TAKEN
     if switching.to_drained_private(session) is None:
         return WAIT
     _linger(session)
-    return _ask(session, item.raw, _logging_in(session, item.command.argv))
+    if given is None:
+        return _ask(session, item.raw, _nothing_more)
+    return _ask(session, item.raw, partial(_log_in, session, given), partial(_note_refused, session, given))
 
 
-def _logging_in(session: Session, argv: list[bytes]) -> Callable[[], None]:
-    user = user_named(argv[1]) if len(argv) == 3 else "default"
+def _decide(session: Session, item: Item, given: Credentials) -> int:
+    # A HELLO goes on without its login.
+    if session.subscriptions is not None and session.subscriptions.confines():
+        session.answer(confined_error(item.command.spec))
+        return TAKEN
+    reply = login.decide(session, given)
+    if reply is None:
+        return WAIT
+    said = read_hello(item.command.argv) if item.command.spec.state is ConnectionState.HELLO else None
+    if said is None or not reply.accepted:
+        session.answer(reply.frame)
+        return TAKEN
+    argv = said.without_login()
+    item.command, item.raw = Command(session.effective_policy.table, argv), encode_command(argv)
+    return _greet(session, item, said._replace(login=None))
 
-    def accepted() -> None:
-        move(session, session.key._replace(user=user))
-        _logged_in(session, user)
 
-    return accepted
-
-
-def _logged_in(session: Session, user: str) -> None:
-    session.log_in()
-    if not session.ports.capabilities.knows_user(user):
+def _log_in(session: Session, given: Credentials) -> None:
+    user = session.logins.accepted(session, given)
+    switching.move(session, session.key._replace(user=user))
+    login.logged_in(session)
+    if user is not None and not session.ports.capabilities.knows_user(user):
         # Its connection is given back at once: what the user may run is found out there before its next command.
         session.happens(Event.HURRIED)
+
+
+def _note_refused(session: Session, given: Credentials, frame: bytes) -> None:
+    session.logins.refused(session, given)
 
 
 def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
     """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
     argv, state = item.command.argv, item.command.spec.state
-    logs_in = state is ConnectionState.AUTH or (state is ConnectionState.HELLO and _logs_in(argv))
+    gives_login = state is ConnectionState.AUTH or (state is ConnectionState.HELLO and logs_in(argv))
+    if gives_login and session.logins.local:
+        return _OUTSIDE
     if state is ConnectionState.AUTH:
-        accepted = _logging_in(session, argv)
+        given = login.read_auth(argv)
+        accepted = _nothing_more if given is None else partial(_log_in, session, given)
     elif state is ConnectionState.HELLO:
-        said = _read_hello(argv)
+        said = read_hello(argv)
         if said is not None and (said.name is None or names.valid(said.name)):
             accepted = _greeting(session, said)
     elif state is ConnectionState.SELECT and (database := read_number(argv)) is not None:
         accepted = partial(_select_queued, session, database)
-    if logs_in and (accepted is None or session.reply_mode != reply_mode.ON):
+    if gives_login and (accepted is None or session.reply_mode != reply_mode.ON):
         return _UNKNOWABLE
     if accepted is None:
         return None
@@ -208,7 +220,7 @@ def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
 
 
 def _select_queued(session: Session, database: int) -> None:
-    move(session, session.key._replace(database=database))
+    switching.move(session, session.key._replace(database=database))
 
 
 def _learn(accepted: Callable[[], None], frame: bytes) -> bytes:
@@ -219,22 +231,30 @@ def _learn(accepted: Callable[[], None], frame: bytes) -> bytes:
 
 def _hello(session: Session, item: Item) -> int:
     argv = item.command.argv
-    said = _read_hello(argv)
-    logs_in = _logs_in(argv)
-    if logs_in and (said is None or session.reply_mode == reply_mode.RELAYED):
+    said = read_hello(argv)
+    gives_login = logs_in(argv)
+    if gives_login and (said is None or session.reply_mode == reply_mode.RELAYED):
         # Some engines log in before they complain about what stands behind.
         session.answer(_UNKNOWABLE)
         return TAKEN
     if said is None:
         return _odd_hello(session, item)
-    if logs_in and said.name is not None and not names.valid(said.name):
-        session.answer(_BAD_NAME)
+    if gives_login and said.name is not None and not names.valid(said.name):
+        session.answer(BAD_NAME)
         return TAKEN
-    plain = not logs_in and (said.name is None or names.valid(said.name))
+    if said.login is not None and login.decided_apart(session, said.login):
+        return _decide(session, item, said.login)
+    return _greet(session, item, said)
+
+
+def _greet(session: Session, item: Item, said: Hello) -> int:
+    plain = said.login is None and (said.name is None or names.valid(said.name))
     target = session.key._replace(protocol=said.protocol)
     accepted = _greeting(session, said)
 
     def refused(frame: bytes) -> None:
+        if said.login is not None and frame.startswith(_WRONG):
+            session.logins.refused(session, said.login)
         # Redis works through the options one by one: it may have taken the name before it complained.
         if not (said.in_order and frame.startswith(_UNCHANGED)):
             session.happens(Event.UNKNOWN)
@@ -248,23 +268,17 @@ def _hello(session: Session, item: Item) -> int:
     return _ask(session, item.raw, accepted, refused)
 
 
-def _greeting(session: Session, said: "_Hello") -> Callable[[], None]:
+def _greeting(session: Session, said: Hello) -> Callable[[], None]:
     def accepted() -> None:
-        key = session.key._replace(protocol=said.protocol)
-        move(session, key if said.user is None else key._replace(user=said.user))
+        switching.move(session, session.key._replace(protocol=said.protocol))
         if said.name is not None:
             session.rename(said.name)
             if session.pinned is not None:
                 session.pinned.names = session.pinned.names._replace(client=said.name)
-        if said.user is not None:
-            _logged_in(session, said.user)
+        if said.login is not None:
+            _log_in(session, said.login)
 
     return accepted
-
-
-def _logs_in(argv: list[bytes]) -> bool:
-    # Whether a HELLO may log in: AUTH has a user and a password behind it, and may itself be a name or a password.
-    return len(argv) > 2 and argv[1] in _PROTOCOLS and any(word_of(word) == b"AUTH" for word in argv[2:-2])
 
 
 def _odd_hello(session: Session, item: Item) -> int:
@@ -276,37 +290,6 @@ def _odd_hello(session: Session, item: Item) -> int:
     session.happens(Event.UNKNOWN)
     session.submit(item.raw)
     return TAKEN
-
-
-class _Hello(NamedTuple):
-    """A HELLO that may succeed; ``in_order`` says that AUTH, if there, comes first."""
-
-    protocol: int
-    user: str | None
-    name: bytes | None
-    in_order: bool
-
-
-def _read_hello(argv: list[bytes]) -> _Hello | None:
-    # None for one that cannot succeed, or has an option twice.
-    if len(argv) < 2 or argv[1] not in _PROTOCOLS:
-        return None
-    user: str | None = None
-    name: bytes | None = None
-    in_order = True
-    rest = argv[2:]
-    while rest:
-        word = word_of(rest[0])
-        if word == b"AUTH" and len(rest) >= 3 and user is None:
-            in_order = name is None
-            user = user_named(rest[1])
-            rest = rest[3:]
-        elif word == b"SETNAME" and len(rest) >= 2 and name is None:
-            name = rest[1]
-            rest = rest[2:]
-        else:
-            return None
-    return _Hello(int(argv[1]), user, name, in_order)
 
 
 def _reset(session: Session, item: Item) -> int:
@@ -344,8 +327,7 @@ def _start_over(session: Session) -> None:
     session.slot = NO_SLOT
     session.no_hidden_commands = ""
     session.names = session.names._replace(client=b"")
-    session.log_out()
-    session.key = session.home
+    login.log_out(session)
     session.upstream = None
     session.direct = False
     session.adopt()

@@ -16,7 +16,7 @@ def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] |
     """The client, now; ``no_wait`` says why no procedure may run, ``prepaid`` what is paid for already."""
     running = session.transaction
     return Context(
-        session.key.user_name,
+        session.user_name,
         session.names.client.decode("utf-8", "replace"),
         session.key.database if running is None else running.database,
         running is not None,

@@ -52,11 +52,11 @@ def answer(session: Session, item: Item) -> int:
     spec = command.spec
     words = command.argv
     if spec.container or not takes(spec, len(words)):
-        session.answer(_wrong_number(spec))
+        session.answer(wrong_number(spec))
     elif session.ports.capabilities.unauthenticated(session.key):
         session.answer(_UNAUTHENTICATED)
     elif session.subscriptions is not None and session.subscriptions.confines():
-        session.answer(encode_error(_ONLY_SUBSCRIPTIONS % spec.name.lower()))
+        session.answer(confined_error(spec))
     else:
         return _tell(session, spec, words[2:])
     return TAKEN
@@ -68,7 +68,13 @@ def unknown_subcommand(argv: list[bytes]) -> bytes:
     return encode_error(f"ERR unknown subcommand '{name}'. Try {CONTAINER} HELP.")
 
 
-def _wrong_number(spec: Spec) -> bytes:
+def confined_error(spec: Spec) -> bytes:
+    """Redis's error for a command of a RESP2 client that is subscribed."""
+    return encode_error(_ONLY_SUBSCRIPTIONS % spec.name.lower())
+
+
+def wrong_number(spec: Spec) -> bytes:
+    """Redis's error for a command with too few or too many arguments."""
     return encode_error(f"ERR wrong number of arguments for '{spec.name.lower()}' command")
 
 
@@ -90,7 +96,7 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
             session.answer(encode_error(f"ERR {error}. Try {CONTAINER} HELP."))
             return TAKEN
     elif len(arguments) > 1:
-        session.answer(_wrong_number(spec))
+        session.answer(wrong_number(spec))
         return TAKEN
     told = session.ports.supervisor.group_info(session, query)
     if told is None:

@@ -56,6 +56,10 @@ SOLE_NODE = Node()
 
 Login: TypeAlias = tuple[str | None, Node, Role]
 
+UNAUTHENTICATED = "not logged in"
+"""The user of a client that its listener asks for a login, before it has given one. No pool has connections of this
+user, so nothing of such a client can reach Redis; and no ACL user has this name, as ACL names have no spaces."""
+
 
 class PoolKey(NamedTuple):
     """What the connections of a pool have in common.
@@ -78,7 +82,7 @@ class PoolKey(NamedTuple):
     @property
     def user_name(self) -> str:
         """The user as rules and figures know it."""
-        return _DEFAULT_USER if self.user is None else self.user
+        return _DEFAULT_USER if self.user is None or self.user == UNAUTHENTICATED else self.user
 
 
 @dataclass(slots=True)
@@ -163,8 +167,11 @@ class PoolPort(Protocol):
 class CapabilityPort(Protocol):
     """What the Redis behind the route can do, and whom it lets do it."""
 
-    def limits(self, authenticated: bool) -> RequestLimits:
-        """What a client may announce; less before a login, where the engine asks for a password."""
+    def limits(self, authenticated: bool, must_log_in: bool = False) -> RequestLimits:
+        """What a client may announce; less before a login, where the engine or the listener asks for one."""
+
+    def names_protocol_in_hello(self) -> bool:
+        """Whether the engine's error for HELLO before a login says ``HELLO <proto> AUTH``, not ``HELLO AUTH``."""
 
     def knows_user(self, user: str) -> bool:
         """Whether it is known what this user, as whom some client has logged in, may run."""
@@ -266,6 +273,53 @@ class SupervisorPort(Protocol):
         """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""
 
 
+class Credentials(NamedTuple):
+    """What AUTH or HELLO gives; ``alone`` says that it was a password without a user, which means the default user."""
+
+    user: bytes
+    password: bytes
+    alone: bool = False
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"Credentials({self.user!r})"
+
+
+class LoginReply(NamedTuple):
+    """What becomes of a login: its reply; the pool's ``user`` from now on, and as whom rules know the client, where
+    that is another name."""
+
+    frame: bytes
+    user: str | None = None
+    local_user: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the client is logged in."""
+        return self.frame.startswith(b"+")
+
+
+class LoginPort(Protocol):
+    """Who decides about the logins of a listener's clients. With ``local`` none of them reaches Redis."""
+
+    local: bool
+
+    def is_own(self, login: Credentials) -> bool:
+        """Whether it names the user as whom the route itself is logged in: its clients can share those connections."""
+
+    def check(self, client: PoolWaiter, login: Credentials) -> LoginReply | None:
+        """What becomes of this login; None while Redis is asked, and ``arrived`` is called when it has answered."""
+
+    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+        """Redis has accepted it on the client's own connection; the user of its pool from now on."""
+
+    def refused(self, client: PoolWaiter, login: Credentials) -> None:
+        """Redis has refused it on the client's own connection."""
+
+    def forget(self) -> None:
+        """Who may log in may have changed: what was accepted before counts no more."""
+
+
 class RoutePort(Protocol):
     """The route itself. Without ``pooling`` every client has an upstream of its own. ``query_limit`` bounds the bytes
     of a command that is not whole."""
@@ -305,3 +359,4 @@ class Ports:
     queries: QueryPort
     scripts: ScriptPort
     supervisor: SupervisorPort
+    logins: LoginPort

@@ -55,6 +55,8 @@ class Session(Intake):
         "limit_membership",
         "link",
         "local",
+        "local_user",
+        "logins",
         "may_have_follow_ups",
         "n_plus_one",
         "names",
@@ -77,6 +79,8 @@ class Session(Intake):
         self.link = ClientLink()
         self.state: ClientState = POOLED
         self.local = 0
+        self.logins = ports.logins
+        self.local_user = ""
         self.key = home
         self.names = UNNAMED
         self.origin = Origin(listener)
@@ -153,6 +157,11 @@ class Session(Intake):
 
     # Who it is, and the policy for that
 
+    @property
+    def user_name(self) -> str:
+        """The user as rules and figures know it: Redis's, or one of the listener's password file."""
+        return self.local_user or self.key.user_name
+
     def reconsider(self) -> None:
         """Who the client is has changed, or the policy: other limits may hold."""
         self.token_sets = None
@@ -163,7 +172,7 @@ class Session(Intake):
     def caller(self) -> Caller:
         """What is known of this client."""
         name = self.names.client.decode("utf-8", "replace")
-        return Caller(self.key.user_name, name, self.origin.listener, self.origin.certificate)
+        return Caller(self.user_name, name, self.origin.listener, self.origin.certificate)
 
     def rename(self, name: bytes) -> None:
         """The client has another name, by which it may be of another app."""
@@ -261,14 +270,6 @@ class Session(Intake):
         """Send a command of the proxy's own on the private upstream; its reply is dropped."""
         assert self.pinned is not None
         self.issue(self.pinned, raw, InFlightEntry(self, 1, HIDE, None))
-
-    def log_in(self) -> None:
-        """Redis has accepted a login: its limits for unauthenticated clients no longer hold."""
-        self.limits = self.ports.capabilities.limits(authenticated=True)
-
-    def log_out(self) -> None:
-        """The connection is as it was at first."""
-        self.limits = self.ports.capabilities.limits(authenticated=False)
 
     def answer(self, payload: bytes) -> None:
         """An answer of the proxy's own, in its place among the replies."""

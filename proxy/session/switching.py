@@ -13,7 +13,7 @@ waits (``WAIT``), and ``Session.on_idle`` brings it again.
 from proxy.commands.table import Lane
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
-from proxy.session.ports import PrivatePipeline
+from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.session.session import Session
 from proxy.session.state import Event, Keeping, Pinned
 from proxy.wire.encode import encode_command
@@ -103,6 +103,20 @@ def keeps_pin(session: Session) -> bool:
     """Whether the private upstream still holds state of this client, or an unfinished command."""
     state = session.state
     return session.stream is not None or (type(state) is Pinned and state.holds())
+
+
+def move(session: Session, key: PoolKey) -> None:
+    """Redis has accepted: from now on this client belongs to another pool."""
+    session.key = key
+    if session.pinned is not None:
+        session.pinned.key = key
+        session.pinned.arrays = session.subscriptions is not None and key.protocol == 2
+        if session.subscriptions is not None:
+            session.subscriptions.protocol = key.protocol
+    else:
+        session.upstream = None
+        session.direct = False
+    session.adopt()
 
 
 def wait_until_drained(session: Session) -> None:

@@ -119,3 +119,16 @@ def test_a_redis_that_cannot_be_had(new_engine: NewEngine, tmp_path: Path) -> No
     policy.write_text("rules: {a: {refuse: 1}}\n")
     status, text = doctor(engine.url, "--policy", os.fspath(policy))
     assert (status, found(text, "FAIL the policy is not valid: ")) == (FAIL, True), text
+
+
+def test_a_listener_that_lets_anybody_in(new_engine: NewEngine, tmp_path: Path) -> None:
+    url = new_engine("valkey-9.1", WELL).url.replace("://", "://:secret@")
+    listens = ("--policy", "strict", "--listen", "127.0.0.1:1", "--listen", "0.0.0.0:2")
+    status, text = doctor(url, *listens)
+    assert status == WARN
+    assert found(
+        text, "WARN redis://0.0.0.0:2 asks clients for no login: whoever reaches it acts as user 'default' of "
+    )
+    for asks in (("--client-auth", "upstream"), ("--client-password-file", str(tmp_path / "passwords"))):
+        status, text = doctor(url, *listens, *asks)
+        assert (status, found(text, "OK   clients beyond this machine have to log in")) == (OK, True), text

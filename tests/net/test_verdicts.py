@@ -27,7 +27,7 @@ class Client(Dispatcher):
     def __init__(self, effective_policy: object) -> None:
         self.names = Names(b"spark", b"redis-py", b"8.1.0")
         self.origin = Origin("127.0.0.1:6380", "10.0.0.7:51234")
-        self.key = PoolKey(None, 0, 2)
+        self.key, self.local_user = PoolKey(None, 0, 2), ""
         self.effective_policy = effective_policy  # type: ignore[assignment]  # its policy is all that is asked for
 
 

@@ -45,6 +45,8 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "listen": "redis://h:1",
         "upstream": "redis://h:2",
         "policy": "none",
+        "client_auth": "none",
+        "client_password_file": "/run/secrets/clients",
         "admin": "off",
         "workers": "3",
         "pooling": "off",

@@ -29,7 +29,10 @@ from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import (
     CapabilityPort,
     CommandName,
+    Credentials,
     EffectivePolicy,
+    LoginPort,
+    LoginReply,
     PolicyPort,
     PoolKey,
     PoolPort,
@@ -42,6 +45,7 @@ from proxy.session.ports import (
     ScriptPort,
     SupervisorPort,
     TracePort,
+    user_named,
 )
 from proxy.wire.request import Request, RequestLimits
 from tests.policy.given import policy as policy_of
@@ -125,6 +129,36 @@ class Upstream(PrivatePipeline):
         self.usable = False
 
 
+class FakeLogins(LoginPort):
+    """Decides about the logins of ``own``, or of all where a listener has passwords of its own, by what a test puts
+    into ``replies``; what is not there is asked."""
+
+    def __init__(self, own: bytes | None = None, local: bool = False) -> None:
+        self.own = own
+        self.local = local
+        self.replies: dict[Credentials, LoginReply] = {}
+        self.asked: list[Credentials] = []
+        self.seen: list[tuple[str, Credentials]] = []
+        self.forgotten = 0
+
+    def is_own(self, login: Credentials) -> bool:
+        return login.user == self.own
+
+    def check(self, client: PoolWaiter, login: Credentials) -> LoginReply | None:
+        self.asked.append(login)
+        return self.replies.get(login)
+
+    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+        self.seen.append(("accepted", login))
+        return None if self.is_own(login) else user_named(login.user)
+
+    def refused(self, client: PoolWaiter, login: Credentials) -> None:
+        self.seen.append(("refused", login))
+
+    def forget(self) -> None:
+        self.forgotten += 1
+
+
 class FakeRoute(
     RoutePort,
     PoolPort,
@@ -179,7 +213,8 @@ class FakeRoute(
         self.moment = 1000.0
         self.generation = 0
         self.put_in_force(policy)
-        self.ports = Ports(self, self, self, self, self, self, self, self, self)
+        self.logins = FakeLogins()
+        self.ports = Ports(self, self, self, self, self, self, self, self, self, self.logins)
 
     def put_in_force(self, policy: Policy) -> None:
         """A new generation of the policy; sessions are not told."""
@@ -220,7 +255,7 @@ class FakeRoute(
     def rehearsal(self, key: PoolKey, caller: Caller) -> CompiledPolicy:
         return self._effective_policy.compiled
 
-    def limits(self, authenticated: bool) -> RequestLimits:
+    def limits(self, authenticated: bool, must_log_in: bool = False) -> RequestLimits:
         return RequestLimits(1 << 31, 1 << 29, LARGE, True)
 
     def shared(self, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
@@ -372,6 +407,9 @@ class FakeRoute(
 
     def report_fault(self) -> None:
         raise  # noqa: PLE0704 - the exception that is being handled is this test's
+
+    def names_protocol_in_hello(self) -> bool:
+        return True
 
     def protocol_error(self, code: int, byte: int) -> bytes:
         return b"-ERR Protocol error: %d\r\n" % code

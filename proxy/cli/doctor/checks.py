@@ -1,6 +1,5 @@
 """The checks of `keyrail doctor`: each examines one thing, and returns a finding with what to do about it."""
 
-import ipaddress
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,11 +8,12 @@ from enum import IntEnum
 import hiredis
 
 from proxy.cli.doctor.examination import Examination, admits_anybody
-from proxy.net.address import UpstreamAddress, Verify
+from proxy.net.address import Verify
 from proxy.net.engine import Probed, is_replica, probe
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.compile import needs_of
 from proxy.policy.precedence import is_active
+from proxy.server.exposure import ASK_CLIENTS, GIVE_CA, INTERCEPTED, anybody_acts_as, lets_anybody_in, on_this_machine
 from proxy.server.open_files import within
 
 _OLDEST = (6, 2)
@@ -173,20 +173,11 @@ async def check_files(seen: Examination) -> Finding:
 async def check_tls(seen: Examination) -> Finding:
     tls = seen.address.tls
     if tls is not None and tls.verify is Verify.NONE:
-        return warn("ssl_cert_reqs=none: anybody on the network path can read and change all data", "set ssl_ca_certs")
-    if tls is None and not _is_near(seen.address):
+        return warn(INTERCEPTED, GIVE_CA)
+    if tls is None and not on_this_machine(seen.address):
         secret = " and the password" if seen.address.password is not None else ""
         return warn(f"data{secret} travel without TLS", "use rediss://, or keep Keyrail on the same host or network")
     return ok("TLS" if tls is not None else "no TLS on this machine alone")
-
-
-def _is_near(address: UpstreamAddress) -> bool:
-    if address.path is not None or address.host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address.host).is_loopback
-    except ValueError:
-        return False
 
 
 async def check_clock(seen: Examination) -> Finding:
@@ -207,9 +198,18 @@ async def check_default_user(seen: Examination) -> Finding:
     if not await admits_anybody(seen.address, seen.seconds):
         return ok("the default user has a password, or is off")
     remedy = "set requirepass or an ACL, and give Keyrail the password: clients of Redis itself bypass every rule"
-    if _is_near(seen.address) and seen.address.password is None:
+    if on_this_machine(seen.address) and seen.address.password is None:
         return warn("Redis asks for no password; it is on this machine", remedy)
     return warn("Redis asks for no password", remedy)
+
+
+def check_clients(seen: Examination) -> Finding:
+    """How clients are asked who they are; for listeners that were given."""
+    route = RouteSettings("default", seen.listeners, seen.address, PolicySource())
+    open_to_all = lets_anybody_in(route)
+    if open_to_all:
+        return warn(anybody_acts_as(open_to_all[0], seen.address), ASK_CLIENTS)
+    return ok("clients beyond this machine have to log in, or to show a certificate")
 
 
 CHECKS: tuple[Callable[[Examination], Awaitable[Finding]], ...] = (

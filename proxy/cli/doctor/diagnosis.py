@@ -2,12 +2,12 @@
 
 import resource
 
-from proxy.cli.doctor.checks import CHECKS, Finding, fail
+from proxy.cli.doctor.checks import CHECKS, Finding, check_clients, fail
 from proxy.cli.doctor.examination import Examination, connect
 from proxy.net.address import UpstreamAddress
 from proxy.net.connect import UpstreamRefusedError
 from proxy.net.engine import Engine
-from proxy.net.settings import PolicySource, RouteSettings
+from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings
 from proxy.net.tls import TlsError, reason_of
 from proxy.policy_yaml.errors import PolicyError
 from proxy.server.reload import read_policies
@@ -16,7 +16,9 @@ _SECONDS = 5.0
 """For the connection, and for each reply."""
 
 
-async def examine(address: UpstreamAddress, source: PolicySource) -> list[Finding]:
+async def examine(
+    address: UpstreamAddress, source: PolicySource, listeners: tuple[ListenerSettings, ...] = ()
+) -> list[Finding]:
     """All findings; at least one."""
     try:
         (policy,) = read_policies([RouteSettings("default", (), address, source)])
@@ -31,9 +33,10 @@ async def examine(address: UpstreamAddress, source: PolicySource) -> list[Findin
         opened.upstream.abort()
         return [fail(f"{address} asks for a password", "give one: --upstream redis://USER@HOST?password_file=FILE")]
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    seen = Examination(address, policy, opened.upstream, opened.engine or Engine(), files, _SECONDS)
+    seen = Examination(address, policy, opened.upstream, opened.engine or Engine(), files, _SECONDS, listeners)
     try:
-        return [await check(seen) for check in CHECKS]
+        found = [await check(seen) for check in CHECKS]
+        return [*found, check_clients(seen)] if listeners else found
     except OSError as error:
         return [fail(f"{address}: {reason_of(error)}", "the connection was lost during the examination")]
     finally:

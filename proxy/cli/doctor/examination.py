@@ -14,6 +14,7 @@ import hiredis
 from proxy.net.address import UpstreamAddress
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream
 from proxy.net.engine import Engine
+from proxy.net.settings import ListenerSettings
 from proxy.net.tls import upstream_context
 from proxy.net.upstream import UpstreamConnection
 from proxy.policy.model import Policy
@@ -68,7 +69,7 @@ async def admits_anybody(address: UpstreamAddress, seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """One Redis and one policy, with the limit of open ``files`` of this machine."""
+    """One Redis, one policy and the listeners in front, with the limit of open ``files`` of this machine."""
 
     address: UpstreamAddress
     policy: Policy
@@ -76,6 +77,7 @@ class Examination:
     engine: Engine
     files: int
     seconds: float
+    listeners: tuple[ListenerSettings, ...] = ()
 
     async def ask(self, argv: Sequence[str]) -> Any:
         """A reply; an error reply is a hiredis.ReplyError as a value. Raises OSError."""

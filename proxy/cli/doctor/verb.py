@@ -2,10 +2,13 @@
 
 import argparse
 import asyncio
+from pathlib import Path
 
 from proxy.cli.line import LineParser
-from proxy.net.address import UpstreamAddress, parse_upstream
+from proxy.net.address import UpstreamAddress, parse_listen, parse_upstream
+from proxy.net.client_auth import ClientAuth, read_client_auth
 from proxy.net.settings import PolicySource
+from proxy.server.config import listener_of
 from proxy.server.options import read_policy
 
 
@@ -21,6 +24,9 @@ def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:
     parser.add_argument(
         "--policy", type=read_policy, default=PolicySource(), metavar="FILE|none", help="the policy (default: default)"
     )
+    parser.add_argument("--listen", type=parse_listen, action="append", metavar="URL", help="where clients connect")
+    parser.add_argument("--client-auth", type=read_client_auth, metavar="none|upstream", help="as for serve")
+    parser.add_argument("--client-password-file", type=Path, metavar="FILE", help="as for serve")
     parser.set_defaults(run=run)
 
 
@@ -28,7 +34,9 @@ def run(parsed: argparse.Namespace) -> int:
     """Examine, print the findings, and return the gravity of the worst."""
     from proxy.cli.doctor.diagnosis import examine  # noqa: PLC0415  slow to import, and other verbs don't need it
 
-    found = asyncio.run(examine(parsed.upstream, parsed.policy))
+    how = parsed.client_auth or ClientAuth.NONE if parsed.client_password_file is None else ClientAuth.FILE
+    listeners = tuple(listener_of(address, how, parsed.client_password_file) for address in parsed.listen or ())
+    found = asyncio.run(examine(parsed.upstream, parsed.policy, listeners))
     for finding in found:
         print(finding)
     return max(finding.gravity for finding in found)

@@ -1,0 +1,220 @@
+"""Logins that Redis decides, and that are asked about on a connection of nobody's.
+
+    a user of its own      each client brings a connection, as Keyrail keeps no password and cannot open another
+    the route's own user   the client shares the route's connections
+
+Clients of the second kind may come thousands of times a second: PHP logs in for every request. So the pairs that Redis
+has accepted count for a while. They are forgotten when Redis refuses one, when somebody changes users or passwords
+through Keyrail, and when Redis is another process than before. What is not remembered is asked: a password that was
+changed is refused, and each failure is in Redis's own log. No password is kept: a pair is known by a keyed hash.
+"""
+
+import asyncio
+import hmac
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from proxy.net.connections import Connections
+from proxy.net.pool import turn_away
+from proxy.net.upstream import UpstreamConnection
+from proxy.session.dispatcher import Dispatcher
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import Credentials, LoginPort, LoginReply, user_named
+from proxy.traffic.names import shown
+from proxy.wire.encode import OK
+
+REMEMBERED_SECONDS = 10.0
+_MOST_REMEMBERED = 16
+"""Pairs: one user may have several passwords, each with or without its name."""
+_MOST_ASKED = 32
+"""Logins that are asked about at the same time; others wait."""
+_LOG_SECONDS = 1.0
+_LONGEST_NAME = 64
+
+_log = logging.getLogger("keyrail.logins")
+
+
+class RefusedLogins:
+    """Counts and tells of refused logins: one line a second at most, which says how many it stands for."""
+
+    def __init__(self, outcomes: Counter[str], now: Callable[[], float]) -> None:
+        self._outcomes = outcomes
+        self._now = now
+        self._told_at = -_LOG_SECONDS
+        self._untold = 0
+
+    def add(self, client: PoolWaiter, user: bytes) -> None:
+        """A login as this user was refused."""
+        self._outcomes["refused"] += 1
+        self._untold += 1
+        now = self._now()
+        if now - self._told_at < _LOG_SECONDS:
+            return
+        others = f" (and {self._untold - 1} more since the last line)" if self._untold > 1 else ""
+        self._told_at, self._untold = now, 0
+        address, listener = (
+            (client.origin.address, client.origin.listener) if isinstance(client, Dispatcher) else ("", "")
+        )
+        _log.warning("login refused: user %s from %s on %s%s", shown(user)[:_LONGEST_NAME], address, listener, others)
+
+
+class Logins(LoginPort):
+    """The logins of one route's clients; ``outcomes`` and ``refusals`` count those of all listeners.
+
+    ``give_back`` takes a connection that no client has.
+    """
+
+    local = False
+
+    def __init__(self, connections: Connections, give_back: Callable[[UpstreamConnection], None]) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.refusals = RefusedLogins(self.outcomes, connections.loop.time)
+        self._connections = connections
+        self._give_back = give_back
+        self._loop = connections.loop
+        address = connections.topology.address(connections.pools.home.node)
+        own = None if address.password is None else address.username or "default"
+        self._own = None if own is None else own.encode()
+        self._key = os.urandom(32)
+        self._accepted: dict[bytes, float] = {}
+        self._changes = 0
+        self._process = 0
+        self._questions: dict[PoolWaiter, LoginReply | None] = {}
+        self._waiting: dict[bytes, set[PoolWaiter]] = {}
+        self._at_once = asyncio.Semaphore(_MOST_ASKED)
+
+    def is_own(self, login: Credentials) -> bool:
+        """Whether it names the user as whom the route itself is logged in."""
+        return login.user == self._own
+
+    def check(self, client: PoolWaiter, login: Credentials) -> LoginReply | None:
+        """What becomes of it: known, or what Redis has said by now; None while Redis is asked."""
+        if client in self._questions:
+            reply = self._questions[client]
+            if reply is not None:
+                del self._questions[client]
+            return reply
+        own = self.is_own(login)
+        if own and self._remembers(login):
+            self.outcomes["remembered"] += 1
+            return LoginReply(OK)
+        pair = self._hash(login)
+        if own and pair in self._waiting:
+            self._waiting[pair].add(client)
+            return None
+        self._questions[client] = None
+        if own:
+            self._waiting[pair] = set()
+        self._connections.all.start(self._ask(client, login, pair))
+        return None
+
+    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+        """Redis has accepted it on the client's own connection."""
+        self._note_accepted(login)
+        return None if self.is_own(login) else user_named(login.user)
+
+    def refused(self, client: PoolWaiter, login: Credentials) -> None:
+        """Redis has refused it: the pair counts no more."""
+        self._accepted.pop(self._hash(login), None)
+        self.refusals.add(client, login.user)
+
+    def forget(self) -> None:
+        """What was accepted before counts no more, nor what Redis is being asked about now."""
+        self._accepted.clear()
+        self._changes += 1
+
+    def client_closed(self, client: PoolWaiter) -> None:
+        """The client has gone: what Redis says of its login is for nobody."""
+        self._questions.pop(client, None)
+
+    # What is remembered
+
+    def _hash(self, login: Credentials) -> bytes:
+        words = b"%d:%d:%b%b" % (login.alone, len(login.user), login.user, login.password)
+        return hmac.digest(self._key, words, "sha256")
+
+    def _remembers(self, login: Credentials) -> bool:
+        if self._process != self._connections.restarts.met:
+            self._process = self._connections.restarts.met
+            self._accepted.clear()
+        pair, since = self._hash(login), self._loop.time() - REMEMBERED_SECONDS
+        found = False
+        for known, at in self._accepted.items():
+            found |= hmac.compare_digest(known, pair) and at > since
+        return found
+
+    def _note_accepted(self, login: Credentials) -> None:
+        self.outcomes["accepted"] += 1
+        if not self.is_own(login):
+            return
+        now = self._loop.time()
+        for known in _forms_of(login):
+            pair = self._hash(known)
+            self._accepted.pop(pair, None)
+            self._accepted[pair] = now
+        while len(self._accepted) > _MOST_REMEMBERED:
+            del self._accepted[next(iter(self._accepted))]
+
+    # Asking
+
+    async def _ask(self, client: PoolWaiter, login: Credentials, pair: bytes) -> None:
+        upstream: UpstreamConnection | None = None
+        frame, refusal, before = b"", "", (self._changes, self._connections.restarts.met)
+        try:
+            async with self._at_once:
+                upstream = await self._connections.supply.open_for_login()
+                seconds = self._connections.settings.connect_timeout
+                frame = await asyncio.wait_for(upstream.ask(_command(login)), seconds)
+        except OSError:
+            refusal = upstream.farewell if upstream is not None else ""
+        finally:
+            waiting = self._waiting.pop(pair, set())
+            if not frame and upstream is not None:
+                upstream.abort()
+        if not frame:
+            self._questions.pop(client, None)
+            for waiter in (client, *waiting):
+                if not waiter.gone:
+                    turn_away(waiter, refusal)
+            return
+        assert upstream is not None
+        if frame.startswith(b"+"):
+            if before == (self._changes, self._connections.restarts.met):
+                self._note_accepted(login)
+            else:
+                self.outcomes["accepted"] += 1
+        else:
+            self.refused(client, login)
+        self._settle(client, login, frame, upstream)
+        for waiter in waiting:
+            self._loop.call_soon(waiter.arrived)
+
+    def _settle(self, client: PoolWaiter, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
+        user = None if self.is_own(login) else user_named(login.user)
+        there = client in self._questions
+        if there:
+            self._questions[client] = LoginReply(frame, user)
+        if there and user is not None and frame.startswith(b"+"):
+            # The user's pool gets it before the client, which waits there for what this user may run.
+            upstream.key = upstream.key._replace(user=user)
+            upstream.apart = False
+            upstream.usable = True
+            self._give_back(upstream)
+        else:
+            upstream.close()
+        if there:
+            client.arrived()
+
+
+def _forms_of(login: Credentials) -> Iterator[Credentials]:
+    # A password that was accepted alone is accepted with the name, too. The other way round it is not so: a default
+    # user without a password takes any, but only with its name.
+    yield login
+    if login.alone:
+        yield login._replace(alone=False)
+
+
+def _command(login: Credentials) -> list[bytes]:
+    return [b"AUTH", login.password] if login.alone else [b"AUTH", login.user, login.password]

@@ -1,0 +1,109 @@
+"""Passwords of a listener's own: who has one of a file shares the route's connections, and Redis is not asked.
+
+A line of the file is a password of the user ``default``, or a name and a password:
+
+    correct-horse-battery-staple
+    reports 8fb2a51c97
+    web #5e884898da28047151d0e56f8dc6292773603d0d6aabbd62a11ef721d1542d8
+
+``#`` and 64 hexadecimal digits are the SHA-256 of a password, as in Redis's ACL files. Each user may have any number of
+passwords, so that a new one counts before the old one goes. Empty lines, and lines that begin with ``#`` and a space,
+mean nothing. A file that has changed counts for the next login.
+"""
+
+import hashlib
+import hmac
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from proxy.net.followed import Followed
+from proxy.net.logins import RefusedLogins
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import Credentials, LoginPort, LoginReply, user_named
+from proxy.wire.encode import OK, encode_error
+
+_DEFAULT_USER = b"default"
+_WRONG = encode_error("WRONGPASS invalid username-password pair or user is disabled.")
+_HASHED = re.compile(rb"#([0-9a-f]{64})")
+_NOBODY = (bytes(32),)
+"""What the password of an unknown user is compared with: it takes as long as for a known one."""
+
+_log = logging.getLogger("keyrail.logins")
+
+
+class PasswordFileError(ValueError):
+    """A password file that cannot be used; the text names the file and the line, and shows no password."""
+
+
+def read_passwords(file: Path) -> Mapping[bytes, tuple[bytes, ...]]:
+    """The SHA-256 of each user's passwords. Raises PasswordFileError."""
+    try:
+        lines = file.read_bytes().split(b"\n")
+    except OSError as error:
+        raise PasswordFileError(f"cannot read the client passwords in {file}: {error.strerror}") from None
+    found: dict[bytes, tuple[bytes, ...]] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0] == b"#":
+            continue
+        if len(words) > 2:
+            raise PasswordFileError(
+                f"{file}:{number}: expected a password, or a user and a password; write one that has spaces as # and "
+                "its SHA-256"
+            )
+        user = words[0] if len(words) == 2 else _DEFAULT_USER
+        found[user] = (*found.get(user, ()), _digest_in(words[-1], f"{file}:{number}"))
+    if not found:
+        raise PasswordFileError(f"{file}: there is no password in it, so nobody could log in")
+    return found
+
+
+def _digest_in(word: bytes, place: str) -> bytes:
+    if not word.startswith(b"#"):
+        return hashlib.sha256(word).digest()
+    hashed = _HASHED.fullmatch(word.lower())
+    if hashed is None:
+        raise PasswordFileError(f"{place}: expected # and the 64 hexadecimal digits of a SHA-256")
+    return bytes.fromhex(hashed[1].decode())
+
+
+class FileLogins(LoginPort):
+    """The logins of one listener's clients. Raises PasswordFileError where its file cannot be used at first."""
+
+    local = True
+
+    def __init__(self, file: Path, refused: RefusedLogins, outcomes: Counter[str]) -> None:
+        self._passwords = Followed(lambda: read_passwords(file), (file,), _log.warning, PasswordFileError)
+        self._refused = refused
+        self._outcomes = outcomes
+
+    def is_own(self, login: Credentials) -> bool:
+        """Redis is asked about none of them."""
+        return False
+
+    def check(self, client: PoolWaiter, login: Credentials) -> LoginReply | None:
+        """Compare in constant time."""
+        given = hashlib.sha256(login.password).digest()
+        known = self._passwords.current().get(login.user)
+        right = False
+        for each in known or _NOBODY:
+            right |= hmac.compare_digest(each, given)
+        if not right or known is None:
+            self.refused(client, login)
+            return LoginReply(_WRONG)
+        self._outcomes["accepted"] += 1
+        return LoginReply(OK, local_user="" if login.user == _DEFAULT_USER else user_named(login.user))
+
+    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+        """Nobody asks Redis."""
+        raise AssertionError("the file decides")
+
+    def refused(self, client: PoolWaiter, login: Credentials) -> None:
+        """Count it, and tell of it."""
+        self._refused.add(client, login.user)
+
+    def forget(self) -> None:
+        """The file is what counts."""
