@@ -6,6 +6,7 @@
     python -m loadtest memory    5,000 idle connections, plain and TLS; a value of 256 MB in both directions
     python -m loadtest connects  what a new client costs, and how workers share clients
     python -m loadtest soak      memory, open files and latency of each process over an hour
+    python -m loadtest logins    what a client costs that logs in, asks once and leaves
     python -m loadtest reload    clients' longest wait while a large policy comes into force
     python -m loadtest publish   the figures of the last runs into the documentation
 
@@ -25,6 +26,7 @@ unless ``--processors together`` leaves that to the kernel, which varies the fig
     rules.py        what each rule costs
     traces.py       what traffic statistics cost
     connects.py     new clients, under each policy and on two workers
+    logins.py       clients that log in, asked by Redis and by a file
     memory.py       connections and large values
     reload.py       reloads of large policies
     soak.py         an hour of light load, sampled

@@ -14,6 +14,7 @@ from loadtest import (
     builds,
     connects,
     kernel,
+    logins,
     memory,
     published,
     quick,
@@ -44,6 +45,7 @@ def main() -> int:
         ("soak", "memory, open files and latency of each process over an hour"),
         ("rules", "what each rule of a policy costs"),
         ("traces", "what traffic statistics cost, on against off"),
+        ("logins", "what a client costs that logs in, asks once and leaves"),
         ("connects", "what a new client costs under each policy, and how workers share clients"),
         ("builds", "CPU per command of one build of Keyrail beside another's"),
     ):
@@ -109,6 +111,8 @@ def _measure(program: list[str], chosen: argparse.Namespace) -> None:
         return _rules(program, chosen.redis, chosen.policy, course)
     if chosen.verb == "traces":
         return _traces(program, chosen.redis, course)
+    if chosen.verb == "logins":
+        return _logins(program, chosen.redis, course)
     if chosen.verb == "connects":
         return _connects(program, chosen.redis, course)
     return _builds(shlex.split(chosen.before), program, chosen.redis, course)
@@ -182,6 +186,23 @@ def _connects(program: list[str], redis_program: str, course: Course) -> None:
     }
     page = report.connects_markdown(samples, shares, about)
     report.write(published.RESULTS, _named("connects", course, form), page, about, [*samples, *shares])
+    print(page)
+
+
+def _logins(program: list[str], redis_program: str, course: Course) -> None:
+    with logins.all_ways(redis_program, program) as (redis, ways):
+        samples = list(logins.rounds(redis, ways, course, _say))
+        form = ways[0].about
+    about = {
+        "Keyrail": f"{form}, one worker, three listeners; its own login is the user as whom clients log in",
+        "Redis": redis.version,
+        **_machine(),
+        "processors": str(course.placement),
+        "load": f"{connects.BATCH} clients at once, {course.rounds} rounds",
+        "again": _again("logins", course),
+    }
+    page = report.logins_markdown(samples, about)
+    report.write(published.RESULTS, _named("logins", course, form), page, about, samples)
     print(page)
 
 

@@ -81,14 +81,18 @@ def _measure(target: Target, number: int, course: Course) -> Sample:
     return Sample(target.name, number, used / (batches * BATCH) * 1e6, batches * BATCH / seconds)
 
 
-def come_and_go(port: int) -> None:
-    """A batch of clients that each send one GET. Raises RunError if one is answered with anything but nil."""
+def come_and_go(port: int, first: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    """A batch of clients that each send one GET, after what comes ``first``, a command and its reply at a time.
+
+    Raises RunError if one is answered with anything else, or the GET with anything but nil.
+    """
     with _clients(port, BATCH) as clients:
-        for client in clients:
-            client.sendall(_GET)
-        for client in clients:
-            if (reply := client.recv(64)) != _NIL:
-                raise RunError(f"a GET of a missing key was answered with {reply!r}")
+        for command, expected in (*first, (_GET, _NIL)):
+            for client in clients:
+                client.sendall(command)
+            for client in clients:
+                if (reply := client.recv(64)) != expected:
+                    raise RunError(f"{command!r} was answered with {reply!r}")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadtest import builds, connects, soak, traces
+from loadtest import builds, connects, logins, soak, traces
 from loadtest.memory import Finding
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
@@ -244,6 +244,28 @@ def connects_markdown(
     return "\n".join([*lines, ""])
 
 
+def logins_markdown(samples: Sequence[logins.Sample], about: Mapping[str, str]) -> str:
+    """The report on clients that log in: each way beside no login."""
+    lines = ["# What a client costs that logs in", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
+    lines += [
+        "Connect, AUTH, GET, close, each reply awaited, beside connect, GET, close. Ratios to no AUTH are taken within",
+        "a round; medians, with least and most. Redis counts its new connections in all rounds together.",
+        "",
+        "| | proxy CPU, µs | of no AUTH, at most 1.5 | clients/s, of no AUTH | clients | upstream connections |",
+        "|---|---|---|---|---|---|",
+    ]
+    without = {sample.round: sample for sample in samples if sample.target == logins.WITHOUT}
+    for name in dict.fromkeys(sample.target for sample in samples):
+        own = [sample for sample in samples if sample.target == name]
+        used = spread([sample.proxy_cpu for sample in own])
+        cpu = spread([sample.proxy_cpu / without[sample.round].proxy_cpu for sample in own])
+        rate = spread([sample.rate / without[sample.round].rate for sample in own])
+        clients = sum(sample.clients for sample in own)
+        upstream = sum(sample.upstream_connections for sample in own)
+        lines.append(f"| {name} | {used.median:.1f} | {_told(cpu)} | {_told(rate)} | {clients:,} | {upstream} |")
+    return "\n".join([*lines, ""])
+
+
 def findings_markdown(title: str, findings: Sequence[Finding], about: Mapping[str, str]) -> str:
     lines = [f"# {title}", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
     lines += ["| | measured | goal | |", "|---|---|---|---|"]
@@ -259,7 +281,7 @@ def write(
     name: str,
     page: str,
     about: Mapping[str, str],
-    results: Sequence[Sample | Finding | connects.Sample | connects.Share | soak.Sample],
+    results: Sequence[Sample | Finding | connects.Sample | connects.Share | logins.Sample | soak.Sample],
 ) -> None:
     """The page and, beside it, every sample (which git ignores)."""
     folder.mkdir(parents=True, exist_ok=True)

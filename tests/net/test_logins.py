@@ -1,0 +1,254 @@
+"""For how long a login that Redis has accepted counts, and what ends that before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from proxy.net.logins import REMEMBERED_SECONDS, Logins
+from proxy.session.ports import Credentials, LoginReply, PoolKey
+
+OK, WRONG = b"+OK\r\n", b"-WRONGPASS no\r\n"
+OWN = Credentials(b"default", b"pw")
+ALONE = OWN._replace(alone=True)
+ANN = Credentials(b"ann", b"pw")
+
+
+class Waiter:
+    """A client that waits."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.arrivals = 0
+        self.cause = ""
+
+    def arrived(self) -> None:
+        self.arrivals += 1
+
+    def close(self, cause: str) -> None:
+        self.cause, self.gone = cause, True
+
+
+class Upstream:
+    """A connection that nobody has logged in on; it answers when the test says so."""
+
+    def __init__(self, redis: Redis) -> None:
+        self.redis = redis
+        self.key = PoolKey(None, 0, 2)
+        self.apart, self.usable, self.ended = True, False, False
+        self.farewell = ""
+
+    async def ask(self, argv: list[bytes]) -> bytes:
+        self.redis.asked.append(argv)
+        await self.redis.answers.wait()
+        if self.redis.reply is None:
+            raise ConnectionResetError
+        return self.redis.reply
+
+    def close(self) -> None:
+        self.ended = True
+
+    abort = close
+
+
+class Redis:
+    """What stands behind: its connections, its clock, and its number of processes."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.asked: list[list[bytes]] = []
+        self.reply: bytes | None = OK
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.opened: list[Upstream] = []
+        self.given_back: list[Upstream] = []
+        self.restarts = SimpleNamespace(met=0)
+        loop = asyncio.get_running_loop()
+        address = SimpleNamespace(username=None, password=object())
+        connections: Any = SimpleNamespace(
+            loop=SimpleNamespace(time=lambda: self.time, call_soon=loop.call_soon),
+            topology=SimpleNamespace(address=lambda node: address),
+            pools=SimpleNamespace(home=PoolKey(None, 0, 2)),
+            all=SimpleNamespace(start=loop.create_task),
+            supply=SimpleNamespace(open_for_login=self.open),
+            settings=SimpleNamespace(connect_timeout=5.0),
+            restarts=self.restarts,
+        )
+        self.logins = Logins(connections, self.given_back.append)  # type: ignore[arg-type]  # as far as it is used
+
+    async def open(self) -> Upstream:
+        self.opened.append(Upstream(self))
+        return self.opened[-1]
+
+    async def log_in(self, login: Credentials, waiter: Waiter | None = None) -> LoginReply:
+        """As a session does: ask, wait, ask again."""
+        waiter = waiter or Waiter()
+        for _ in range(100):
+            reply = self.logins.check(waiter, login)
+            if reply is not None:
+                return reply
+            before = waiter.arrivals
+            await until(lambda: waiter.arrivals > before)  # noqa: B023 - it is awaited here
+        raise AssertionError("no reply")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let others run until this holds."""
+    for _ in range(10_000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never holds")
+
+
+def play(case: Callable[[Redis], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await asyncio.wait_for(case(Redis()), 30.0)
+
+    asyncio.run(main())
+
+
+def test_redis_is_asked_again_when_the_time_is_over() -> None:
+    async def case(redis: Redis) -> None:
+        over = REMEMBERED_SECONDS
+        for moment, asked in ((0.0, 1), (over - 0.1, 1), (over, 2), (over + 1, 2)):
+            redis.time = 1000.0 + moment
+            assert (await redis.log_in(OWN)).frame == OK
+            assert len(redis.asked) == asked, moment
+        assert all(upstream.ended for upstream in redis.opened)
+
+    play(case)
+
+
+def forget(redis: Redis) -> None:
+    redis.logins.forget()
+
+
+def refuse(redis: Redis) -> None:
+    redis.logins.refused(Waiter(), OWN)
+
+
+def restart(redis: Redis) -> None:
+    redis.restarts.met += 1
+
+
+@pytest.mark.parametrize("end", [forget, refuse, restart])
+def test_what_ends_it_before(end: Callable[[Redis], None]) -> None:
+    async def case(redis: Redis) -> None:
+        await redis.log_in(OWN)
+        end(redis)
+        redis.reply = WRONG
+        assert (await redis.log_in(OWN)).frame == WRONG
+        assert len(redis.asked) == 2
+
+    play(case)
+
+
+@pytest.mark.parametrize("end", [forget, restart])
+def test_a_reply_to_what_was_asked_before_a_change_does_not_count(end: Callable[[Redis], None]) -> None:
+    async def case(redis: Redis) -> None:
+        redis.answers.clear()
+        asking = asyncio.create_task(redis.log_in(OWN))
+        await until(lambda: bool(redis.asked))
+        end(redis)
+        redis.answers.set()
+        assert (await asking).frame == OK
+        await redis.log_in(OWN)
+        assert len(redis.asked) == 2
+
+    play(case)
+
+
+def test_pairs_are_told_apart() -> None:
+    """By the last byte, and where one ends; a password alone says no more than with its name, but not the other way."""
+
+    async def case(redis: Redis) -> None:
+        await redis.log_in(OWN)
+        others = [Credentials(b"default", b"px"), Credentials(b"default", b"pw\0"), Credentials(b"default", b""), ALONE]
+        redis.reply = WRONG
+        for number, other in enumerate(others, 2):
+            assert (await redis.log_in(other)).frame == WRONG
+            assert len(redis.asked) == number
+        redis.reply = OK
+        await redis.log_in(ALONE)
+        redis.logins.refused(Waiter(), Credentials(b"default", b"px"))
+        asked = len(redis.asked)
+        await redis.log_in(OWN)
+        await redis.log_in(ALONE)
+        assert len(redis.asked) == asked
+        assert redis.asked[-1] == [b"AUTH", b"pw"]
+
+    play(case)
+
+
+def test_many_passwords_take_no_more_memory_than_few() -> None:
+    async def case(redis: Redis) -> None:
+        for number in range(100):
+            await redis.log_in(Credentials(b"default", b"%d" % number))
+        assert len(redis.logins._accepted) <= 16
+        assert (await redis.log_in(Credentials(b"default", b"99"))).accepted
+        assert len(redis.asked) == 100
+
+    play(case)
+
+
+def test_a_crowd_with_one_password_asks_once_and_with_a_wrong_one_each_asks() -> None:
+    async def case(redis: Redis) -> None:
+        redis.answers.clear()
+        crowd = [asyncio.create_task(redis.log_in(OWN)) for _ in range(50)]
+        await until(lambda: bool(redis.asked))
+        redis.answers.set()
+        assert {reply.frame for reply in await asyncio.gather(*crowd)} == {OK}
+        assert len(redis.asked) == 1
+        redis.reply = WRONG
+        wrong = Credentials(b"default", b"wrong")
+        replies = await asyncio.gather(*(redis.log_in(wrong) for _ in range(5)))
+        assert {reply.frame for reply in replies} == {WRONG}
+        assert len(redis.asked) == 6, "each failure is for Redis's log"
+        assert redis.logins.outcomes == {"accepted": 1, "remembered": 49, "refused": 5}
+
+    play(case)
+
+
+def test_another_user_brings_its_connection() -> None:
+    async def case(redis: Redis) -> None:
+        assert (await redis.log_in(ANN)).user == "ann"
+        assert (await redis.log_in(ANN)).user == "ann"
+        assert [upstream.key.user for upstream in redis.given_back] == ["ann", "ann"]
+        assert not any(upstream.ended or upstream.apart for upstream in redis.given_back)
+
+    play(case)
+
+
+def test_a_client_that_has_gone_leaves_nothing() -> None:
+    async def case(redis: Redis) -> None:
+        waiter = Waiter()
+        redis.answers.clear()
+        assert redis.logins.check(waiter, ANN) is None
+        await until(lambda: bool(redis.asked))
+        assert redis.logins.check(waiter, ANN) is None, "woken before there is an answer"
+        redis.logins.client_closed(waiter)
+        redis.answers.set()
+        await until(lambda: redis.opened[0].ended)
+        assert (waiter.arrivals, redis.given_back, redis.logins._questions) == (0, [], {})
+
+    play(case)
+
+
+def test_a_redis_that_is_away_closes_all_who_wait() -> None:
+    async def case(redis: Redis) -> None:
+        redis.reply = None
+        waiters = [Waiter() for _ in range(3)]
+        redis.answers.clear()
+        for waiter in waiters:
+            assert redis.logins.check(waiter, OWN) is None
+        redis.answers.set()
+        await until(lambda: all(waiter.gone for waiter in waiters))
+        assert {waiter.cause for waiter in waiters} == {"no_upstream"}
+        assert redis.opened[0].ended
+
+    play(case)
