@@ -60,6 +60,9 @@ class LinkedSession(Protocol):
     order: ReplyOrder | None
     out: list[bytes]
 
+    def stop_waiting(self) -> None:
+        """Wait for nothing any more."""
+
     def flush(self) -> None:
         """Write what has gathered for the client."""
 
@@ -146,7 +149,7 @@ class ClientLink:
         self.cause = cause
         self.leaving = True
         session.ended = True
-        session.halted = False
+        session.stop_waiting()
         session.pending = None
         self.close_if_done(session)
 

@@ -38,7 +38,7 @@ from proxy.session.item import Item
 from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import UNAUTHENTICATED
 from proxy.session.session import Session
-from proxy.session.state import POOLED, Keeping, Pinned, PooledTransaction, departed
+from proxy.session.state import POOLED, Awaited, Keeping, Pinned, PooledTransaction, departed
 from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request
 
@@ -155,7 +155,7 @@ class Dispatcher(Session):
             self.stalled = True
             return True
         if self.running_procedure is not None:
-            self.halted = True
+            self.wait_for(Awaited.PROCEDURE)
             return True
         return self._awaits_user()
 
@@ -164,7 +164,7 @@ class Dispatcher(Session):
         user = self.key.user
         if user is None or not self.ports.pools.await_user(self, user):
             return False
-        self.halted = True
+        self.wait_for(Awaited.USER)
         return True
 
     def handle_large(self, data: bytes, request: Request) -> int:

@@ -25,7 +25,7 @@ from proxy.session.item import Item
 from proxy.session.keyrail_command import confined_error
 from proxy.session.ports import Credentials, PoolKey
 from proxy.session.session import Session
-from proxy.session.state import Event, Keeping, Pinned, ended
+from proxy.session.state import Awaited, Event, Keeping, Pinned, ended
 from proxy.wire.encode import OK, encode_command, encode_error
 
 _RESET_REPLY = b"+RESET\r\n"
@@ -121,7 +121,7 @@ def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callab
         return WAIT
     upstream = session.ports.pools.shared(target, Lane.FAST)
     if upstream is None:
-        session.halted = True
+        session.wait_for(Awaited.UPSTREAM)
         session.ports.pools.await_shared(session, target, Lane.FAST)
         return WAIT
     session.upstream = upstream

@@ -17,6 +17,7 @@ from proxy.session import judging
 from proxy.session.info_query import TRAFFIC, InfoQuery, read_options, shortened
 from proxy.session.item import Item
 from proxy.session.session import Session
+from proxy.session.state import Awaited
 from proxy.wire.encode import encode_error, encode_lines, encode_value
 
 _HELP = (
@@ -100,7 +101,7 @@ def _tell(session: Session, spec: Spec, arguments: list[bytes]) -> int:
         return TAKEN
     told = session.ports.supervisor.group_info(session, query)
     if told is None:
-        session.halted = True
+        session.wait_for(Awaited.GROUP)
         return WAIT
     if not told:
         session.answer(_NO_ANSWER)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import word_of
 from proxy.hotpath.intake import TAKEN
-from proxy.session import reply_mode
+from proxy.session import reply_mode, switching
 from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.session import Session
@@ -54,7 +54,7 @@ def _name_on_its_own(session: Session, item: Item) -> int:
         return TAKEN
     session.submit(item.raw, answered)
     if word_of(argv[1]) == b"SETNAME" and argv[2:] != [session.names.client]:
-        session.halted = session.notify_when_idle = True
+        switching.wait_until_drained(session)
     return TAKEN
 
 

@@ -16,7 +16,7 @@ from proxy.session.forwarding import forward
 from proxy.session.item import Item
 from proxy.session.ports import CommandName
 from proxy.session.session import Session
-from proxy.session.state import Event, Keeping, Pinned
+from proxy.session.state import Awaited, Event, Keeping, Pinned
 from proxy.wire.encode import encode_command, encode_error
 from proxy.wire.request import Request
 
@@ -190,7 +190,7 @@ def _unknown(session: Session, item: Item) -> int:
         return WAIT
     if session.probe is None:
         if session.ports.capabilities.probing(name):
-            session.halted = True
+            session.wait_for(Awaited.PROBE)
             session.ports.capabilities.await_probe(session, name)
             return WAIT
         # From here on the others wait, or all clients of a crowd would open an upstream to ask the same.

@@ -20,7 +20,7 @@ from proxy.rules.verdict import End, Procedure
 from proxy.session import judging, switching
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.session import Session
-from proxy.session.state import Keeping, Pinned
+from proxy.session.state import Awaited, Keeping, Pinned
 
 
 def settle(session: Session, command: Command, decision: Decision) -> Decision | None:
@@ -39,7 +39,7 @@ def settle(session: Session, command: Command, decision: Decision) -> Decision |
         session.running_procedure = running_procedure = _running_procedure(session, policy, command, decision)
         running_procedure.begin()
         if session.resolved is None:
-            session.halted = True
+            session.wait_for(Awaited.PROCEDURE)
             return None
         decision, session.resolved = session.resolved, None
 

@@ -11,6 +11,7 @@ from proxy.commands.command import Command
 from proxy.rules.verdict import ReplyEdit
 from proxy.session import judging
 from proxy.session.session import Session
+from proxy.session.state import Awaited
 
 _MOST_ASKED = 100
 """Scripts of one SCRIPT EXISTS that others are asked about; of more, only what is known here counts."""
@@ -25,7 +26,7 @@ def waits(session: Session, command: Command) -> bool:
     if not session.ports.scripts.find(session, unknown):
         return False
     session.sought = unknown
-    session.halted = True
+    session.wait_for(Awaited.SCRIPTS)
     return True
 
 

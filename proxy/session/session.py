@@ -26,7 +26,7 @@ from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import CommandName, EffectivePolicy, PoolKey, Ports, PrivatePipeline
 from proxy.session.running_procedure import RunningProcedure
-from proxy.session.state import POOLED, ClientState, Event, Pinned, Transaction, Watching
+from proxy.session.state import POOLED, Awaited, ClientState, Event, Pinned, Transaction, Watching
 from proxy.session.subscription import Subscriptions
 from proxy.wire.request import RequestLimits
 
@@ -47,6 +47,7 @@ class Session(Intake):
     """
 
     __slots__ = (
+        "awaited",
         "deferred",
         "effective_policy",
         "held",
@@ -88,6 +89,7 @@ class Session(Intake):
         self.slot = NO_SLOT
         self.limit_membership: LimitMembership | None = None
         self.home = home
+        self.awaited: Awaited | None = None
         self.held: Item | None = None
         self.running_procedure: RunningProcedure | None = None
         self.resolved: Decision | None = None
@@ -249,7 +251,7 @@ class Session(Intake):
         segment = self.begin_order().segment(upstream)
         self.forwarded += 1
         self.send_for(segment, upstream, raw, FORWARD if edit is None else EDIT, edit)
-        self.halted = True
+        self.wait_for(Awaited.REPLY_ELSEWHERE)
         upstream.when_drained(partial(self._answered_elsewhere, upstream))
 
     def _answered_elsewhere(self, upstream: PrivatePipeline) -> None:
@@ -301,10 +303,20 @@ class Session(Intake):
 
     # What it waits for, and where
 
+    def wait_for(self, awaited: Awaited) -> None:
+        """Forward nothing until ``arrived``, which whoever has what is awaited calls."""
+        self.awaited = awaited
+        self.halted = True
+
+    def stop_waiting(self) -> None:
+        """Nothing is awaited any more."""
+        self.awaited = None
+        self.halted = False
+
     def arrived(self) -> None:
         """What this session waited for may be there."""
-        if self.halted and not self.gone and not self.awaits_elsewhere():
-            self.halted = False
+        if self.awaited is not None and not self.gone and not self.awaits_elsewhere():
+            self.stop_waiting()
             self.resume()
 
     def unpin(self) -> None:

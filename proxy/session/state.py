@@ -31,6 +31,19 @@ class Keeping(Enum):
     FOR_GOOD = "as long as the client stays: what it holds, only Redis knows"
 
 
+class Awaited(Enum):
+    """What the client's next command waits for; nothing is forwarded until it has come."""
+
+    REPLIES = "all replies that are pending"
+    REPLY_ELSEWHERE = "the reply to a command that runs on another upstream, alone"
+    UPSTREAM = "an upstream from the pools"
+    USER = "what the client's user may run"
+    PROBE = "another client's answer whether the engine knows a command"
+    SCRIPTS = "what other workers have seen of a script"
+    PROCEDURE = "what Redis tells a rule"
+    GROUP = "figures of the process group"
+
+
 class Event(Enum):
     """What changes for how long a private upstream is kept."""
 

@@ -15,7 +15,7 @@ from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session import reply_mode
 from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.session.session import Session
-from proxy.session.state import Event, Keeping, Pinned
+from proxy.session.state import Awaited, Event, Keeping, Pinned
 from proxy.wire.encode import encode_command
 
 
@@ -44,7 +44,7 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
         return None
     found = session.ports.pools.shared(session.key, lane)
     if found is None:
-        session.halted = True
+        session.wait_for(Awaited.UPSTREAM)
         session.ports.pools.await_shared(session, session.key, lane)
         return None
     session.upstream = found
@@ -64,7 +64,7 @@ def to_private(session: Session) -> PrivatePipeline | None:
         return None
     found = session.ports.pools.private(session.key)
     if found is None:
-        session.halted = True
+        session.wait_for(Awaited.UPSTREAM)
         session.ports.pools.await_private(session, session.key)
         return None
     _pin(session, found)
@@ -122,7 +122,7 @@ def move(session: Session, key: PoolKey) -> None:
 def wait_until_drained(session: Session) -> None:
     """Read no further until no reply is pending."""
     assert session.pending_replies > 0, "nothing would ever bring the next command on"
-    session.halted = True
+    session.wait_for(Awaited.REPLIES)
     session.notify_when_idle = True
 
 

@@ -19,6 +19,7 @@ from proxy.session import switching
 from proxy.session.forwarding import dispatch, forward
 from proxy.session.item import Item
 from proxy.session.session import Session
+from proxy.session.state import Awaited
 
 
 def _end_wait(session: Session, item: Item) -> int:
@@ -78,7 +79,7 @@ def _on_its_own(session: Session, item: Item) -> int:
 
 
 def _await_idle(session: Session) -> int:
-    session.halted = True
+    session.wait_for(Awaited.UPSTREAM)
     session.ports.pools.await_private_anywhere(session, session.key)
     return WAIT
 

@@ -475,6 +475,7 @@ class Client(Dispatcher):
 
     def check(self) -> None:
         """Pending replies at one upstream only, and a private upstream belongs to who holds it."""
+        assert self.gone or self.halted == (self.awaited is not None), "nobody knows what it waits for"
         owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self)]
         assert len(owing) <= 1, "pending replies at two upstreams"
         assert not owing or owing[0] is self.upstream
