@@ -1,13 +1,13 @@
 """A client as figures and reports name it."""
 
-from proxy.session.dispatcher import Dispatcher
+from proxy.session.ports import ReportedClient
 from proxy.traffic.evidence import ClientLabel
 from proxy.traffic.names import shown
 
 _LONGEST_NAME = 64
 
 
-def client_label(client: Dispatcher) -> ClientLabel:
+def client_label(client: ReportedClient) -> ClientLabel:
     """Its user, the name that it gave itself, its library with the version, and its address."""
     library = client.names.library.decode("utf-8", "replace")
     if client.names.version:

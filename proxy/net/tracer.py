@@ -15,8 +15,7 @@ from proxy.net.expiries import Expiries
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.open_trace import OpenTrace
-from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import TracePort
+from proxy.session.ports import ReportedClient, TracePort
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.latency import Latencies
 from proxy.traffic.shapes import shape
@@ -65,9 +64,9 @@ class Tracer(TracePort):
         if len(self._observed) >= _TOGETHER:
             self._count_finished()
 
-    def observe_large(self, client: PoolWaiter, key: bytes, size: int) -> None:
+    def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
         """Take that a reply is large; it is known of commands without a trace, too."""
-        if self._sampler.traces > 0 and isinstance(client, Dispatcher):
+        if self._sampler.traces > 0:
             policy = client.effective_policy.compiled
             owner = policy.policy.schema.owner_of(key)
             pattern = shape(key) if owner is None else owner.name
@@ -132,7 +131,7 @@ class Tracer(TracePort):
         return closed
 
 
-def _trace(at: float, open_trace: OpenTrace, client: Dispatcher) -> tuple[Trace, frozenset[str]]:
+def _trace(at: float, open_trace: OpenTrace, client: ReportedClient) -> tuple[Trace, frozenset[str]]:
     # The trace, and the names of those of its patterns that are entries of the schema.
     schema = client.effective_policy.compiled.policy.schema
     keys = open_trace.command.known_keys[:_MOST_KEYS]

@@ -20,9 +20,7 @@ from proxy.commands.command import Command
 from proxy.net.client_label import client_label
 from proxy.policy.decision import Hit
 from proxy.policy.model import Mode
-from proxy.session.dispatcher import Dispatcher
-from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import ReportPort
+from proxy.session.ports import ReportedClient, ReportPort
 from proxy.traffic.evidence import ClientLabel, Evidence, Records, moment
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
@@ -97,10 +95,8 @@ class Verdicts(ReportPort):
             self._inspected[hit.rule, app] -= inspected
             self._line_budget(hit.rule).dropped += count - inspected
 
-    def report(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
         """Take what the rules said of one command."""
-        if not isinstance(client, Dispatcher):
-            raise AssertionError("only clients' commands are judged")
         app = client.effective_policy.compiled.app
         now = time.time()
         for hit in hits:
@@ -119,15 +115,13 @@ class Verdicts(ReportPort):
         self._inspections_left -= 1
         return self._inspections_left >= 0
 
-    def inspect(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
         """Look at a command that a plan has refused by itself, and counts."""
-        if not isinstance(client, Dispatcher):
-            raise AssertionError("only clients' commands are refused")
         for hit in hits:
             self._inspected[hit.rule, client.effective_policy.compiled.app] += 1
         self._inspect(hits, command, client, time.time())
 
-    def _inspect(self, hits: Sequence[Hit], command: Command, client: Dispatcher, now: float) -> None:
+    def _inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient, now: float) -> None:
         app = client.effective_policy.compiled.app
         who = client_label(client)
         host = who[3].rpartition(":")[0] or who[3]

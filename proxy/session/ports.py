@@ -14,7 +14,7 @@ from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.rules.shared_state import FactKey
-from proxy.session.client_identity import Names
+from proxy.session.client_identity import Names, Origin
 from proxy.session.info_query import InfoQuery
 from proxy.session.open_trace import Observer, OpenTrace
 from proxy.session.pool_waiter import PoolWaiter
@@ -93,6 +93,15 @@ class EffectivePolicy:
     compiled: CompiledPolicy
     table: Table
     generation: int
+
+
+class ReportedClient(Protocol):
+    """A client, as figures and reports show it."""
+
+    key: PoolKey
+    names: Names
+    origin: Origin
+    effective_policy: EffectivePolicy
 
 
 class PrivatePipeline(UpstreamPipeline):
@@ -220,13 +229,13 @@ class PolicyPort(Protocol):
 class ReportPort(Protocol):
     """Who counts what rules say."""
 
-    def report(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
         """Count what the rules said of a command, and log what is to be logged."""
 
     def may_inspect(self) -> bool:
         """Whether the next command that a plan refuses by itself is to be shown to ``inspect``."""
 
-    def inspect(self, hits: Sequence[Hit], command: Command, client: PoolWaiter) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
         """See a command that a plan has refused by itself, and has counted."""
 
 
@@ -239,7 +248,7 @@ class TracePort(Observer, Protocol):
     def start_n_plus_one(self, weight: int) -> int:
         """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""
 
-    def observe_large(self, client: PoolWaiter, key: bytes, size: int) -> None:
+    def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
         """Take that a command of this client about this key has a large reply, of at least so many bytes."""
 
     def found_n_plus_one(self, pattern: str, weight: int) -> None:

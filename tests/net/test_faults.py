@@ -12,6 +12,7 @@ from proxy.net.tracer import Tracer
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import ReportedClient
 from tests.session.given import HOME, Client, FakeRoute, call
 
 
@@ -26,7 +27,7 @@ class Door(FakeRoute):
     def client_closed(self, client: Dispatcher, cause: str) -> None:
         """Nobody asks."""
 
-    def observe_large(self, waiter: PoolWaiter, key: bytes, size: int) -> None:
+    def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
         raise ValueError("figures")
 
 

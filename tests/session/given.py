@@ -40,6 +40,7 @@ from proxy.session.ports import (
     PrivatePipeline,
     QueryPort,
     Questions,
+    ReportedClient,
     ReportPort,
     RoutePort,
     ScriptPort,
@@ -339,13 +340,13 @@ class FakeRoute(
         self.waiting_for_user.append(waiter)
         return True
 
-    def report(self, hits: Sequence[Hit], command: Command, waiter: PoolWaiter) -> None:
+    def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
         self.hits += [(hit.rule, hit.mode.value, hit.what) for hit in hits]
 
     def may_inspect(self) -> bool:
         return True
 
-    def inspect(self, hits: Sequence[Hit], command: Command, waiter: PoolWaiter) -> None:
+    def inspect(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
         self.witnessed += [(hit.rule, command.name, len(command.argv)) for hit in hits]
 
     def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
@@ -432,7 +433,7 @@ class FakeRoute(
     def start_n_plus_one(self, weight: int) -> int:
         return weight if self.follows else 0
 
-    def observe_large(self, waiter: PoolWaiter, key: bytes, size: int) -> None:
+    def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
         self.large.append((key, size))
 
     def found_n_plus_one(self, pattern: str, weight: int) -> None:
