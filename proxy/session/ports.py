@@ -103,6 +103,10 @@ class ReportedClient(Protocol):
     origin: Origin
     effective_policy: EffectivePolicy
 
+    @property
+    def user_name(self) -> str:
+        """The user as rules and figures know it."""
+
 
 class PrivatePipeline(UpstreamPipeline):
     """An upstream that can be handed to one client.
