@@ -33,6 +33,15 @@ def cpu_seconds(pid: int) -> float:
     return nanoseconds / 1e9
 
 
+def queued_seconds(pid: int) -> dict[str, float]:
+    """By thread of this process: how long it has been ready to run while the kernel ran others."""
+    waited: dict[str, float] = {}
+    for task in (_PROC / str(pid) / "task").glob("*"):
+        with contextlib.suppress(OSError):
+            waited[task.name] = int((task / "schedstat").read_text().split()[1]) / 1e9
+    return waited
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes that a tree occupies now, shared pages counted in part (``pss``), and the sum of its peaks (``peak``)."""
