@@ -2,8 +2,8 @@
 
 A rewrite may need a command that some user is not allowed, and rules have a mode of their own for each app, so there is
 an *effective policy* for each set of allowed commands and each app.
-What is allowed is learnt on connections that are nobody's; whenever more is known, or another policy comes into force,
-the clients adopt new effective policies. Former ones are kept for a while: transactions end under them, and their plans
+Keyrail learns on its own connections what a user may run. When it knows more, or another policy comes into force, the
+clients adopt new effective policies. Former ones are kept for a while: transactions end under them, and their plans
 still hold counts.
 
 To compile a large policy takes tens of milliseconds for each app. So before another policy comes into force, or the
@@ -134,7 +134,7 @@ class Policies(PolicyPort):
 
     @property
     def redact(self) -> Redact:
-        """What their policy lets be shown of keys."""
+        """How their policy shows keys."""
         return self._policy.redact
 
     @property
@@ -173,7 +173,7 @@ class Policies(PolicyPort):
         self._adopt()
 
     def _retire(self, table: Table) -> None:
-        # Whatever was made before holds for nobody any more.
+        # Effective policies that were made before are for no client any more.
         self._former = [*self._former, tuple(self._effective_policies.values())][-_FORMER_KEPT:]
         self._table = table
         self._effective_policies, self._compilers = {}, {}
@@ -235,7 +235,7 @@ class Policies(PolicyPort):
         return found
 
     def _whose(self, key: PoolKey, caller: Caller) -> _Whose:
-        # What was made for another table of commands, before the engine was known or became another one, is no use.
+        # Plans for another table of commands are useless: the engine was not known then, or it was another one.
         table = self._capabilities.table()
         if table is not self._table:
             self._retire(table)
@@ -254,7 +254,7 @@ class Policies(PolicyPort):
         return self._needed[2]
 
     async def learn(self, opened: Opened) -> None:
-        """What the first connection to an engine tells: the others find it known. Raises ConnectionResetError."""
+        """Keep what the first connection to an engine tells, for all later ones. Raises ConnectionResetError."""
         self._capabilities.needs_password = opened.unauthenticated
         self._capabilities.hello = opened.hello
         if opened.engine is not None:
@@ -291,7 +291,7 @@ class Policies(PolicyPort):
 
     @property
     def features_off(self) -> list[str]:
-        """What rules can't do on the route's own login."""
+        """Commands of rules that do not work with the route's own login, and why."""
         return [
             f"{name}, which rules send (the user may not run it, or Redis does not have it)"
             for name in sorted(self.lacks(None))
@@ -314,7 +314,7 @@ class Policies(PolicyPort):
 
 
 def _forwarding(spec: Spec) -> int:
-    # What counts on the server process is for the session to see.
+    # Commands that depend on the server process go through the session.
     if spec.state is not ConnectionState.POOL or spec.process_bound:
         return 0
     return READS if spec.only_reads else MAY_WRITE

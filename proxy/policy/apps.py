@@ -1,4 +1,4 @@
-"""Who calls: the applications that a policy knows, and how a client is recognised as one.
+"""The applications that a policy knows, and how a client is recognised as one.
 
     apps:
       checkout: {team: checkout, contact: "#checkout", match: {user: checkout}}
@@ -6,10 +6,10 @@
 
 A user that Redis has let in, the listener that a client came by and the certificate that it showed are *proven*. A
 client name is only *claimed*: anyone can say it, so an app that is known by one is good for counting and for being
-judged more strictly, never for being judged more mildly. Whoever matches nothing belongs to no app, and is counted as
-"unknown".
+judged more strictly, never for being judged more mildly. A client that matches none belongs to no app, and is counted
+as "unknown".
 
-What stands in `match` must all be true. Of several apps that match, a proven one goes first, then the one that asks for
+All conditions of `match` must be true. Of several apps that match, a proven one goes first, then the one that asks for
 more, then the order of the file. In each value `*` stands for any characters.
 """
 
@@ -25,7 +25,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What is known of a client.
+    """A client, as far as Keyrail knows it.
 
     `listener` is the address that it came by, ``HOST:PORT`` or the path of a unix socket; `certificate` the common
     name in the certificate that it showed.

@@ -1,6 +1,6 @@
 """Policy + command table -> what a session runs: a plan for the hot path, and the judgement behind it.
 
-A policy is compiled for one app and for what the engine lets a user run. ``judge`` holds a command against every rule
+A policy is compiled for one app and for what the engine lets a user run. ``judge`` checks a command against every rule
 that touches it, in the order of ``proxy.rules.order``. All modes take this path: an enforced verdict is applied, any
 other is only counted. So what audit reports is what enforce would do, but for one thing: a rewrite that is not applied
 is not seen by the rules after it.
@@ -125,22 +125,22 @@ class CompiledPolicy:
         return tuple(later for later in self._steps[spec.id] if later.place > step.place)
 
     def judge(self, command: Command, context: Context, observer: Observer | None = None) -> Decision:
-        """What is to become of a command. Never raises for a rule's sake."""
+        """The decision about a command. An exception in a rule is never raised."""
         steps = self._steps[command.spec.id]
         return self._walk(command, command, None, (), steps, context, observer) if steps else _NOTHING
 
     def resume(self, pause: PausedJudgement, ended: End | Exception, context: Context) -> Decision:
-        """What is to become of a command, now that the procedure that it waited for has ended, or has failed."""
+        """The decision about a command whose procedure has ended, or has failed."""
         return self._walk(pause.command, pause.current, pause.edit, pause.hidden, pause.steps, context, None, ended)
 
     def unknown_to(self, command: Command, client: Callable[[], Context]) -> frozenset[FactKey]:
-        """What an enforced rule would have to know to judge the command, and does not."""
+        """The facts that enforced rules lack to judge the command."""
         lacking = ((step, step.rule.lacks(command)) for step in self.learning)
         unknown = (keys for step, keys in lacking if keys and step.mode_for(command, client()) is Mode.ENFORCE)
         return frozenset[FactKey]().union(*unknown)
 
     def edit_of_reply(self, command: Command, client: Callable[[], Context]) -> ReplyEdit | None:
-        """What rules learn from the reply to a command that goes on, and change in it."""
+        """The edit by which rules learn from the reply to a forwarded command, and change it."""
         edit: ReplyEdit | None = None
         for step in self.learning:
             enforced = partial(self._is_enforced, step, command, client)
@@ -151,7 +151,7 @@ class CompiledPolicy:
         return step.mode_for(command, client()) is Mode.ENFORCE
 
     def said(self, rule: str, mode: Mode, ended: End | Surround | Exception) -> tuple[Hit, ...]:
-        """What is counted of a rule that said this."""
+        """The hits that count this verdict of a rule."""
         match ended:
             case Exception():
                 return (Hit(rule, mode, "error", _locate(ended)),)
@@ -256,7 +256,7 @@ class CompiledPolicy:
 
 
 class PolicyCompiler:
-    """Compiles a policy for the apps that are there, one after the other. What is the same for several is made once.
+    """Compiles a policy for the apps that are there, one after the other. Rules that apps share are bound once.
 
     `available` are those commands of `needs` that the engine is known to run for the user; None stands for all. `seed`
     fixes the order in which the plan deals out jittered TTLs. `memory` keeps what rules remember from one binding to
@@ -344,7 +344,7 @@ def needs_of(policy: Policy, table: Table) -> frozenset[str]:
 
 
 def _nothing(_line: bytes, _lines: Sequence[bytes]) -> tuple[()]:
-    """What follows a reply that was only looked at."""
+    """The commands behind a reply that was only looked at: none."""
     return ()
 
 

@@ -34,7 +34,7 @@ class HiddenCommands:
     mode: Mode
 
     def hit(self, what: What, detail: str = "") -> Hit:
-        """What became of them."""
+        """The hit that counts their effect."""
         return Hit(self.rule, self.mode, what, detail)
 
 
@@ -87,7 +87,7 @@ class PausedJudgement:
 # Not frozen, as one is made for each judged command and frozen ones take three times as long to make.
 @dataclass(slots=True)
 class Decision:
-    """What is to become of a command, and what each rule that had something to say wanted.
+    """The verdict on a command, and a hit for each rule that had something to say.
 
     A `pause` comes with the verdict Procedure, and with no other.
     """

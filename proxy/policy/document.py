@@ -45,7 +45,7 @@ _SWITCH = {"on": True, "off": False}
 
 @dataclass(slots=True)
 class Document:
-    """What one file says. `rollout_where` has the place of each line of the rollout."""
+    """The content of one file. `rollout_where` has the place of each line of the rollout."""
 
     file: str
     app: str = ""
@@ -114,7 +114,7 @@ def _check_platform(fields: Fields) -> None:
 
 
 def _check_included(fields: Fields) -> None:
-    """What only the platform decides stands in its file, not in one that is included."""
+    """Note each section of an included file that only the platform's file may have."""
     for key, place in _PLATFORMS.items():
         if key in fields:
             fields.problems.add(fields.line_of(key), key, f"{key} in an included file", place)

@@ -1,7 +1,7 @@
 """The tests that a policy carries, run as the policy would judge them.
 
 Rules are held to what they say, not to how far they are rolled out: a rule that is audited now is tried as if it were
-enforced, or a policy could only be tested when it bites already. What is off for an app, or exempted, stays so.
+enforced, or a policy could only be tested when it bites already. Rules that are off for an app, or exempted, stay so.
 
 A test is tried with the least, the middle and the most that chance can give, so that jitter cannot make it pass by
 luck; with ``jitter: 0`` only with the middle.
@@ -28,7 +28,7 @@ _CHANCES = (0.5, 0.0, 0.999999)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one test; `got` is empty where it passed."""
+    """The outcome of one test; `got` is empty if it passed."""
 
     test: Expectation
     got: str
@@ -94,7 +94,7 @@ def _heard(decision: Decision) -> Iterator[str]:
 
 
 def _mismatch(test: Expectation, decision: Decision) -> str:
-    """What came instead of what the test expects; empty where that came."""
+    """The outcome, if it is not the expected one; else empty."""
     verdict = decision.verdict
     match verdict:
         case Refuse():

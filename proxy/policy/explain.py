@@ -33,7 +33,7 @@ _VERBS = ("refuse", "rewrite", "answer", "ask", "send")
 
 @dataclass(frozen=True, slots=True)
 class RuleLine:
-    """What one rule said. `stage`: all that speaks about its mode for this command; empty where nothing hangs on it."""
+    """The verdict of one rule. `stage`: all that sets its mode for this command; empty if the mode does not matter."""
 
     rule: str
     where: str
@@ -88,7 +88,7 @@ def explain(compiled: CompiledPolicy, argv: Sequence[bytes], context: Context) -
 
 
 def refused_alone(command: Command, decision: Decision) -> tuple[Refuse | None, str]:
-    """What refuses a command that may block, for no hidden command runs as one with it, and the name of the rule."""
+    """The refusal of a command that may block, since no hidden command runs as one with it, and the rule's name."""
     for each in decision.hidden:
         verdict = _alone(command, each.surround)
         if isinstance(verdict, Refuse):
@@ -103,7 +103,7 @@ def followers(command: Command, decision: Decision) -> tuple[str, ...]:
 
 
 def _alone(command: Command, verdict: Verdict | Exception) -> Verdict | Exception:
-    """What is left of a verdict where no hidden command runs as one with a command, for it may block."""
+    """The verdict on a command that may block: no hidden command runs as one with it."""
     if (
         isinstance(verdict, Surround)
         and (verdict.before or verdict.after)
@@ -118,7 +118,7 @@ def _without_chance() -> float:
 
 
 def _owners(schema: Schema, command: Command) -> list[RuleLine]:
-    """Whose the keys are; of a command with many keys, the first few."""
+    """The owners of the keys; of a command with many keys, the first few."""
     if not schema.entries:
         return []
     found = list(zip(command.known_keys, schema.owners_of(command.known_keys), strict=True))

@@ -1,7 +1,7 @@
 """A policy's files as one ``Policy``: the first file, which the platform owns, and what it includes.
 
-Whatever is not known is an error, with its place, and all errors of all files are reported at once. What a policy says
-that has no effect, without being wrong, is a warning.
+Unknown words are errors, with their place, and all errors of all files are reported at once. A part that has no effect
+without being wrong is a warning.
 """
 
 from dataclasses import replace

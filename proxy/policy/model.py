@@ -14,7 +14,7 @@ from proxy.traffic.redaction import Redact
 
 
 class Mode(StrEnum):
-    """What comes of a rule's verdict. All modes but OFF judge alike; only the last step differs."""
+    """How a rule's verdict is applied. All modes but OFF judge alike; only the last step differs."""
 
     OFF = "off"
     AUDIT = "audit"
@@ -143,7 +143,7 @@ class Policy:
     on_rule_error: OnError = OnError.REFUSE
     count_keys: bool = True
     redact: Redact = Redact.NONE
-    """What is shown of keys wherever traffic is shown."""
+    """How traffic views show keys."""
     alerts: Alerts = USUAL
     default: Stage = Stage(Mode.AUDIT, Where(""))
     contact: str = ""

@@ -36,7 +36,7 @@ class EffectiveMode:
     why: str
     exceptions: tuple[PolicyException, ...] = ()
     outranked: tuple[tuple[Stage, str], ...] = ()
-    """What would hold in turn if that did not, and why."""
+    """The modes that would apply next, in order, and why."""
 
     @property
     def varies(self) -> bool:

@@ -4,10 +4,10 @@ A rule that is only audited for this client refuses nothing, so an enforced rule
 One that is itself only counted counts what it would refuse if all of them were enforced, or no audit could tell what
 enforcing will do.
 
-Nobody can tell from a text whether a call in it will ever run, so every call is one that the script *may* make. A rule
+A text does not tell whether a call in it ever runs, so every call is one that the script *may* make. A rule
 with ``in_scripts: audit`` counts such calls and refuses no script for them.
 
-What a rule would change in a command, nobody can change in a script: it stays as it is.
+Rules that rewrite commands change nothing in a script: its calls stay as they are.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ class _Others:
             if not self._speaks(step, command, context):
                 continue
             refuses_it = not complete and rule.refuses_part(command)
-            # What would have to be asked first, a script does not wait for.
+            # A script does not wait for a rule that asks Redis first.
             if refuses_it or isinstance(rule.judge(command, context), Refuse | Procedure):
                 return Objection(rule.name, step.source.audits_scripts)
         return None

@@ -13,7 +13,7 @@ _YES = {"true": True, "false": False}
 
 
 def read_bounds(fields: Fields) -> Bounds:
-    """What these fields say of lifetimes; notes what contradicts itself."""
+    """Read the bounds of lifetimes; note contradictions."""
     bounds = Bounds(
         default=_read_seconds(fields, "default"),
         least=_read_seconds(fields, "min"),

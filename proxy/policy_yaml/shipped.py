@@ -25,7 +25,7 @@ def packaged_names() -> list[str]:
 
 
 def expected_policy(path: Path) -> str:
-    """What to give in place of a policy file that is not there: what has no suffix was meant as a name."""
+    """The expected value in place of a missing policy file: a value without a suffix was meant as a name."""
     if path.suffix:
         return "a YAML file"
     names = packaged_names()

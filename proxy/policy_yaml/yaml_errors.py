@@ -1,4 +1,4 @@
-"""What is no YAML, in the words of all other problems: the line, what was found there, and what was expected.
+"""Errors of YAML syntax, in the form of all other problems: the line, the text found there, and the expected one.
 
 PyYAML's own words are for those who wrote a parser. What was opened and never closed is told at its opening, where it
 is mended; PyYAML only notices at the end of the file.
@@ -11,7 +11,7 @@ from typing import TypeAlias
 import yaml
 
 Said: TypeAlias = tuple[str, str]
-"""What was found, and what was expected."""
+"""The text found, and the expected one."""
 
 _WORDS = {
     "<stream end>": "the end of the file",

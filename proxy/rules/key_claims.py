@@ -1,6 +1,6 @@
 """Keys that rules claim: of several rules whose patterns fit a key, the one with the most specific pattern acts on it.
 
-The settings of such a guardrail have a ``claim``. Whoever compiles a policy tells each rule which claims may take keys
+The settings of such a guardrail have a ``claim``. The compiler tells each rule which claims may take keys
 from it, and lets the more specific rule act first; nobody asks which guardrail it is.
 """
 

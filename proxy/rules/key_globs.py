@@ -57,7 +57,7 @@ def none_fits(globs: frozenset[KeyGlob]) -> Automaton | None:
 class _Places:
     """Finds those names right that fit.
 
-    What may follow a star can begin anywhere behind it, so a state is the set of places in the pattern that a name may
+    The part behind a star can begin anywhere, so a state is the set of places in the pattern that a name may
     have reached, the last of them the end. Places before the last star that was reached tell nothing more, so there are
     about as many states as the pattern has bytes.
     """

@@ -1,6 +1,6 @@
 """Libraries that are known by the keys that they use: whoever reads a refusal may never have written the command.
 
-What a client says of its library (``CLIENT SETINFO``) names the driver, redis-py or ioredis, not what is built on it.
+The name that a client gives (``CLIENT SETINFO``) is that of the driver, redis-py or ioredis, not what is built on it.
 """
 
 from dataclasses import dataclass

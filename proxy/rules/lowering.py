@@ -30,7 +30,7 @@ them, the rules judge."""
 
 @dataclass(frozen=True, slots=True)
 class NameCheck:
-    """What the bytes of a key must be like; a value, so that equal checks share one program of the plan.
+    """A check of the bytes of a key; a value, so that equal checks share one program of the plan.
 
     `allowed` has a 0 or 1 for each of the 256 bytes. Lengths are in bytes. Without a `separator` (None)
     segments are not counted. A `language` owns all names that pass, and may own more. `reads` and `writes` say which
@@ -109,7 +109,7 @@ def _language_of(check: NameCheck) -> Automaton | None:
 
 @dataclass(frozen=True, slots=True)
 class EntryCheck:
-    """What passes unjudged, by the schema's entry that owns a key: a request of at most so many bytes as a whole.
+    """Requests that pass unjudged, by the schema's entry that owns a key: at most so many bytes as a whole.
 
     0 bytes stands for nothing, UNLIMITED for everything. Place 0 is for keys that no entry owns, place n + 1 for entry
     n. A request that may write the key is also judged if it has more than so many `arguments`, its name included.
@@ -231,7 +231,7 @@ class Lowering:
 
     @property
     def does(self) -> Literal["refused", "rewritten"] | None:
-        """What the plan itself does about the command, in the words of a hit."""
+        """The act of the plan itself on the command, in the words of a hit."""
         if self._judged:
             return None
         return "refused" if self._error else "rewritten" if self._edits.change else None

@@ -1,4 +1,4 @@
-"""What rules remember from one command to the next.
+"""The state that rules keep from one command to the next.
 
 A policy is bound anew for each user and at each reload, and a limit must not start afresh every time: so what a rule
 remembers is kept here, under its name, for as long as its settings stay what they are.
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Memory:
-    """What the rules of one route remember in one worker. ``workers`` is how many serve the route together.
+    """The state of the rules of one route in one worker. ``workers`` is how many serve the route together.
 
     In a ``rehearsal`` commands are only tried on the policy: each is judged as if it were the first, and costs nothing.
     """
@@ -22,7 +22,7 @@ class Memory:
         self._kept: dict[str, tuple[object, object]] = {}
 
     def of(self, name: str, settings: object, kind: Callable[[], T]) -> T:
-        """What the rule of this name and with these settings remembers; ``kind`` makes it where there is nothing."""
+        """The state of the rule of this name and with these settings; ``kind`` makes it if there is none."""
         known = self._kept.get(name)
         if known is None or known[0] != settings:
             made = kind()

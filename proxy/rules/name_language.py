@@ -21,7 +21,7 @@ class Machine(Protocol):
         """The state before the first byte."""
 
     def tells(self, byte: int, /) -> Hashable:
-        """What the machine can tell of a byte: bytes with equal answers lead everywhere to the same states."""
+        """A mark of the byte: bytes with equal marks lead everywhere to the same states."""
 
     def step(self, state: Hashable, byte: int, /) -> Hashable | None:
         """The state behind one more byte; None where no such name is right."""
@@ -169,7 +169,7 @@ class Walked:
         return self.owner(state) != NOBODY
 
     def owner(self, state: Hashable) -> int:
-        """Whose a name is that ends here."""
+        """The owner of a name that ends here."""
         assert isinstance(state, int)
         return self._rows[state + self._automaton.width - 1]
 

@@ -1,4 +1,4 @@
-"""What an application reads when a rule refuses its command: composed here for all rules, so that all say it alike.
+"""The error that an application reads when a rule refuses its command: composed here for all rules, in one form.
 
     DENIED keyrail/RULE: WHAT, and BECAUSE; INSTEAD; contact: WHOM; if this is LIBRARY, exempt it with …
 

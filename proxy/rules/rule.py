@@ -76,7 +76,7 @@ def takes(spec: Spec, argc: int) -> bool:
 
 
 class RuleSettings(Protocol):
-    """What a policy says about one guardrail: a frozen value, defaults included."""
+    """The settings of one rule: a frozen value, defaults included."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ class RuleSettings(Protocol):
 
 
 class InScripts(Enum):
-    """What scripts are held to of a rule."""
+    """How scripts follow a rule."""
 
     NOTHING = "nothing"
     """It is about who asks, and how much at a time: a script is one command, whatever it calls."""
@@ -138,7 +138,7 @@ class Needs:
 
 
 class Prepayment(Protocol):
-    """What one limit is paid for the bytes of a command that is still arriving."""
+    """The payment to one limit for the bytes of a command that is still arriving."""
 
     @property
     def bytes(self) -> int:
@@ -177,7 +177,7 @@ class Rule(Protocol):
         return NO_LIMIT
 
     def prepay(self, _command: Command, _context: Context, /) -> Prepayment | None:
-        """What is to be paid for bytes before their command is whole; None if, by what is known, they are free."""
+        """The payment for bytes before their command is whole; None if, as far as it is known, they are free."""
         return None
 
     def follow(self, others: OtherRules, /) -> None:
@@ -185,9 +185,9 @@ class Rule(Protocol):
         del others  # most rules judge what a client says, and nothing else
 
     def lacks(self, _command: Command, /) -> frozenset[FactKey]:
-        """What must be known to judge a command, is not known here, and may be known to another worker."""
+        """Facts that the rule needs to judge a command and does not know; another worker may know them."""
         return frozenset()
 
     def edit_of_reply(self, _command: Command, _enforced: Callable[[], bool], /) -> ReplyEdit | None:
-        """What the rule learns from the reply to a command that goes on, or changes in it if it is enforced."""
+        """The edit by which the rule learns from the reply to a forwarded command; an enforced one may change it."""
         return None

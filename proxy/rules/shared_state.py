@@ -33,7 +33,7 @@ class Lease:
 
 
 class DividedState:
-    """What one worker gives out of a whole, by subject.
+    """The part of a whole that one worker gives out, by subject.
 
     Where it `counts_clients`, each worker wants to know of the clients in the others, its own being none or many.
     """
@@ -41,7 +41,7 @@ class DividedState:
     counts_clients: bool
 
     def demand(self, seconds: float) -> Mapping[str, Demand]:
-        """What the subjects have wanted in the last `seconds`."""
+        """The demand of the subjects in the last `seconds`."""
         raise NotImplementedError
 
     def lease(self, leases: Mapping[str, Lease], now: float) -> None:
@@ -50,7 +50,7 @@ class DividedState:
 
 
 def deal(demands: Sequence[Demand], worker: int) -> Lease:
-    """What one worker gets of a subject's limit, when each of the workers wants so much of it.
+    """The share of one worker in a subject's limit, if each of the workers wants so much of it.
 
     While they want less than there is, each gets what it wants and an equal part of the rest; else in proportion.
     """
@@ -61,20 +61,20 @@ def deal(demands: Sequence[Demand], worker: int) -> Lease:
 
 
 FactKey: TypeAlias = tuple[str, bytes]
-"""What kind of thing a fact is about, and which one."""
+"""The kind of thing that a fact is about, and its name."""
 
 
 class Fact:
-    """What is known of one thing; it can be sent to another process."""
+    """A fact about one thing; it can be sent to another process."""
 
     __slots__ = ()
 
 
 class SharedFacts:
-    """What one worker knows."""
+    """The facts that one worker knows."""
 
     def recall(self, key: FactKey) -> Fact | None:
-        """What is known here."""
+        """The fact, if it is known here."""
         raise NotImplementedError
 
     def learn(self, key: FactKey, fact: Fact) -> None:
@@ -83,7 +83,7 @@ class SharedFacts:
 
 
 class ObservingState:
-    """What follows from the observations of one worker. Times are in seconds."""
+    """State that follows from the observations of one worker. Times are in seconds."""
 
     @property
     def restricts(self) -> bool:

@@ -64,7 +64,7 @@ class KnownSizes:
         """Redis has told a size, which includes the first `before` of the members counted (all, where it is None)."""
         known = self._at_the_end(database, measure, key)
         known.size, known.at = size, now
-        # What was counted before the collection was forgotten is not counted here.
+        # Members that were counted before the collection was forgotten are not counted here.
         known.before = known.written if before is None else min(before, known.written)
 
     def _at_the_end(self, database: int, measure: str, key: bytes) -> _Known:
@@ -81,6 +81,6 @@ class KnownSizes:
         return known
 
     def forget(self, database: int, measure: str, key: bytes) -> None:
-        """What is known of this one no longer holds."""
+        """Forget the size of this one."""
         if self._sizes.pop((database, measure, key), None) is not None:
             self.bytes -= len(key)

@@ -19,7 +19,7 @@ LONGEST = 512
 
 
 class Glob(Generic[AnyStr]):
-    """What fits ``parts`` with anything in between; one part alone fits only itself."""
+    """A pattern: ``parts`` with anything between them. One part alone fits only itself."""
 
     __slots__ = ("_first", "_last", "_least", "_middle", "fits", "parts")
 

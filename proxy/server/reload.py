@@ -1,10 +1,10 @@
 """The policies in force, and how new ones take their place: in every worker, or in none.
 
-The supervisor reads the files and hands the workers what it has read, so that all of them hold the same policy whatever
-happens to the files meanwhile. A reload first makes every worker ready (prepare) and only then lets them change
-(commit); anything wrong on the way leaves the old policies where they are. Each set of policies has a generation
-number, counted from 1, that metrics show. A reload is over when every worker has confirmed: what is sent after that is
-judged by the new policies.
+The supervisor reads the files and sends the workers the policies, so that all of them have the same ones, even if the
+files change meanwhile. A reload first makes every worker ready (prepare) and only then lets them change
+(commit); after any error the old policies stay in force. Each set of policies has a generation
+number, counted from 1, that metrics show. A reload ends when every worker has confirmed: the new policies judge
+all later commands.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from proxy.server.workers import Workers
 
 
 def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
-    """Read every route's policy, and say what in them has no effect.
+    """Read every route's policy, and log the parts that have no effect.
 
     Raises PolicyError with the problems of all of them.
     """
@@ -83,8 +83,7 @@ class Reloader:
     async def reload(self, *, asked: bool = True) -> tuple[str, ...]:
         """Read the policies anew and put them in force, or change nothing and return why.
 
-        Policies that say what those in force say are left alone. Where nobody has ``asked``, that is not worth a word,
-        and neither are the same mistakes again.
+        Equal policies are left alone. If nobody has ``asked``, neither that nor the same mistakes again are logged.
         """
         async with self._lock:
             try:

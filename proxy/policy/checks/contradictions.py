@@ -1,4 +1,4 @@
-"""What the rules of one policy may not say together, to the same callers. Rules that are off say nothing.
+"""Rules of one policy that contradict each other for the same callers. Rules that are off contradict nothing.
 
 A rule speaks to every app for which it is not off, and an app's own rule to that app only. So KEYS may be refused for
 all and answered by a walk for one app, for which the refusal is off; and a team may refuse what is replaced for others.
@@ -93,7 +93,7 @@ class _Refused:
     by_command: dict[str, list[PolicyRule]] = field(default_factory=dict)
 
     def by(self, command: str, rule: PolicyRule) -> PolicyRule | None:
-        """What refuses a command to everyone that `rule` speaks to, so that this one can do nothing about it."""
+        """The rule that refuses a command to all apps of `rule`, so that `rule` never acts on it."""
         mine = self.audiences[rule.name]
         return next((each for each in self.by_command.get(command, ()) if mine <= self.audiences[each.name]), None)
 
@@ -162,7 +162,7 @@ def _check_walks(rules: list[PolicyRule], refused: _Refused, problems: Problems)
 
 
 def _check_prefixes(policy: Policy, rules: list[PolicyRule], problems: Problems) -> None:
-    """Who merely claims to be an application must not get its prefixes."""
+    """An application that a client merely claims to be must not have prefixes."""
     proven = [app.name for app in policy.apps if app.proven]
     for rule in rules:
         for app, _ in rule.settings.prefixes if isinstance(rule.settings, NamesSettings) else ():

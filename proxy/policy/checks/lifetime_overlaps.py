@@ -102,7 +102,7 @@ def _check_pair(later: _Placed, earlier: _Placed, problems: Problems) -> None:
 
 
 def _check_taking(narrow: _Placed, wide: _Placed, problems: Problems) -> None:
-    """What the wider one gives its keys must not be lost where the narrower one takes them."""
+    """Note keys that the narrower rule takes, and that then lose the TTL of the wider one."""
     bounds, others = narrow.settings.bounds, wide.settings.bounds
     if narrow.rule.app and not wide.rule.app:
         if bounds.default is not None and others.most is not None and bounds.default > others.most:

@@ -1,4 +1,4 @@
-"""What a policy says in vain. Each of these is an error, since whoever wrote it believes that it holds.
+"""Parts of a policy that have no effect. Each is an error, since its author relies on it.
 
 - a rule of which every command is refused by one that comes before it, in as strict a mode, for all whom it is on for;
 - a share of keys (``enforce 10%``) of a rule about commands that have no keys, which are in no share;
@@ -6,7 +6,7 @@
 - an app whose clients are all found to be another one's;
 - ``in_scripts: audit`` of a rule that no script is held to.
 
-What is wrong by itself already is left out here.
+Rules that are wrong by themselves are left out here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _WALKS = frozenset(row.name for row in ROWS.values() if row.walks_keys)
 
 
 def find_unreachable(policy: Policy, problems: Problems) -> None:
-    """Note everything that is said in vain."""
+    """Note every part that has no effect."""
     _check_apps(policy.apps, problems)
     faulty = problems.faulty_rules()
     sound = [rule for rule in policy.rules if rule.name not in faulty and not _is_off(rule)]
@@ -43,7 +43,7 @@ def find_unreachable(policy: Policy, problems: Problems) -> None:
     _check_in_scripts(policy, sound, bound, problems)
     with_keys = frozenset(spec.id for spec in STANDARD.specs if spec.may_have_keys)
     walks = frozenset(spec.id for spec in STANDARD.specs if spec.name in _WALKS)
-    # What is about nothing at all, as a schema whose keys all live for ever, is not to blame for its keys.
+    # A rule without any command, as `schema: ttl` where no key has a TTL, has no keys to complain about.
     keyless = {name for name, commands in touched.items() if commands and not commands & with_keys}
     _check_shares(policy, keyless, problems)
     deaf = {name for name in keyless if not touched[name] & walks}

@@ -87,7 +87,7 @@ def _held_together(policy: Policy) -> Iterator[list[_Group]]:
 
 
 class _Asked:
-    """What each rule asks of an app's keys; apps of which the same is asked get the same object."""
+    """The standards of each rule for an app's keys; apps with the same standard share one object."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], NamesSettings] = {}
@@ -167,7 +167,7 @@ def _asks(said: NamesSettings, part: str) -> bool:
 
 
 def _written(part: str, standard: NamesSettings) -> str:
-    """Who counts segments refuses empty ones without a word."""
+    """The key of a part in the file: `segments` implies that empty segments are refused."""
     return "segments" if part == "empty_segments" and _asks(standard, "segments") else part
 
 

@@ -1,4 +1,4 @@
-"""What a schema says of its keys although no rule acts on it: an error, since whoever wrote it believes that it holds.
+"""Parts of a schema that no rule acts on: an error, since the author of the schema relies on them.
 
 A rule that is off is enough: then the file says so. ``ttl: none`` needs no rule, as it asks for nothing.
 """
