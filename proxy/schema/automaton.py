@@ -7,8 +7,8 @@ ends it is known which patterns match it. Of those the most specific owns the ke
 - of any other two it is the one that is more specific in the first segment where they differ in that (``patterns``
   has the order).
 
-The order of the file never matters. Patterns without an order are an error: two that match the same key, neither the more
-specific. So is a pattern that owns no key, because more specific ones take all of them.
+The order of the file never matters. Patterns without an order are an error: two that match the same key, neither the
+more specific. So is a pattern that owns no key, because more specific ones take all of them.
 """
 
 from array import array
