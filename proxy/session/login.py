@@ -16,6 +16,7 @@ from proxy.session.item import Item
 from proxy.session.keyrail_command import wrong_number
 from proxy.session.ports import UNAUTHENTICATED, Credentials, LoginReply
 from proxy.session.session import Session
+from proxy.session.state import Awaited
 from proxy.wire.encode import encode_error
 
 _DEFAULT_USER = b"default"
@@ -86,7 +87,7 @@ def decide(session: Session, login: Credentials) -> LoginReply | None:
         return None
     reply = session.logins.check(session, login)
     if reply is None:
-        session.halted = True
+        session.wait_for(Awaited.LOGIN)
     elif reply.accepted:
         session.local_user = reply.local_user
         switching.move(session, session.key._replace(user=reply.user))

@@ -38,6 +38,7 @@ class Awaited(Enum):
     REPLY_ELSEWHERE = "the reply to a command that runs on another upstream, alone"
     UPSTREAM = "an upstream from the pools"
     USER = "what the client's user may run"
+    LOGIN = "whether Redis accepts a login"
     PROBE = "another client's answer whether the engine knows a command"
     SCRIPTS = "what other workers have seen of a script"
     PROCEDURE = "what Redis tells a rule"
