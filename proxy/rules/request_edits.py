@@ -1,7 +1,7 @@
-"""What rules change in a request by way of the plan: a closed set of edits, which compose.
+"""Edits of a request that a plan makes for rules: a closed set, which compose.
 
 ``RequestEdits`` gathers the edits of all rules for one command, in the order of the rules, and writes them into the
-plan as chains (``proxy.hotpath.request_edit``). What a chain cannot tell is judged.
+plan as chains (``proxy.hotpath.request_edit``). Requests that a chain cannot decide are judged.
 """
 
 from collections.abc import Sequence

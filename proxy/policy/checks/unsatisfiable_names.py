@@ -2,8 +2,8 @@
 
 Several are held against each other only where they are in the same mode for the same clients and the same access: an
 old standard that is enforced and a new one that is audited may differ. Rules with exceptions or a share of keys leave
-keys out, and contradict nothing. What is reported is the least that contradicts: every part that could be taken away
-is.
+keys out, and contradict nothing. The smallest contradiction is reported: no part of it can be taken
+away.
 """
 
 from bisect import bisect_left

@@ -56,7 +56,7 @@ class BreakerSettings(RuleSettings):
 
 
 class CircuitState(Enum):
-    """What becomes of commands."""
+    """How a circuit treats commands."""
 
     CLOSED = "closed"
     """They go to Redis."""
@@ -67,7 +67,7 @@ class CircuitState(Enum):
 
 
 class Circuit(ObservingState):
-    """What has been observed of a route's Redis in one worker, and what follows from it. Times are in seconds."""
+    """The circuit of one worker for a route's Redis, by what the worker observes. Times are in seconds."""
 
     def __init__(self, settings: BreakerSettings) -> None:
         self.state = CircuitState.CLOSED

@@ -9,7 +9,7 @@ and other clients of Redis add, it sees at its next look. A collection that is t
 as its size is trusted; then the next write waits for a look at it, and goes on if the collection has become smaller.
 
 A list may also be trimmed, where the policy asks for that: a push goes on, and when its reply says that the list is too
-long, a hidden LTRIM follows that keeps the end that was pushed to. What falls off at the other end is gone.
+long, a hidden LTRIM follows that keeps the end that was pushed to. Elements at the other end are lost.
 
 A push that is known to make a list too long is refused before it is made. An XADD that trims its stream to the cap by
 itself (MAXLEN, without a LIMIT to its trimming) is let through.
@@ -65,7 +65,7 @@ class CollectionsSettings(RuleSettings):
 
 
 class _SizesSeen:
-    """What is known of the sizes of collections, and which of them were too large when they were last looked at."""
+    """The known sizes of collections, and the ones that were too large when they were last looked at."""
 
     def __init__(self, remember: int) -> None:
         self.sizes = KnownSizes(remember)

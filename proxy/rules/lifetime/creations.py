@@ -121,7 +121,7 @@ class _Stamped:
 
 @dataclass(frozen=True, slots=True)
 class _Conclusion:
-    """What the replies prove, and the commands that follow from it.
+    """The proof that replies give, and the commands that follow from it.
 
     `looked` says that the lines begin with those of EXISTS, or of TTL. `types`, unless empty, are those that are meant,
     and TYPE's lines come last. `new_list` is the reply that only a new list gets.

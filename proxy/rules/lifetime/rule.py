@@ -130,7 +130,7 @@ class Lifetime(Rule):
         return (scope.weighs or gives) and (creation is None or scope.means(creation.type))
 
     def touches(self, spec: Spec) -> bool:
-        """What creates keys, states or takes away a TTL, and, where TTLs slide, what uses a key."""
+        """Commands that create keys, state or remove a TTL, and, where TTLs slide, use a key."""
         return spec.id in self._judges
 
     def judge(self, command: Command, context: Context) -> Verdict:

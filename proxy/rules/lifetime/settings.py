@@ -53,7 +53,7 @@ class LifetimeSettings(RuleSettings):
 
 @dataclass(frozen=True, slots=True)
 class SchemaTtlSettings(RuleSettings):
-    """What is done about lifetimes; how long they are, each schema entry's ``ttl`` says.
+    """The options of lifetimes; each schema entry's ``ttl`` says how long they are.
 
     A key of an entry without a ``ttl``, or with ``ttl: none``, lives as long as its application says; so does a key
     that no entry owns. Since an entry names its keys, lists and streams are no exception.

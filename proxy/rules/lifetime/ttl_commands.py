@@ -11,7 +11,7 @@ from proxy.rules.rule import Binding
 from proxy.rules.verdict import Renewal
 
 NEEDS = frozenset({"EVAL", "EXEC", "EXISTS", "EXPIRE", "TTL", "TYPE"})
-"""What the hidden commands are. EXPIRE stands for EXPIRE with its options."""
+"""The names of hidden commands. EXPIRE stands for EXPIRE with its options."""
 
 _GIVE = b"if redis.call('TTL',KEYS[1])==-1 then return redis.call('EXPIRE',KEYS[1],ARGV[1]) end return 0"
 _RENEW = (

@@ -1,4 +1,4 @@
-"""What is done about a key that would live longer or shorter than it may, or for ever."""
+"""How a rule treats a key that would live longer or shorter than it may, or has no TTL."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,14 +7,14 @@ from proxy.schema.bounds import Bounds
 
 
 class Outside(StrEnum):
-    """What becomes of a lifetime that is shorter or longer than allowed."""
+    """How a rule treats a lifetime that is shorter or longer than allowed."""
 
     CLAMP = "clamp"
     REFUSE = "refuse"
 
 
 class Persist(StrEnum):
-    """What becomes of a command that takes a key's lifetime away."""
+    """How a rule treats a command that removes a key's TTL."""
 
     ALLOW = "allow"
     CLAMP = "clamp"
@@ -23,7 +23,7 @@ class Persist(StrEnum):
 
 
 class Existing(StrEnum):
-    """What becomes of a key that has no lifetime and was there before."""
+    """How a rule treats a key without a TTL that existed before."""
 
     LEAVE = "leave"
     STAMP = "stamp"
@@ -31,7 +31,7 @@ class Existing(StrEnum):
 
 
 class Unproven(StrEnum):
-    """What becomes of a command that may create a key for ever where that can't be proved, or put right."""
+    """How a rule treats a command that may create a key without a TTL, if nothing proves it or no TTL can be added."""
 
     LET_THROUGH = "pass"
     REFUSE = "refuse"
@@ -39,7 +39,7 @@ class Unproven(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TtlOptions:
-    """What is done about lifetimes, whatever the key. Without a `persist`, the most that a key may live decides."""
+    """The options of lifetimes, for all keys. Without a `persist`, the longest lifetime of the key decides."""
 
     outside: Outside = Outside.CLAMP
     persist: Persist | None = None
@@ -47,7 +47,7 @@ class TtlOptions:
     without_proof: Unproven = Unproven.LET_THROUGH
 
     def on_persist(self, bounds: Bounds) -> Persist:
-        """What becomes of PERSIST: unless the policy says it, a key that has a longest lifetime does not outlive it."""
+        """How PERSIST is treated: unless the policy says it, a key with a longest lifetime does not outlive it."""
         if self.persist is not None:
             return self.persist
         return Persist.ALLOW if bounds.most is None else Persist.CLAMP

@@ -1,4 +1,4 @@
-"""What an application reads when a rule about lifetimes refuses its command."""
+"""The errors that an application reads when a rule about lifetimes refuses its command."""
 
 from collections.abc import Sequence
 

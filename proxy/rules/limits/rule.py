@@ -3,8 +3,8 @@
     limits: {per: app, rate: 5000/s, bytes: 10MB/s, concurrency: 50, connections: 200}
     limits: {keys: "product:*", rate: 2000/s}
 
-A command is paid for when everything that is pure has let it pass. What it costs is one token of the rate, and its own
-size in bytes: what its reply will weigh is not known beforehand. ``concurrency`` is how many replies the subject's
+A command pays when all pure rules have let it pass. It costs one token of the rate, and its own size in bytes: the
+size of its reply is not known beforehand. ``concurrency`` is how many replies the subject's
 clients may have pending. Some commands are free, for without them a client could not introduce itself, stay alive, or
 leave a state that it is in: those about the connection or a transaction, those that libraries send while they connect,
 the UNSUBSCRIBE family, and Keyrail's own.
@@ -41,7 +41,7 @@ _LONGEST_SUBJECT = 256
 
 
 class Per(StrEnum):
-    """Whose commands are counted together."""
+    """The clients whose commands are counted together."""
 
     ALL = "all"
     APP = "app"
@@ -55,7 +55,7 @@ class Per(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LimitsSettings(RuleSettings):
-    """What may be asked for; None is no limit.
+    """The limits of each subject; None is no limit.
 
     `keys` is a pattern in which `*` stands for any characters: only commands with such a key count. So it is with
     `key`, which is one key.
@@ -72,7 +72,7 @@ class LimitsSettings(RuleSettings):
 
     @property
     def quota(self) -> Quota:
-        """What each subject may have."""
+        """The quota of each subject."""
         return Quota(self.rate, self.bytes, self.concurrency)
 
     def bind(self, name: str, wording: Wording, binding: Binding) -> "LimitRule":
@@ -130,7 +130,7 @@ class LimitRule(Rule):
         return PASS if shortage is None else self.too_much(shortage)
 
     def prepay(self, command: Command, context: Context) -> Prepayment | None:
-        """What is paid is handed to ``judge`` in the context's ``prepaid``."""
+        """The context's ``prepaid`` hands the payment to ``judge``."""
         keys = self._keys
         counts = keys is None or any(keys.fits(key.name) for key in command.known_keys)
         if self._rehearsal or not counts or not self._costs(command.spec):
@@ -205,7 +205,7 @@ class LimitRule(Rule):
 
 
 class _Prepayment:
-    """What one command pays one limit while it is arriving."""
+    """The payments of one command to one limit while it arrives."""
 
     def __init__(self, limit: LimitRule, advance: Advance) -> None:
         self._limit = limit

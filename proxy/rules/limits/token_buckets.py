@@ -40,7 +40,7 @@ _UNLIMITED = LeasedTokens(UNLIMITED)
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What each subject of a limit may have; None is no limit. `concurrency` is how many commands may be under way."""
+    """The quota of each subject of a limit; None is no limit. `concurrency` is how many commands may be under way."""
 
     commands: Rate | None = None
     volume: Rate | None = None
@@ -49,7 +49,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What is missing for a command, and for about how many seconds."""
+    """The token that a command lacks, and for about how many seconds."""
 
     of: Literal["commands", "bytes", "places"]
     seconds: float
@@ -187,7 +187,7 @@ class Places(LeasedTokens):
 
 
 class Account:
-    """What one subject has left, and its `members`: the clients that count. `presence` is the place of each."""
+    """The tokens that one subject has left, and its `members`, clients that count. `presence` is the place of each."""
 
     def __init__(self, quota: Quota, share: float, now: float) -> None:
         self.members: set[ReplySink] = set()
@@ -205,7 +205,7 @@ class Account:
         return len(self.members)
 
     def advance(self) -> Advance | None:
-        """What pays for bytes before their command is whole; None where bytes are not limited."""
+        """The payment for bytes before their command is whole; None if bytes are not limited."""
         return None if self._volume is None else Advance(self._volume)
 
     def take(self, size: int, now: float, paid: int = 0) -> Shortage | None:
@@ -246,7 +246,7 @@ class Account:
         return not self.members and all(bucket.full(now) for bucket in self._buckets)
 
     def demand(self, seconds: float, counts_clients: bool) -> Demand:
-        """What it could have used in the last `seconds`, and its clients if they count."""
+        """The demand of the last `seconds`, and its clients if they count."""
         wanted = 0.0 if self._places is None else self._places.want(self.members)
         for bucket in self._buckets:
             wanted = max(wanted, bucket.want(seconds))
@@ -295,7 +295,7 @@ class TokenBuckets(DividedState):
         return len(self._accounts)
 
     def demand(self, seconds: float) -> dict[str, Demand]:
-        """What the subjects have wanted in the last `seconds`, those that want most first, up to a thousand."""
+        """The demand of the subjects in the last `seconds`, the largest first, up to a thousand."""
         counts = self.counts_clients
         found = {subject: account.demand(seconds, counts) for subject, account in self._accounts.items()}
         busy = [(each.want, each.clients, subject) for subject, each in found.items() if each is not _NOTHING]

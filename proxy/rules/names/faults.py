@@ -1,4 +1,4 @@
-"""What may be wrong with a name beyond its characters, its length and the number of its segments.
+"""Faults of a name beyond its characters, its length and the number of its segments.
 
 Each part here says of one name what is wrong with it, in words that never repeat the name, and is a small machine over
 its bytes at the same time (``proxy.rules.name_language``), so that the plan can tell by itself which names are right.
@@ -25,12 +25,12 @@ _KINDS = {
     "slug": 'lower-case letters, digits and "-"',
     "word": 'letters, digits, "_", "-" and "."',
 }
-"""What a segment of each kind holds, in words."""
+"""The content of a segment of each kind, in words."""
 
 
 @lru_cache(maxsize=256)
 def kind_automaton(kind: str, separator: str) -> Automaton | None:
-    """What finds out whether a segment is of this kind; None where it may hold anything.
+    """The automaton that knows whether a segment is of this kind; None if it may hold anything.
 
     Raises PatternError for a kind that there is not, ValueError for a separator that patterns cannot have.
     """
@@ -38,7 +38,7 @@ def kind_automaton(kind: str, separator: str) -> Automaton | None:
 
 
 class SegmentKinds:
-    """What the first segments hold, each in turn; further ones are free."""
+    """The kinds of the first segments, each in turn; further ones are free."""
 
     def __init__(self, kinds: tuple[str, ...], separator: str) -> None:
         self._kinds = kinds
@@ -48,7 +48,7 @@ class SegmentKinds:
         self.start: Hashable = self._begin(0)
 
     def fault(self, name: bytes) -> str:
-        """What is wrong with the name; nothing if it is right."""
+        """The fault of the name; empty if it is right."""
         for i, (segment, automaton) in enumerate(zip(name.split(self._separator), self._automata, strict=False)):
             if automaton is not None and automaton.owner(_unbraced(segment)) == NOBODY:
                 return f"must have {_described(self._kinds[i])} as segment {i + 1}"
@@ -112,7 +112,7 @@ class Banned:
         self.start: Hashable = b""
 
     def fault(self, name: bytes) -> str:
-        """What is wrong with the name; nothing if it is right."""
+        """The fault of the name; empty if it is right."""
         if not self._separator:
             return "is a banned name" if name.lower() in self._words else ""
         for i, segment in enumerate(name.split(self._separator)):
@@ -153,7 +153,7 @@ class HashTags:
         self.start: Hashable = 1
 
     def fault(self, name: bytes) -> str:
-        """What is wrong with the name; nothing if it is right."""
+        """The fault of the name; empty if it is right."""
         start = name.find(b"{") + 1
         end = name.find(b"}", start) if start else -1
         if end <= start:
@@ -205,13 +205,13 @@ class Prefixes:
         self.start: Hashable = b""
 
     def fault(self, name: bytes) -> str:
-        """What is wrong with the name; nothing if it is right."""
+        """The fault of the name; empty if it is right."""
         if self._required:
             return "" if name.startswith(self._required) else "does not begin with a prefix of this application"
         return "begins with another application's prefix" if name.startswith(self._foreign) else ""
 
     def fault_of_pattern(self, beginning: bytes) -> str:
-        """What is wrong with a pattern for names that all begin so, and of which nothing else is known."""
+        """The fault of a pattern for names that all begin so, and of which nothing else is known."""
         if self._required:
             own = beginning.startswith(self._required)
             return "" if own else "may lead to keys without a prefix of this application"

@@ -1,8 +1,8 @@
 """Whether a key is one that the schema knows: a part of the ``names`` guardrail.
 
 A team may describe its keys as widely as ``{any...}``, and that must not make everybody's keys legal. So ``owned`` asks
-more: an entry of another app's is no home for a client's key. What belongs to an app that anyone can claim to be is
-nobody's own: else a client that says another name would get at keys that it must not have.
+more: an entry of another app's is no home for a client's key. Keys of an app that anyone can claim to be are
+no app's own: else a client that says another name would get at keys that it must not have.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from proxy.schema.nearest import nearest_entry
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What the keys of an app's clients must belong to; `app` is "" for clients of no app, `proven` are sure ones."""
+    """The entries that an app's keys must belong to; `app` is "" for clients of no app, `proven` are sure ones."""
 
     schema: Schema
     app: str
@@ -22,7 +22,7 @@ class Membership:
     proven: frozenset[str]
 
     def fault(self, key: bytes, owner: Owner) -> str:
-        """What is wrong with a key that has this owner."""
+        """The fault of a key that has this owner."""
         if owner is None:
             nearest = nearest_entry(self.schema.entries, key)
             return f"is not in the schema{'' if nearest is None else f'; the nearest entry is {nearest.described}'}"

@@ -1,4 +1,4 @@
-"""What several standards for names ask for together: whether any name can meet all of them.
+"""Several standards for names as one: whether any name can meet all of them.
 
 Standards of one kind are joined first: two lists of banned words are one list, two maximum lengths the smaller one. So
 only few machines are left to run side by side, however many rules there are.
@@ -21,7 +21,7 @@ _USUAL = 8
 
 
 def for_app(settings: NamesSettings, app: str) -> NamesSettings:
-    """What the bytes of this app's keys must be like: equal for all apps of which the same is asked."""
+    """The standard for the bytes of this app's keys: equal for all apps with the same standard."""
     own, foreign = settings.prefixes_of(app)
     prefixes = ((DEFAULT_PREFIXES, own),) if own else ((_FOREIGN, foreign),) if foreign else ()
     return replace(settings, prefixes=prefixes, in_schema=False, owned=False, reads=True, writes=True)
@@ -50,7 +50,7 @@ class JointStandard:
 
 
 def join_standards(standards: Collection[NamesSettings]) -> JointStandard | None:
-    """What these ask for together, each made by ``for_app``; None if prefixes or segments exclude each other."""
+    """One standard of these, each made by ``for_app``; None if prefixes or segments exclude each other."""
     prefixes = _required(standards)
     counted = list(_counted(standards))
     if prefixes == frozenset() or any(most is not None and most < least for _, least, most, _ in counted):

@@ -46,7 +46,7 @@ CHARACTERS: dict[str, bytes] = {
 
 @dataclass(frozen=True, slots=True)
 class NamesSettings(RuleSettings):
-    """What a key's name must be like. Lengths are in bytes; a most of None is no limit.
+    """A standard for the names of keys. Lengths are in bytes; a most of None is no limit.
 
     With `in_schema` it must match an entry of the schema, with `owned` one that is not another app's.
     """
@@ -146,7 +146,7 @@ class Naming(Rule):
             writes=settings.writes,
             language=self._language,
         )
-        """What a plan holds names against."""
+        """The check that a plan makes."""
 
     def touches(self, spec: Spec) -> bool:
         """Every command that can have keys."""
@@ -240,7 +240,7 @@ def _parts(
     own_prefixes: tuple[str, ...],
     foreign_prefixes: tuple[str, ...],
 ) -> "tuple[tuple[_Part, ...], Automaton | None]":
-    """What judges names beyond their bytes and lengths, and the automaton of it all, if there is one."""
+    """The parts that judge names beyond their bytes and lengths, and their joint automaton, if there is one."""
     parts: list[_Part] = []
     if own_prefixes or foreign_prefixes:
         parts.append(Prefixes(own_prefixes, foreign_prefixes))

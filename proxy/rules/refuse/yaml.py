@@ -28,7 +28,7 @@ def read_refuse(value: Value, rule: Fields) -> RefuseSettings | None:
 
 
 def _check_narrower(value: Value, allow: tuple[str, ...], refused: tuple[str, ...], problems: Problems) -> None:
-    """What is allowed must be a part of what is refused, and not all of it."""
+    """Note each allowed command that is no part of a refused one, or all of it."""
     for scalar in _scalars(value):
         text = entry_of(scalar.text, STANDARD).text
         if text in allow and not any(text.startswith(f"{each} ") for each in refused):

@@ -1,4 +1,4 @@
-"""What the schema says of keys: ``schema: type``, ``schema: size``, ``schema: ttl``.
+"""Types, sizes and TTLs of the schema: ``schema: type``, ``schema: size``, ``schema: ttl``.
 
 type.py  commands for another type than the schema gives a key
 size.py  writes larger than the schema allows

@@ -1,4 +1,4 @@
-"""What the schema says of sizes: the bytes of a value, and the members of one write, each by the key's entry.
+"""The sizes of the schema: the bytes of a value, and the members of one write, each by the key's entry.
 
 As in ``sizes``, it is the arguments that are judged, before anything is sent: how large a collection has grown is not
 known from them.

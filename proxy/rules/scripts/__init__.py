@@ -1,4 +1,4 @@
-"""What scripts and functions may call: ``scripts: {commands: follow_rules}``.
+"""Calls that scripts and functions may make: ``scripts: {commands: follow_rules}``.
 
 rule.py           the settings, and the rule: judging and lowering
 text.py           the calls in the text of a Lua script

@@ -1,4 +1,4 @@
-"""What Redis answers to FUNCTION LIST: libraries, the functions of each, and their code where it was asked for."""
+"""Redis's reply to FUNCTION LIST: libraries, the functions of each, and their code where it was asked for."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

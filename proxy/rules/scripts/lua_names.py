@@ -1,4 +1,4 @@
-"""What the names in a Lua text stand for, where the text alone tells for sure.
+"""The meaning of names in a Lua text, where the text alone tells for sure.
 
 ``KEYS`` and ``ARGV`` are what Redis hands to a script as long as the text only reads them: ``KEYS[1]``, ``#KEYS``,
 ``unpack(KEYS)``, ``for _, key in ipairs(KEYS)``. Whatever else is done with one of them (it is assigned to, shadowed,
@@ -78,7 +78,7 @@ class Names:
         return dot.is_sign(b".") and self._tokens.adjoin(i - 1)
 
     def value(self, start: int, end: int) -> Word:
-        """What the expression of these tokens is: a literal, an element of KEYS or ARGV, or UNKNOWN."""
+        """The value of the expression of these tokens: a literal, an element of KEYS or ARGV, or UNKNOWN."""
         tokens, size = self._tokens, end - start
         first = tokens[start]
         if size == 1:

@@ -4,7 +4,7 @@ its name.
 What a text calls depends on the text alone, so a SHA stands for the same calls under every policy and on every Redis.
 A function's name stands for what was loaded last; that is learnt when Redis has accepted the library, and forgotten
 when Redis is given functions that nobody can read. But a text only tells which functions it *may* register, and others
-may load libraries around Keyrail: which library has a function, Redis alone knows. What it has answered is kept apart.
+may load libraries around Keyrail: which library has a function, Redis alone knows. Its answers are kept apart.
 """
 
 from collections import OrderedDict
@@ -34,7 +34,7 @@ class Owner(NamedTuple):
 
 
 class ScriptMemory(SharedFacts):
-    """What has been seen on one route."""
+    """The scripts and functions that were seen on one route."""
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._left = most
@@ -42,7 +42,7 @@ class ScriptMemory(SharedFacts):
         self._owners: OrderedDict[bytes, Owner] = OrderedDict()
 
     def read(self, text: bytes) -> ScriptCalls:
-        """What a script's text calls; remembered under its SHA."""
+        """The calls of a script's text; remembered under its SHA."""
         key = script_key(sha_of(text))
         calls = self.recall(key)
         if calls is None:
@@ -51,7 +51,7 @@ class ScriptMemory(SharedFacts):
         return calls
 
     def recall(self, key: ScriptKey) -> ScriptCalls | None:
-        """What a script or function calls; None for one that was never seen."""
+        """The calls of a script or function; None for one that was never seen."""
         calls = self._known.get(key)
         if calls is not None:
             self._known.move_to_end(key)

@@ -1,4 +1,4 @@
-"""What scripts and functions may call.
+"""Calls that scripts and functions may make.
 
 A command that a rule refuses must not come in by a script. With ``commands: follow_rules`` the text of EVAL, SCRIPT
 LOAD and FUNCTION LOAD is read (``script_text``), and each call is held to the policy's other rules: as the command that
@@ -67,7 +67,7 @@ _TEXT_AT: dict[ScriptUse, int] = {"text": 1, "load": 2}
 
 
 class Dynamic(StrEnum):
-    """What becomes of calls that the text does not tell."""
+    """How a rule treats calls that the text does not tell."""
 
     REFUSE = "refuse"
     WARN = "warn"
@@ -265,7 +265,7 @@ class Scripts(Rule):
         return replace(said, would_refuse=audited) if audited is not None and isinstance(said, Pass) else said
 
     def _faults(self, found: ScriptCalls, command: Command, context: Context) -> Iterator[tuple[str, str, bool]]:
-        """What is wrong with the calls: why, what to do instead, and whether it is only counted."""
+        """The faults of the calls: why, what to do instead, and whether a fault is only counted."""
         calls = self._prepare(found)
         others = self._others if self._settings.follow_rules else None
         for call in calls:
@@ -340,7 +340,7 @@ def _text_of(command: Command) -> bytes | None:
 
 
 def _keys_of(command: Command) -> tuple[ScriptKey, ...]:
-    """What must have been seen for this command to be judged; nothing where its text comes with it."""
+    """The scripts that must be known to judge this command; none if its text comes with it."""
     argv, use = command.argv, SCRIPT_USES.get(command.spec.name)
     if use == "sha" and len(argv) > 1:
         return (script_key(argv[1]),)

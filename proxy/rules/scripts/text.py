@@ -49,7 +49,7 @@ class ScriptCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptCalls(Fact):
-    """What a text calls, each once. `dynamic` says why that may not be all; it is empty where it is.
+    """The calls of a text, each once. `dynamic` says why these may not be all; it is empty if they are.
 
     `functions` are the functions that a library may register, in small letters: Redis does not tell them apart.
     """
@@ -60,7 +60,7 @@ class ScriptCalls(Fact):
 
 
 def read_script(text: bytes) -> ScriptCalls:
-    """What a script or a library of functions calls. Never raises: what cannot be read is dynamic."""
+    """The calls of a script or a library of functions. Never raises: a text that cannot be read is dynamic."""
     start = 0
     if len(text) > LONGEST:
         return ScriptCalls(dynamic=f"is longer than {LONGEST} bytes, too long to be read")
@@ -125,7 +125,7 @@ class _ScriptReader:
             self._add(self._arguments(i + 1, tokens.partner(i)), name)
 
     def _arguments(self, start: int, end: int) -> ScriptCall:
-        """What stands between the brackets of a call."""
+        """The tokens between the brackets of a call."""
         tokens = self._tokens
         words: list[Word] = []
         i = start
