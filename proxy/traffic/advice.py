@@ -42,7 +42,7 @@ def cap_of(hot: Hot, others: float, before: float | None, peak: float) -> Cap:
         return Cap(normal, f"twice its rate before, {short(before or 0.0)}/s")
     limit = f"{percent(hot.share)} of all uses" if of_all > hot.rate else f"{short(hot.rate)}/s"
     usual = f"; its {short(before)}/s before pass" if before else ""
-    return Cap(calm, f"below it the key is not hot ({limit}){usual}")
+    return Cap(calm, f"a key is hot from {limit}{usual}")
 
 
 def of_hot_key(app: str, cap: Cap) -> str:

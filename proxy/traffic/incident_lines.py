@@ -3,7 +3,7 @@
     product:8841:stock HOT 38k/s = 36 % of 104k/s ±0.4 % since 02:47:03 UTC, peak 41k/s at 02:47:10 UTC, before 120/s; …
     reads 99.7 %, hit 100 %, 9.1 KB → 373 MB/s, TTL 22 s left, slot 7211
     91 % app checkout, go-redis 9.7, 3 clients, all new since 02:47:03 UTC
-    advice: cap app checkout at 5k/s: below it the key is not hot (10 % of all uses); its 120/s before pass
+    advice: cap app checkout at 5k/s: a key is hot from 10 % of all uses; its 120/s before pass
     remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9
 
 When it is over, the details are those of its peak, and there is no advice:

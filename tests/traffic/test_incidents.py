@@ -77,7 +77,7 @@ def test_the_whole_story_of_a_hot_key() -> None:
     assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, TTL 15 s left, slot {slot_of(KEY)}"
     assert third == "90 % app checkout, go-redis 9.7, 1 client, all new since 13:47:30 UTC"
     assert advice == (
-        "advice: cap app checkout at 5k/s: below it the key is not hot (10 % of all uses); its 120/s before pass"
+        "advice: cap app checkout at 5k/s: a key is hot from 10 % of all uses; its 120/s before pass"
     )
     assert remedy == "remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9"
 
@@ -117,10 +117,10 @@ def test_a_key_that_had_no_traffic_was_not_busy_before() -> None:
 @pytest.mark.parametrize(
     ("before", "busy", "total", "cap", "why"),
     [
-        (399, 1_400, 6_300, 1000, "below it the key is not hot (1k/s); its 399/s before pass"),
+        (399, 1_400, 6_300, 1000, "a key is hot from 1k/s; its 399/s before pass"),
         (900, 3_000, 8_000, 2000, "twice its rate before, 900/s"),
-        (900, 41_000, 108_000, 5000, "below it the key is not hot (10 % of all uses); its 900/s before pass"),
-        (0, 4_000, 6_200, 1000, "below it the key is not hot (1k/s)"),
+        (900, 41_000, 108_000, 5000, "a key is hot from 10 % of all uses; its 900/s before pass"),
+        (0, 4_000, 6_200, 1000, "a key is hot from 1k/s"),
         (None, 4_000, 6_200, 10_000, "twice its peak, since Keyrail does not know its rate before"),
     ],
 )

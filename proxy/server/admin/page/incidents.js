@@ -39,7 +39,7 @@ export function showIncidents(overview, openKey) {
   const shown = recent(overview.incidents, overview.at);
   const open = shown.filter(({ ended }) => ended === null).length;
   byId("incidents").hidden = shown.length === 0;
-  put(byId("incidents-note"), open ? `${open} not over` : "of the last hour");
+  put(byId("incidents-note"), open ? `${open} open` : "of the last hour");
   const keys = overview.hotkeys.keys;
   fill(byId("incidents-list"), shown, (incident) => {
     const key = keys.find((each) => incidentsOf([incident], each).length > 0);
