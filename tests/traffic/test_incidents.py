@@ -76,9 +76,7 @@ def test_the_whole_story_of_a_hot_key() -> None:
     assert (shown.keys[0].rate, shown.keys[0].share) == (incident.figures.rate, incident.figures.share)
     assert second == f"reads 100 %, hit 100 %, 8.2 KB → 327 MB/s, TTL 15 s left, slot {slot_of(KEY)}"
     assert third == "90 % app checkout, go-redis 9.7, 1 client, all new since 13:47:30 UTC"
-    assert advice == (
-        "advice: cap app checkout at 5k/s: a key is hot from 10 % of all uses; its 120/s before pass"
-    )
+    assert advice == ("advice: cap app checkout at 5k/s: a key is hot from 10 % of all uses; its 120/s before pass")
     assert remedy == "remedy: keyrail remedy product:8841:stock --cap checkout=5000/s --for 30m --because INC-9"
 
     assert stream.seconds(6, {KEY: 30_000}, 97_000, [TRACE]) == [], "what goes on is not told again"
@@ -273,8 +271,9 @@ def test_what_was_open_before_a_restart_goes_on() -> None:
 def test_of_hot_keys_that_are_as_busy_the_same_one_is_named() -> None:
     stream = Stream()
     names = set()
-    for turn in range(20):
-        uses = {b"product:1:stock": 3_000 + 50 * (turn % 3), b"product:2:stock": 3_100 - 50 * (turn % 2)}
+    for turn in range(30):
+        busier = turn // 6 % 2
+        uses = {b"product:1:stock": 3_000 + 300 * busier, b"product:2:stock": 3_300 - 300 * busier}
         stream.second(uses, 8_000)
         names |= {each.subject for each in stream.lookout.open}
     assert len(names) == 1
