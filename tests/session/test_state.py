@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
-from proxy.session import state
+from proxy.session import session, state
 from proxy.session.ports import PoolKey
 from proxy.session.state import (
     KEEPING,
@@ -273,3 +275,15 @@ def test_what_a_client_that_left_had_chosen_goes_on_to_be_true() -> None:
     client.close("client")
     assert client.state == Departed(None, 1)
     assert (client.pinned, client.transaction, client.watching) == (None, None, None)
+
+
+def test_a_session_halts_in_one_place_which_names_what_it_waits_for() -> None:
+    """Else ``arrived`` would not bring it on."""
+    folder = Path(session.__file__).parent.parent
+    written = [
+        source.name
+        for part in ("session", "net")
+        for source in sorted((folder / part).glob("*.py"))
+        for _ in re.findall(r"\.halted\s*=[^=]", source.read_text())
+    ]
+    assert written == ["dispatcher.py", "session.py", "session.py"], "of the dispatcher's, the client has gone"
