@@ -1,4 +1,4 @@
-"""Who a client is, beside the user that it is logged in as: what it says of itself, and where it comes from."""
+"""Who a client is, apart from its Redis user: the names that it gives, and its address."""
 
 from typing import NamedTuple
 

@@ -1,8 +1,8 @@
-"""The client's side of a session: whether its bytes are read, what it has not taken, and how it leaves.
+"""The client's side of a session: reading, backpressure and closing.
 
-Reading is paused for two reasons, apart from each other: bytes wait in the session, or the client's private upstream is
-congested. A client that is blocked in Redis is read all the same, up to a cap: while reading is paused nobody would see
-it leave, and something would be popped for nobody.
+The session pauses reading for two independent reasons: bytes wait in the session, or the client's private upstream is
+congested. It goes on reading from a client that is blocked in Redis, up to a cap: while reading is paused, it would not
+see the client leave, and Redis would pop an element for a client that is gone.
 """
 
 from typing import Protocol
@@ -15,7 +15,7 @@ UPSTREAM_CONGESTED = 2
 
 
 class ClientTransport(Protocol):
-    """What carries a client's bytes, such as an ``asyncio.Transport``."""
+    """The part of ``asyncio.Transport`` that a session uses."""
 
     def write(self, data: bytes) -> None:
         """Send these bytes."""
@@ -40,7 +40,7 @@ class ClientTransport(Protocol):
 
 
 class HeldUpstream(Protocol):
-    """An upstream that is not read, as a client does not take what comes from there."""
+    """An upstream that Keyrail does not read from, because a client does not read its replies."""
 
     def resume_for(self, client: ReplySink) -> None:
         """This client takes more again."""
@@ -64,7 +64,7 @@ class LinkedSession(Protocol):
         """Wait for nothing any more."""
 
     def flush(self) -> None:
-        """Write what has gathered for the client."""
+        """Write the replies that have gathered."""
 
     def answer(self, payload: bytes) -> None:
         """An answer of Keyrail's own, in its place among the replies."""
@@ -102,7 +102,7 @@ class ClientLink:
         if self.paused == 0 and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
 
-    # What the client has not taken
+    # Backpressure
 
     def unsent(self) -> int:
         """Bytes that the transport still holds."""

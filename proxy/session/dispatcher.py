@@ -1,7 +1,7 @@
-"""Each command of a client is judged, then routed to where the client's state allows.
+"""The dispatcher judges each command of a client, then routes it to a handler.
 
-What waits (``WAIT``: for an upstream, for replies, for another session's answer) comes back by ``arrived``. It has been
-judged already, and is not judged twice.
+A command that waits (``WAIT``: for an upstream, for replies, for another session's answer) comes back by ``arrived``.
+The policy does not judge it twice.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ from proxy.wire.encode import encode_command
 from proxy.wire.request import COMPLETE, Request
 
 _ORDERED = frozenset({ConnectionState.POOL, ConnectionState.ADMIN, ConnectionState.IDLE})
-"""What may run while several upstreams send replies."""
+"""Commands that may run while several upstreams send replies."""
 _EMPTY_REQUEST = b"*0\r\n"
 P = ParamSpec("P")
 
@@ -66,7 +66,7 @@ class Dispatcher(Session):
 
     __slots__ = ()
 
-    # What its connection says
+    # Events of its connection
 
     def connected(self, transport: ClientTransport, address: str, certificate: str) -> None:
         """The client is there: its address, and the subject of its certificate if it has shown one."""
@@ -81,7 +81,7 @@ class Dispatcher(Session):
         return not self.blocked and self.link.half_close(self)
 
     def pause_writing(self) -> None:
-        """The client does not take what it is sent: nothing more is forwarded for it."""
+        """The client does not read its replies: nothing more is forwarded for it."""
         self.full = True
 
     @_guarded
@@ -150,7 +150,7 @@ class Dispatcher(Session):
         return self._take(command, encode_command(words), b"", 0)
 
     def _waits(self) -> bool:
-        # Whether the next command has to wait, for replies or for a procedure, before anything is asked about it.
+        # Whether the next command waits, for replies or for a procedure, before the policy judges it.
         if self.pending_replies >= self.config.window:
             self.stalled = True
             return True
@@ -160,7 +160,7 @@ class Dispatcher(Session):
         return self._awaits_user()
 
     def _awaits_user(self) -> bool:
-        # Before it is known what the user may run, rules cannot send what they need, and keys would stay without a TTL.
+        # Until Keyrail knows which commands the user may run, rules cannot send theirs: keys would stay without a TTL.
         user = self.key.user
         if user is None or not self.ports.pools.await_user(self, user):
             return False
@@ -188,7 +188,7 @@ class Dispatcher(Session):
             self.ports.traces.observe_large(self, command.known_keys[0].name, size)
 
     def empty(self) -> None:
-        """Pass it on to a private upstream: in Redis it ends what holds for one command (SKIP, ASKING, CACHING)."""
+        """Pass it on to a private upstream: in Redis it ends states of one command (SKIP, ASKING, CACHING)."""
         if self.pinned is not None:
             self.issue(self.pinned, _EMPTY_REQUEST)
             reply_mode.use_up(self)
@@ -288,11 +288,11 @@ class Dispatcher(Session):
             self.held = item
         return outcome
 
-    # Upstreams: what changes in them, and in what is waited for
+    # Events of its upstreams
 
     @_guarded
     def on_idle(self) -> None:
-        """No reply is pending: a private upstream whose state has ended goes back, and what waited goes on."""
+        """No reply is pending: a private upstream whose state has ended goes back, and the next command goes on."""
         self.notify_when_idle = False
         state = self.state
         if type(state) is Pinned:
@@ -363,7 +363,7 @@ class Dispatcher(Session):
         state, self.state = self.state, departed(self.state)
         match state:
             case PooledTransaction() if self.upstream is not None:
-                # Only a fault can end a session here: what it has begun on a shared upstream must not go on.
+                # Only a fault can end a session here. Its transaction must not go on, on an upstream that others share.
                 self.ports.pools.discard(self.upstream)
             case Pinned(upstream) if not upstream.closed:
                 upstream.owner = None

@@ -1,4 +1,4 @@
-"""Hidden follow-ups: what the reply to a client's command proves to be due, such as EXPIRE for a key that it created.
+"""Hidden follow-ups: commands that the reply to a client's command makes necessary, such as EXPIRE for a new key.
 
 A follow-up is sent as soon as that reply is there, on the connection on which its command ran. It goes elsewhere, on a
 connection of Keyrail's own, where that one can't carry it: it is lost, holds an unfinished command, speaks for
@@ -47,7 +47,7 @@ def take(session: Session, follow_up: FollowUp) -> None:
 
 
 def catch_up(session: Session, most: int = _AT_ONCE) -> bool:
-    """Send what had to wait, if it need not any more; whether a reply is pending now."""
+    """Send follow-ups that waited and need not wait any more; whether a reply is pending now."""
     if session.watching is not None or session.transaction is not None:
         return False
     sent = 0
@@ -62,15 +62,15 @@ def catch_up(session: Session, most: int = _AT_ONCE) -> bool:
 
 
 def leave(session: Session) -> None:
-    """The client has left or begun anew: what it was watching or queueing is over, and what waited for that is sent."""
+    """The client has left or begun anew: its WATCH or MULTI is over, and follow-ups that waited for that are sent."""
     upstream = session.pinned
     if upstream is None:
         return
     if session.blocked:
-        # Behind the command that blocks nothing would run, and something might be popped for nobody.
+        # Nothing would run behind the command that blocks, and Redis might pop an element for a client that is gone.
         session.ports.pools.discard(upstream)
     elif session.transaction is not None and upstream.partial is None and not upstream.closed:
-        # Or what follows from replies that are still to come would be queued in it.
+        # Otherwise Redis would queue follow-ups of pending replies in it.
         replies = (InFlightEntry(_NOBODY, 1, HIDE, None),) if session.reply_mode == reply_mode.ON else ()
         session.issue(upstream, _DISCARD, *replies)
     session.state = ended(session.state)

@@ -9,7 +9,7 @@ from proxy.session.session import Session
 def forward(session: Session, item: Item) -> int:
     """A command that needs no connection state."""
     if session.blocked and session.pending_replies > 0 and item.hidden:
-        # What follows it would be lost if the client left before the command that blocks has ended.
+        # Its follow-ups would be lost if the client left before the command that blocks has ended.
         switching.wait_until_drained(session)
         return WAIT
     upstream = switching.to_shared(session, item.command.spec.lane)

@@ -36,7 +36,7 @@ _ABORTED = b"-EXECABORT"
 _REASON = b"-EXECABORT Transaction discarded because of: "
 
 _NOBODY = ReplySink()
-"""Takes the replies that nobody waits for."""
+"""Receives replies that no client gets."""
 
 
 def note_state(session: Session, command: Command) -> None:
@@ -155,7 +155,7 @@ class SurroundedCommand:
         self._early: bytes | None = None
 
     def action(self) -> tuple[int, Any]:
-        """What becomes of the reply to the client's own command: it is listened to, and edited where asked for."""
+        """The action on the reply to the client's own command: Keyrail reads it, and rules may edit it."""
         place = len(self._before)
         edit = self._item.edit
         if edit is None:
@@ -178,7 +178,7 @@ class SurroundedCommand:
         return heard
 
     def begin(self) -> None:
-        """Send what goes before the command."""
+        """Send the commands that go before the client's."""
         if any(each.surround.about for each in self._item.hidden):
             self._session.may_have_follow_ups = True
         if self._session.transaction is not None:
@@ -189,7 +189,7 @@ class SurroundedCommand:
             self._session.issue(self._upstream, begun, InFlightEntry(_NOBODY, 1 + len(self._before), HIDE, None))
 
     def end(self, raw: bytes) -> None:
-        """Send the rest of the command, and what goes behind it."""
+        """Send the rest of the client's command, and those that go behind it."""
         session = self._session
         if session.transaction is not None:
             self._queue(raw)
@@ -257,14 +257,14 @@ class SurroundedCommand:
             self._early = frame
 
     def _instead(self, frame: bytes) -> bytes:
-        # EXEC has run nothing. What the client is to hear is why its own command did not run.
+        # EXEC has run nothing. The client gets the reason why its own command did not run.
         if self._early is not None:
             reply = self._early
         elif frame.startswith(_REASON):
             reply = b"-" + frame[len(_REASON) :]
         else:
             if not frame.startswith(_ABORTED):
-                # Whether the transaction has ended, nobody knows: what follows could be queued in it.
+                # The transaction may still be open: Redis could queue further commands in it.
                 self._session.ports.pools.discard(self._upstream)
             return self._refuse()
         return reply if self._item.edit is None else self._item.edit(reply)

@@ -1,4 +1,4 @@
-"""A command on its way through a session, and what is to follow it."""
+"""A command on its way through a session, and its follow-ups."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from proxy.session.state import Transaction
 
 @dataclass(slots=True)
 class Item:
-    """A command that has been judged: what it is now, its bytes, what is to be done to its reply, what goes with it."""
+    """A judged command: its bytes, the edit of its reply, and its hidden commands."""
 
     command: Command
     raw: bytes
@@ -24,7 +24,7 @@ class Item:
     trace: OpenTrace | None = None
     """There for a traced command."""
     reads: bool = False
-    """Whether what the client sent changes nothing, whatever a rule has made of it."""
+    """Whether the client's own command only reads, even if a rule has rewritten it to one that writes."""
 
 
 class FollowUp(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the policy decides about a client's commands, and what it needs to know of the client."""
+"""The policy's decision about each command, and the context that it decides in."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from proxy.session.session import Session
 
 
 def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Context:
-    """The client, now; ``no_wait`` says why no procedure may run, ``prepaid`` what is paid for already."""
+    """The client's context now; ``no_wait`` says why no procedure may run, ``prepaid`` how many bytes are paid for."""
     running = session.transaction
     return Context(
         session.user_name,
@@ -31,7 +31,7 @@ def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] |
 
 
 def judge(session: Session, command: Command, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Decision:
-    """What the policy decides; what its rules said is reported."""
+    """The policy's decision; hits of its rules are reported."""
     compiled = session.effective_policy.compiled
     context = context_of(session, no_wait, prepaid)
     if compiled.limits:

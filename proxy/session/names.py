@@ -1,4 +1,4 @@
-"""What a client calls itself: CLIENT SETNAME, GETNAME and SETINFO.
+"""CLIENT SETNAME, GETNAME and SETINFO.
 
 Names are kept here and not on a shared connection; a private one is given them when it is taken. Where a name would be
 refused, or the engine does not know the command, the command goes to Redis, which then says so in its own words and

@@ -13,7 +13,7 @@ from proxy.session.pool_waiter import PoolWaiter
 
 
 class Observer(Protocol):
-    """Who wants to know about such commands."""
+    """Receives the traces."""
 
     def clock(self) -> float:
         """Seconds on a clock that never goes back."""

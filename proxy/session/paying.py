@@ -14,7 +14,7 @@ from proxy.session.session import Session
 
 
 class Paying:
-    """The limits that one streamed command pays, and what it has paid each so far."""
+    """The byte limits of one streamed command, and how much it has paid each so far."""
 
     __slots__ = ("_command", "_limits", "_session")
 

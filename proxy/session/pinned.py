@@ -225,7 +225,7 @@ def _lacking(session: Session, item: Item, name: CommandName) -> int:
     def answered(line: bytes) -> None:
         if _says_unknown(line) or line.startswith(_SAYS_NOTHING):
             return
-        # What the command has set on the connection, nobody knows.
+        # The command may have set any state on the connection.
         session.ports.capabilities.has(name)
         if upstream is session.pinned:
             session.happens(Event.UNKNOWN)

@@ -9,7 +9,7 @@ class PoolWaiter(Protocol):
     gone: bool
 
     def arrived(self) -> None:
-        """What was waited for may be there: try again."""
+        """The upstream or the answer may be there: try again."""
 
     def close(self, cause: str) -> None:
         """Nothing will come: the client is closed."""

@@ -1,4 +1,4 @@
-"""What a session asks of the network side, and the values that both speak in."""
+"""The interface between a session and the network side, and the values that both use."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ class PoolKey(NamedTuple):
 
     @property
     def login(self) -> Login:
-        """What stays the same when a connection changes its database or protocol."""
+        """The part that stays the same when a connection changes its database or protocol."""
         return self.user, self.node, self.role
 
     @property
@@ -159,7 +159,7 @@ class PoolPort(Protocol):
         """Take back a private upstream that has no state of its client left."""
 
     def discard(self, upstream: UpstreamPipeline) -> None:
-        """Close an upstream at once: what stands unfinished on it must not run."""
+        """Close an upstream at once: an unfinished command on it must not run."""
 
     def close_gracefully(self, upstream: UpstreamPipeline) -> None:
         """Close an upstream whose state is not wanted.
@@ -178,7 +178,7 @@ class PoolPort(Protocol):
 
 
 class CapabilityPort(Protocol):
-    """What the Redis behind the route can do, and whom it lets do it."""
+    """The capabilities of the Redis behind the route, and of its users."""
 
     def limits(self, authenticated: bool, must_log_in: bool = False) -> RequestLimits:
         """What a client may announce; less before a login, where the engine or the listener asks for one."""
@@ -231,10 +231,10 @@ class PolicyPort(Protocol):
 
 
 class ReportPort(Protocol):
-    """Who counts what rules say."""
+    """Counts and reports the hits of rules."""
 
     def report(self, hits: Sequence[Hit], command: Command, client: ReportedClient) -> None:
-        """Count what the rules said of a command, and log what is to be logged."""
+        """Count the hits of a command, and log those that are to be logged."""
 
     def may_inspect(self) -> bool:
         """Whether the next command that a plan refuses by itself is to be shown to ``inspect``."""
@@ -270,7 +270,7 @@ class QueryPort(Protocol):
 
 
 class ScriptPort(Protocol):
-    """What other workers have seen of scripts."""
+    """The scripts that other workers know."""
 
     def find(self, waiter: PoolWaiter, keys: frozenset[FactKey]) -> bool:
         """Ask the other workers what these scripts and functions call; ``arrived`` is called when they have been asked.
@@ -280,7 +280,7 @@ class ScriptPort(Protocol):
 
 
 class SupervisorPort(Protocol):
-    """What only the supervisor knows."""
+    """Questions to the supervisor."""
 
     def group_info(self, waiter: PoolWaiter, query: InfoQuery) -> dict[str, Any] | None:
         """What is known of the whole process group, nothing where nobody says; None: ``arrived`` is called then."""

@@ -24,7 +24,7 @@ from proxy.session.state import Awaited, Keeping, Pinned
 
 
 def settle(session: Session, command: Command, decision: Decision) -> Decision | None:
-    """Run what the decision waits for; None where the command has to wait, and then comes back to be routed."""
+    """Run the procedure that the decision waits for; None if the command waits, which then comes back to be routed."""
     policy = session.effective_policy.compiled
     while True:
         for background in decision.background:
@@ -34,7 +34,7 @@ def settle(session: Session, command: Command, decision: Decision) -> Decision |
         state = session.state
         lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
         if lingers and session.pending_replies == 0 and not switching.keeps_pin(session):
-            # It has logged in, and this is what follows: its connection may be the only one that there is to ask on.
+            # The client has just logged in: its connection may be the only one on which Keyrail can ask.
             session.unpin()
         session.running_procedure = running_procedure = _running_procedure(session, policy, command, decision)
         running_procedure.begin()

@@ -99,7 +99,7 @@ def swallows(session: AnsweredClient) -> bool:
     upstream = session.upstream
     assert upstream is not None
     if session.reply_mode == SKIP:
-        # Redis still means to silence the next command that it sees: it gets one whose reply nobody wants.
+        # Redis still silences the next command that it sees: Keyrail sends one whose reply is not needed.
         session.send_unanswered(ABORTING_COMMAND)
         _end(session)
         return True

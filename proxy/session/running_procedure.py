@@ -35,7 +35,7 @@ class RunningProcedure:
         self._advance(None)
 
     def cancel(self) -> None:
-        """Nobody wants to know any more."""
+        """The result is not needed any more."""
         self._over = True
         if self._cancel_timer is not None:
             self._cancel_timer()

@@ -31,5 +31,5 @@ def waits(session: Session, command: Command) -> bool:
 
 
 def edit_for(session: Session, command: Command) -> ReplyEdit | None:
-    """What rules learn from the reply to a command that goes on, and change in it."""
+    """The edit of a reply from which rules learn, or in which they change something."""
     return session.effective_policy.compiled.edit_of_reply(command, partial(judging.context_of, session))

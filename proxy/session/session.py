@@ -1,4 +1,4 @@
-"""One client: who it is, the state that its connection is in, and what leaves for it and in its name.
+"""One client: its identity, the state of its connection, and the commands and replies that leave for it.
 
 Handlers work on it, each with the commands of one subject. Which handler a command goes to is ``dispatcher.py``'s
 business.
@@ -110,17 +110,17 @@ class Session(Intake):
 
     @property
     def transaction(self) -> Transaction | None:
-        """What has been queued since MULTI."""
+        """The transaction since MULTI."""
         return self.state.transaction
 
     @property
     def watching(self) -> Watching | None:
-        """What it watches."""
+        """The keys that it watches."""
         return self.state.watching
 
     @property
     def subscriptions(self) -> Subscriptions | None:
-        """What it is subscribed to, or has asked for."""
+        """Its subscriptions, confirmed or asked for."""
         return self.state.subscriptions
 
     @property
@@ -150,8 +150,7 @@ class Session(Intake):
             self.state.happens(event)
 
     def set_state(self, state: ClientState) -> None:
-        """A transaction or a WATCH has begun or ended: while there is one, the upstream takes nothing of anybody
-        else's."""
+        """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
         self.state = state
         if self.upstream is not None:
             open_unit = state.transaction is not None or state.watching is not None
@@ -172,7 +171,7 @@ class Session(Intake):
             self.limit_membership = None
 
     def caller(self) -> Caller:
-        """What is known of this client."""
+        """The client, as policies identify apps."""
         name = self.names.client.decode("utf-8", "replace")
         return Caller(self.user_name, name, self.origin.listener, self.origin.certificate)
 
@@ -200,7 +199,7 @@ class Session(Intake):
         self.close_when_drained("limited")
         return ENDED
 
-    # What it sends
+    # Sending
 
     def submit_traced(self, raw: bytes, edit: ReplyEdit | None, trace: OpenTrace) -> None:
         """The same as ``submit``, and the reply is measured."""
@@ -301,10 +300,10 @@ class Session(Intake):
         silent = reply_mode.falls_on(self)
         self.issue(upstream, aborting, *(() if silent else (InFlightEntry(self, 1, REPLACE, error),)))
 
-    # What it waits for, and where
+    # Waiting, and its upstreams
 
     def wait_for(self, awaited: Awaited) -> None:
-        """Forward nothing until ``arrived``, which whoever has what is awaited calls."""
+        """Forward nothing until somebody calls ``arrived``."""
         self.awaited = awaited
         self.halted = True
 
@@ -314,7 +313,7 @@ class Session(Intake):
         self.halted = False
 
     def arrived(self) -> None:
-        """What this session waited for may be there."""
+        """The upstream, the reply or the answer that it waited for may be there."""
         if self.awaited is not None and not self.gone and not self.awaits_elsewhere():
             self.stop_waiting()
             self.resume()
@@ -341,7 +340,7 @@ class Session(Intake):
         self.simple = self.config.pooled
         return upstream
 
-    # What is read of it, and what it has not taken
+    # Reading and backpressure
 
     def hold(self) -> None:
         """Bytes wait: read no more, except from a client that is blocked in Redis."""

@@ -32,7 +32,7 @@ class Keeping(Enum):
 
 
 class Awaited(Enum):
-    """What the client's next command waits for; nothing is forwarded until it has come."""
+    """The reason why the client's next command waits. Nothing is forwarded meanwhile."""
 
     REPLIES = "all replies that are pending"
     REPLY_ELSEWHERE = "the reply to a command that runs on another upstream, alone"
@@ -46,7 +46,7 @@ class Awaited(Enum):
 
 
 class Event(Enum):
-    """What changes for how long a private upstream is kept."""
+    """An event that changes for how long a private upstream is kept."""
 
     NEEDED = "a command has to run there"
     LOGGED_IN = "a command that is rarely the last one has been sent"
@@ -72,13 +72,13 @@ KEEPING: Mapping[tuple[Keeping, Event], Keeping] = {
     (Keeping.FOR_GOOD, Event.HURRIED): Keeping.FOR_GOOD,
     (Keeping.FOR_GOOD, Event.UNKNOWN): Keeping.FOR_GOOD,
 }
-"""What is not here cannot happen: logins and endings come behind a command that needed the upstream, and what is kept
+"""Other transitions cannot happen: logins and endings come behind a command that needed the upstream, and what is kept
 for good does not end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Between WATCH and what ends it."""
+    """WATCH has been sent, and nothing has ended it."""
 
     keys: frozenset[bytes]
 
@@ -105,7 +105,7 @@ class Transaction:
 
 
 Unit: TypeAlias = Watching | Transaction | None
-"""What is open on a connection: commands of anybody else would become part of it, or make it fail."""
+"""The WATCH or MULTI that is open on a connection: other clients' commands would become part of it, or make it fail."""
 
 
 def watch(unit: Unit, keys: Sequence[bytes]) -> Watching:
@@ -116,7 +116,7 @@ def watch(unit: Unit, keys: Sequence[bytes]) -> Watching:
 
 
 def refused(unit: Transaction) -> Watching | None:
-    """Redis has refused MULTI: what was open before is open still."""
+    """Redis has refused MULTI: a WATCH before it is still open."""
     return unit.watching
 
 

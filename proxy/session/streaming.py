@@ -71,7 +71,7 @@ def begin(session: Session, data: bytes, request: Request) -> int:
 
 
 class _Stream:
-    """One request on its way: what has been seen of it, and what still has to come."""
+    """One request on its way: the arguments that have arrived, and the bytes that are still to come."""
 
     def __init__(self, session: Session, argv: list[bytes], expected: int, length: int) -> None:
         self.session = session
@@ -95,7 +95,7 @@ class _Stream:
         self.tail = b""
 
     def begin(self, head: bytes) -> None:
-        """Take what stands before the large argument. If that is the last one, nothing is sent before it is judged."""
+        """Take the bytes before the large argument. If that is the last one, nothing is sent before the verdict."""
         self.size = len(head)
         if len(self.argv) == self.expected:
             self.head = head
@@ -162,7 +162,7 @@ class _Stream:
             self.refusal = self.paying.pay(total)
 
     def emit(self, chunk: bytes) -> None:
-        """Send on what may be sent: all of it when it has been judged, all but the last byte when not."""
+        """Send on all bytes of a judged command, all but the last byte of another."""
         if not chunk or self.refusal is not None or self.session.gone:
             return
         upstream = self.session.upstream
@@ -241,7 +241,7 @@ class _Stream:
             session.resume()
 
     def _trace(self, command: Command) -> OpenTrace | None:
-        """What will be known of the command; None where its reply is not measured, or nothing is traced."""
+        """The trace of the command; None if its reply is not measured, or nothing is traced."""
         session = self.session
         if session.config.sampler.traces <= 0:
             return None

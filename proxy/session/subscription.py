@@ -1,4 +1,4 @@
-"""What a client is subscribed to, and what a frame is that reaches it.
+"""The subscriptions of a client, and the kinds of frames that reach it.
 
 RESP3 sends confirmations and messages as pushes; RESP2 sends both as arrays, which look like replies.
 """
@@ -13,7 +13,7 @@ _CLOSING = {b"unsubscribe": 0, b"punsubscribe": 1, b"sunsubscribe": 2}
 
 
 class Subscriptions:
-    """What one client is subscribed to, as Redis has confirmed it: channels, patterns, shard channels.
+    """The subscriptions of one client, as Redis has confirmed them: channels, patterns, shard channels.
 
     ``opening`` says that the last command about it was a SUBSCRIBE.
     """
@@ -33,7 +33,7 @@ class Subscriptions:
         return self.protocol == 2 and not self.empty()
 
     def hears(self, head: bytes) -> int:
-        """What a frame is, by its first line and first element: MESSAGE, CONFIRMATION or REPLY."""
+        """The kind of a frame, by its first line and first element: MESSAGE, CONFIRMATION or REPLY."""
         word = head.split(b"\r\n", 3)[2]
         if word in _OPENING or word in _CLOSING:
             return CONFIRMATION
@@ -51,7 +51,7 @@ class Subscriptions:
         return frame.split(b"\r\n", 3)[2] == verb
 
     def confirm(self, frame: bytes) -> None:
-        """Take note of what Redis has confirmed."""
+        """Take over a confirmation of Redis."""
         reader = hiredis.Reader()
         reader.feed(frame)
         word, channel, _ = reader.gets()

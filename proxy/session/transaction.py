@@ -38,7 +38,7 @@ ENDS_OR_LEAVES = frozenset(
     }
 )
 
-# They change how many replies come, or what later ones mean, in ways that EXEC's array cannot show.
+# They change the number or the meaning of later replies, which EXEC's array cannot show.
 _IMPOSSIBLE = frozenset(
     {
         ConnectionState.SUBSCRIBE,
@@ -68,7 +68,7 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
         return forward(session, item)
     whole = session.pinned is None and _arrived_whole(session, data, end)
     if not whole and session.pinned is not None and follow_ups.undecided(session):
-        # What is to follow the commands before this one would be queued.
+        # Redis would queue the follow-ups of the commands before this one.
         switching.wait_until_drained(session)
         return WAIT
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
@@ -174,7 +174,7 @@ def _switch_database(session: Session, command: Command) -> None:
 
 
 def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
-    """Send a command that Redis will queue, and remember what is to be done to its member of EXEC's array."""
+    """Send a command that Redis will queue, and keep the edit of its member of EXEC's array."""
     running = session.transaction
     assert running is not None
     if edit is None:
@@ -187,7 +187,7 @@ def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
 def _end(session: Session, item: Item) -> int:
     running = session.transaction
     if running is None:
-        # Redis answers an error, and forgets what was watched only after a real EXEC.
+        # Redis answers an error, and ends a WATCH only after a real EXEC.
         return forward(session, item)
     if item.command.spec.state is ConnectionState.DISCARD:
         return _discard(session, item)
@@ -249,7 +249,7 @@ def _watch(session: Session, item: Item) -> int:
     if switching.to_private(session) is None:
         return WAIT
     if session.pending_replies > 0 or (session.deferred and not session.watching):
-        # What is to follow the commands before this one may not do so while keys are watched.
+        # Follow-ups of the commands before this one may not be sent while keys are watched.
         switching.wait_until_drained(session)
         return WAIT
     state = session.on_its_own

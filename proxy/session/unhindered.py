@@ -1,11 +1,10 @@
-"""Commands that wait behind nobody else's: those that end what others wait for, and those of administrators.
+"""Commands that do not wait behind other clients': those that unblock others, and those of administrators.
 
 On a shared upstream they would wait behind other clients' commands, which a script or CLIENT PAUSE … WRITE may hold
-back. So each runs alone on an idle upstream, and what its client sends behind it waits for its reply. A command of
-administrators stays on the shared upstream where no reply is pending there, or where no idle upstream is to be had.
+back. So each runs alone on an idle upstream, and the client's next command waits for its reply. A command of
+administrators stays on the shared upstream if no reply is pending there, or if no idle upstream can be had.
 
-It overtakes no command of its own client but reads whose replies do not show whether it has run: those may be waiting
-for what it ends.
+Of its own client's commands it overtakes only reads whose replies cannot show whether it has run.
 """
 
 from collections.abc import Callable
@@ -64,7 +63,7 @@ def _administer(session: Session, item: Item) -> int:
 
 
 def _on_shared(session: Session, item: Item) -> int:
-    # What stands behind it could be held back by another client's command, and it with them.
+    # Another client's write could come between it and the next command, and hold that back.
     dispatch(session, item)
     switching.wait_until_drained(session)
     return TAKEN
