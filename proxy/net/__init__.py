@@ -24,6 +24,7 @@ capabilities.py         what a route knows about its Redis
 internal_queries.py     Keyrail's own queries to Redis, on connections of their own
 admission.py            how many clients a worker takes
 reply_timeout.py        closes clients that have waited too long for a reply
+backlog.py              commands in flight and queued, and the age of the oldest
 buffers.py              what waits for clients in memory, and a bound on all of it
 idle_clients.py         closes clients that have sent no command for long
 expiries.py             asks Redis when traced keys expire
@@ -33,6 +34,7 @@ latency_probe.py        how fast Redis answers a PING, for circuit breakers
 periodic.py             tasks that repeat, whatever fails in one run
 policies.py             the policy in force, compiled for what each user may run
 verdicts.py             what rules decided: counters, evidence, violations
+command_counts.py       commands by name
 tracer.py               traces of commands, and the figures made from them
 client_label.py         a client as reports name it
 supervisor_requests.py  questions to the supervisor

@@ -4,6 +4,7 @@ options.py              every option: its name, its parser, its help text
 config.py               command line over environment over config file -> Settings
 supervisor.py           start, serve, reload, stop
 open_files.py           the limit of open files: how many clients and connections there is room for
+exposure.py             warnings about listeners and upstreams that anybody can reach
 listeners.py            the listening sockets: bound once, inherited by workers
 workers.py              the worker processes: starts, asks, replaces and drains them
 hung_workers.py         finds a worker that has reported nothing for long
