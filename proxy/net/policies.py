@@ -34,7 +34,7 @@ from proxy.policy.model import Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
 from proxy.session.dispatcher import Dispatcher
-from proxy.session.ports import EffectivePolicy, PolicyPort, PoolKey
+from proxy.session.ports import UNAUTHENTICATED, EffectivePolicy, PolicyPort, PoolKey
 from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request
 
@@ -242,7 +242,9 @@ class Policies(PolicyPort):
         return self._able(key), _identified(self._identified, self._policy, caller)
 
     def _able(self, key: PoolKey) -> frozenset[str]:
-        return self._capabilities.able.get(key.user, frozenset())
+        # Before its login a client is asked nothing that depends on what its user may run.
+        user = None if key.user == UNAUTHENTICATED else key.user
+        return self._capabilities.able.get(user, frozenset())
 
     # Learning
 

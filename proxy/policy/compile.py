@@ -53,7 +53,7 @@ from proxy.rules.verdict import (
     chained,
 )
 
-_NOTHING = Decision(PASS)
+NOTHING = Decision(PASS)
 
 
 @cache
@@ -124,10 +124,14 @@ class CompiledPolicy:
         """The later steps, for a command that has become this one."""
         return tuple(later for later in self._steps[spec.id] if later.place > step.place)
 
+    def has_opinion(self, spec: Spec) -> bool:
+        """Whether any rule looks at commands of this kind, or at all that a client sends."""
+        return bool(self._steps[spec.id] or self.limits or self.follows_slots)
+
     def judge(self, command: Command, context: Context, observer: Observer | None = None) -> Decision:
         """The decision about a command. An exception in a rule is never raised."""
         steps = self._steps[command.spec.id]
-        return self._walk(command, command, None, (), steps, context, observer) if steps else _NOTHING
+        return self._walk(command, command, None, (), steps, context, observer) if steps else NOTHING
 
     def resume(self, pause: PausedJudgement, ended: End | Exception, context: Context) -> Decision:
         """The decision about a command whose procedure has ended, or has failed."""
@@ -226,7 +230,7 @@ class CompiledPolicy:
                     assert_never(verdict)
         if current is not command:
             return Decision(Rewrite(current.argv, edit, current.spec), hits, None, background, hidden)
-        return Decision(PASS, hits, None, background, hidden) if hits or background or hidden else _NOTHING
+        return Decision(PASS, hits, None, background, hidden) if hits or background or hidden else NOTHING
 
     def _ask(
         self, step: Step, command: Command, context: Context, mode: Mode, observer: Observer | None

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from proxy.commands import slots
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
+from proxy.policy.compile import NOTHING
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT, Context
 from proxy.rules.limit_membership import LimitMembership
@@ -33,6 +34,8 @@ def context_of(session: Session, no_wait: str = "", prepaid: Mapping[str, int] |
 def judge(session: Session, command: Command, no_wait: str = "", prepaid: Mapping[str, int] | None = None) -> Decision:
     """The policy's decision; hits of its rules are reported."""
     compiled = session.effective_policy.compiled
+    if not compiled.has_opinion(command.spec):
+        return NOTHING
     context = context_of(session, no_wait, prepaid)
     if compiled.limits:
         join_limits(session, context)

@@ -14,7 +14,7 @@ from proxy.commands.table import ConnectionState
 from proxy.session import hello, switching
 from proxy.session.item import Item
 from proxy.session.keyrail_command import wrong_number
-from proxy.session.ports import UNAUTHENTICATED, Credentials, LoginReply
+from proxy.session.ports import UNAUTHENTICATED, Credentials, LoginReply, PoolKey
 from proxy.session.session import Session
 from proxy.session.state import Awaited
 from proxy.wire.encode import encode_error
@@ -89,10 +89,18 @@ def decide(session: Session, login: Credentials) -> LoginReply | None:
     if reply is None:
         session.wait_for(Awaited.LOGIN)
     elif reply.accepted:
-        session.local_user = reply.local_user
-        switching.move(session, session.key._replace(user=reply.user))
+        _enter(session, session.key._replace(user=reply.user), reply.local_user)
         logged_in(session)
     return reply
+
+
+def _enter(session: Session, key: PoolKey, local_user: str) -> None:
+    if session.key.user == UNAUTHENTICATED and key.user is None and not local_user:
+        # It has no connection, and the policy of the route's own user is in force for it already.
+        session.key = key
+        return
+    session.local_user = local_user
+    switching.move(session, key)
 
 
 def logged_in(session: Session) -> None:
