@@ -4,6 +4,7 @@ options.py              every option: its name, its parser, its help text
 config.py               command line over environment over config file -> Settings
 supervisor.py           start, serve, reload, stop
 open_files.py           the limit of open files: how many clients and connections there is room for
+files.py                reads at the start the files that the settings name
 exposure.py             warnings about listeners and upstreams that anybody can reach
 listeners.py            the listening sockets: bound once, inherited by workers
 workers.py              the worker processes: starts, asks, replaces and drains them
