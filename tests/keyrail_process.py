@@ -30,6 +30,9 @@ READY_SECONDS = 3 * PATIENCE_SECONDS
 BUILD_FORM = os.environ.get("KEYRAIL_TEST_FORM")
 """`compiled` or `plain`, where the run is about one of them: every ready line must say so."""
 
+_STAMP = re.compile(r"^\S+Z (info|warning|error) (?=keyrail: )")
+"""Time and level of a line; tests look at what is said."""
+
 DIRECT = os.environ.get("KEYRAIL_TEST_TARGET") == "direct"
 
 
@@ -113,7 +116,7 @@ class Keyrail:
             raise AssertionError("stderr is a pipe")
         for line in self.process.stderr:
             with self._output:
-                self.stderr += line
+                self.stderr += _STAMP.sub("", line)
                 self._output.notify_all()
         with self._output:
             self._output.notify_all()

@@ -10,7 +10,7 @@ from proxy.cli.tour import tour_text
 from proxy.net.address import ListenAddress
 from proxy.net.settings import RouteSettings
 from proxy.server.config import CONFIG_FLAG, CONFIG_VARIABLE, ConfigError, load_settings
-from proxy.server.notices import log_as, notice
+from proxy.server.notices import complain, log_as
 from proxy.server.options import ENVIRONMENT_PREFIX, OPTIONS
 
 USAGE = 2
@@ -69,5 +69,5 @@ def _show_tour(route: RouteSettings, addresses: Sequence[ListenAddress]) -> None
 
 def _complain(problems: tuple[str, ...], status: int) -> int:
     for problem in problems:
-        notice(problem)
+        complain(problem)
     return status

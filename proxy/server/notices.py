@@ -1,7 +1,10 @@
-"""What Keyrail says to its operator: one line on standard error for each event.
+"""What Keyrail says to its operator: a line on standard error for each event, with its time (RFC 3339, UTC) and level.
 
-As text all lines begin alike, and whoever keeps them (journald, a container's log) adds the time. As JSON each line has
-``time`` (RFC 3339, UTC), ``level`` (info, warning, error) and ``message``.
+    text    2026-11-23T06:12:03.123Z info keyrail: policies reloaded: generation 2
+    json    {"time": "2026-11-23T06:12:03.123Z", "level": "info", "message": "policies reloaded: generation 2"}
+
+A level is info, warning or error. Why Keyrail does not start is an answer to whoever has typed the command: as text it
+has neither time nor level.
 """
 
 import contextlib
@@ -15,13 +18,13 @@ from proxy.net.settings import LogFormat
 _WARNING = "warning: "
 
 
-class _JsonLines(logging.Formatter):
-    """What workers log, as JSON."""
+class _Lines(logging.Formatter):
+    """What workers log, as the lines of this process."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """One line; as text, a traceback follows it."""
         trace = {"exception": self.formatException(record.exc_info)} if record.exc_info else {}
-        return _json_line(record.levelname.lower(), record.getMessage(), **trace)
+        return _line(record.levelname.lower(), record.getMessage(), **trace)
 
 
 class _Notices:
@@ -33,24 +36,30 @@ class _Notices:
 def log_as(form: LogFormat) -> None:
     """Write all lines of this process so from now on; those of ``logging``, too."""
     _Notices.format = form
-    formatter = _JsonLines() if form is LogFormat.JSON else logging.Formatter("keyrail: %(message)s")
     logging.basicConfig(level=logging.WARNING)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(formatter)
+        handler.setFormatter(_Lines())
 
 
 def notice(text: str) -> None:
     """Say one thing. A standard error that nobody reads any more is no reason to stop."""
-    line = f"keyrail: {text}"
-    if _Notices.format is LogFormat.JSON:
-        level = "warning" if text.startswith(_WARNING) else "info"
-        line = _json_line(level, text.removeprefix(_WARNING))
+    _write(_line("warning" if text.startswith(_WARNING) else "info", text.removeprefix(_WARNING)))
+
+
+def complain(text: str) -> None:
+    """Say why Keyrail does not start."""
+    _write(f"keyrail: {text}" if _Notices.format is LogFormat.TEXT else _line("error", text))
+
+
+def _write(line: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         # In one piece: workers write to the same place.
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
 
-def _json_line(level: str, message: str, **more: str) -> str:
+def _line(level: str, message: str, **more: str) -> str:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return json.dumps({"time": now, "level": level, "message": message, **more}, ensure_ascii=False)
+    if _Notices.format is LogFormat.JSON:
+        return json.dumps({"time": now, "level": level, "message": message, **more}, ensure_ascii=False)
+    return "\n".join([f"{now} {level} keyrail: {message}", *more.values()])

@@ -351,7 +351,7 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         read_log_format,
         "text|json",
-        "how Keyrail writes its lines on standard error; json has the time and the level of each (default text)",
+        "how Keyrail writes its lines on standard error, each with its time and level (default text)",
     ),
     Option(
         "violations",

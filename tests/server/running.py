@@ -18,6 +18,8 @@ from tests.keyrail_process import children, command_line, environment
 from tests.resp import PATIENCE_SECONDS, Address, Wire
 
 READY = r"^keyrail: ready on (.*)$"
+STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (info|warning|error) (?=keyrail: )", re.MULTILINE)
+"""Time and level of a line; tests look at what is said (`test_log_format` looks at these)."""
 
 
 class Running:
@@ -42,6 +44,8 @@ class Running:
             process_group=0,  # with its workers, its engine and its successors
         )
         self._output = {"stdout": "", "stderr": ""}
+        self.stamped: list[str] = []
+        """All lines, as they are."""
         self._threads = [
             threading.Thread(target=self._collect, args=(name, getattr(self.process, name))) for name in self._output
         ]
@@ -64,7 +68,8 @@ class Running:
 
     def _collect(self, name: str, stream: Any) -> None:
         for line in stream:
-            self._output[name] += line
+            self.stamped.append(line)
+            self._output[name] += STAMP.sub("", line)
 
     @property
     def stderr(self) -> str:

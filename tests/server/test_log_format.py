@@ -1,4 +1,4 @@
-"""`--log-format json`: every line on standard error is JSON with a time and a level, whoever writes it."""
+"""Every line on standard error has a time and a level, whoever writes it, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -33,3 +33,26 @@ def test_every_line_is_json_with_a_time_and_a_level(new_engine: Callable[..., En
             said = json.loads(line)
             assert datetime.now(UTC) - datetime.fromisoformat(said["time"]) < timedelta(hours=1)
             assert said["level"] in {"info", "warning"}
+
+
+def test_every_line_of_text_begins_with_a_time_and_a_level(new_engine: Callable[..., Engine]) -> None:
+    options = ("--max-clients", "1", "--policy", "none", "--workers", "1")
+    with serve("--upstream", new_engine().url, *options) as running:
+        with running.ready().wire() as first, running.wire() as second:
+            assert first.ask("PING") == b"+PONG\r\n"
+            assert second.frame().startswith(b"-ERR max")
+            running.await_line(r"^keyrail: refusing clients")  # a worker's
+        os.kill(running.process.pid, signal.SIGHUP)
+        running.await_line(r"^keyrail: policies are the same")  # the supervisor's
+        levels = {}
+        for line in running.stamped:
+            time, level, _, message = line.split(" ", 3)
+            assert datetime.now(UTC) - datetime.fromisoformat(time) < timedelta(hours=1)
+            levels[message.split()[0]] = level
+        assert (levels["refusing"], levels["policies"]) == ("warning", "info")
+
+
+def test_why_it_does_not_start_is_an_answer_to_who_has_typed_the_command() -> None:
+    with serve("--upstream", "redis://127.0.0.1:1", "--policy", "no-such-file.yaml") as running:
+        assert running.exit()[0] == 2
+        assert [line.partition(":")[0] for line in running.stamped] == ["keyrail"]
