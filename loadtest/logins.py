@@ -29,13 +29,9 @@ _OK = b"+OK\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One run: microseconds of proxy CPU for each client, clients per second, connections that Redis got for them."""
+class Sample(connects.Sample):
+    """The same, with how many clients came, and how many connections Redis got meanwhile."""
 
-    target: str
-    round: int
-    proxy_cpu: float
-    rate: float
     clients: int
     upstream_connections: int
 

@@ -281,7 +281,7 @@ def write(
     name: str,
     page: str,
     about: Mapping[str, str],
-    results: Sequence[Sample | Finding | connects.Sample | connects.Share | logins.Sample | soak.Sample],
+    results: Sequence[Sample | Finding | connects.Sample | connects.Share | soak.Sample],
 ) -> None:
     """The page and, beside it, every sample (which git ignores)."""
     folder.mkdir(parents=True, exist_ok=True)
