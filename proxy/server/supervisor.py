@@ -22,10 +22,9 @@ from proxy.build_form import BUILD_FORM
 from proxy.net.address import ListenAddress, UpstreamAddress
 from proxy.net.embedded import EmbeddedEngine, EmbeddedError
 from proxy.net.settings import RouteSettings, Settings
-from proxy.server import exposure
 from proxy.server.admin.app import AdminError, AdminServer
 from proxy.server.admin.state import AdminState
-from proxy.server.figures import RouteFigures
+from proxy.server.announcements import Announcements
 from proxy.server.files import read_files
 from proxy.server.group_info import group_info
 from proxy.server.hot_restart import Inheritance, Successor
@@ -90,7 +89,7 @@ class Supervisor:
         self._replaced = False
         self._manager = ServiceManager()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._ready: dict[str, bool] = {}
+        self._announcements = Announcements()
         self._limits = ""
 
     async def run(self) -> int:
@@ -199,40 +198,12 @@ class Supervisor:
         return replace(route, upstream=UpstreamAddress(host="", port=0, path=engine.path))
 
     def _announce(self, workers: Workers) -> None:
-        figures = workers.figures()
-        shown = []
-        for index, (route, its) in enumerate(zip(self._settings.routes, figures, strict=True)):
-            listeners = ", ".join(str(address) for address in self._listeners.addresses(index))
-            upstream = f"embedded Valkey ({route.upstream})" if route.embedded else str(route.upstream)
-            reason = its.reason.removeprefix(f"{route.upstream}: ") or "no answer"
-            down = "" if its.ready else f" (down, {reason})"
-            shown.append(f"{listeners} -> {upstream}{down} policy {route.policy} generation {workers.generation}")
-            self._ready[route.name] = its.ready
-        admin = f"; admin {self._admin.url}" if self._admin is not None else ""
-        serving = f"{workers.living} worker{'s' if workers.living > 1 else ''}"
-        notice(f"ready on {'; '.join(shown)}; {serving}, {BUILD_FORM}{admin}")
-        notice(self._limits)
-        if self._admin is not None and self._admin.closed:
-            notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
-        for route in self._settings.routes:
-            for warning in exposure.warnings(route):
-                notice(f"warning: {warning}")
-        for its in figures:
-            _notice_features(its)
+        routes = [(route, self._listeners.addresses(index)) for index, route in enumerate(self._settings.routes)]
+        self._announcements.ready(routes, workers, self._admin, self._limits)
 
     def _notice_changes(self) -> None:
-        """Say when a route's upstream goes or comes back, once it has been announced."""
-        if self._workers is None or self._stop.is_set() or not self._ready or not self._workers.complete:
-            return
-        for its in self._workers.figures():
-            if its.ready != self._ready[its.name]:
-                self._ready[its.name] = its.ready
-                if its.ready:
-                    engine = f" ({its.engine['name']} {its.engine['version']})" if its.engine else ""
-                    notice(f"route {its.name}: the upstream answers{engine}")
-                    _notice_features(its)
-                else:
-                    notice(f"route {its.name}: not ready: {its.reason}")
+        if self._workers is not None and not self._stop.is_set():
+            self._announcements.changes(self._workers)
 
     def _group_info(self, route: int, query: InfoQuery) -> dict[str, Any]:
         assert self._workers is not None, "only workers ask"
@@ -356,8 +327,3 @@ class Supervisor:
     @staticmethod
     async def _first(*waited: asyncio.Future[Any]) -> None:
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-
-
-def _notice_features(its: RouteFigures) -> None:
-    if its.features_off:
-        notice(f"route {its.name}: off, since the upstream does not allow it: {', '.join(its.features_off)}")

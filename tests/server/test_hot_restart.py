@@ -109,14 +109,14 @@ def test_an_embedded_engine_is_not_left_to_a_successor() -> None:
 def test_an_order_right_behind_the_ready_line_is_heeded() -> None:
     program = """
 import os, signal, sys
-from proxy.server import supervisor
+from proxy.server import announcements
 
-def notice(text, said=supervisor.notice):
+def notice(text, said=announcements.notice):
     said(text)
     if text.startswith("ready on"):
         os.kill(os.getpid(), signal.SIGUSR2)
 
-supervisor.notice = notice
+announcements.notice = notice
 from proxy.cli import main
 sys.exit(main(["serve", "--embedded", "--listen", "127.0.0.1:0", "--admin", "off"]))
 """

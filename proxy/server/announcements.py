@@ -1,0 +1,68 @@
+"""Says what an operator waits for: that Keyrail is ready, where, and whether each route's upstream answers."""
+
+from collections.abc import Sequence
+
+from proxy.build_form import BUILD_FORM
+from proxy.net.address import ListenAddress
+from proxy.net.settings import RouteSettings
+from proxy.server import exposure
+from proxy.server.admin.app import AdminServer
+from proxy.server.figures import RouteFigures
+from proxy.server.notices import notice
+from proxy.server.workers import Workers
+
+
+class Announcements:
+    """The ready line of one run, and behind it each change of a route's readiness."""
+
+    def __init__(self) -> None:
+        self._ready: dict[str, bool] = {}
+
+    def ready(
+        self,
+        routes: Sequence[tuple[RouteSettings, Sequence[ListenAddress]]],
+        workers: Workers,
+        admin: AdminServer | None,
+        limits: str,
+    ) -> None:
+        """Say that Keyrail serves these routes on these addresses, and within which limits."""
+        figures = workers.figures()
+        shown = []
+        for (route, addresses), its in zip(routes, figures, strict=True):
+            listeners = ", ".join(map(str, addresses))
+            upstream = f"embedded Valkey ({route.upstream})" if route.embedded else str(route.upstream)
+            reason = its.reason.removeprefix(f"{route.upstream}: ") or "no answer"
+            down = "" if its.ready else f" (down, {reason})"
+            shown.append(f"{listeners} -> {upstream}{down} policy {route.policy} generation {workers.generation}")
+            self._ready[route.name] = its.ready
+        serving = f"{workers.living} worker{'s' if workers.living > 1 else ''}"
+        at = "" if admin is None else f"; admin {admin.url}"
+        notice(f"ready on {'; '.join(shown)}; {serving}, {BUILD_FORM}{at}")
+        notice(limits)
+        if admin is not None and admin.closed:
+            notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
+        for route, _ in routes:
+            for warning in exposure.warnings(route):
+                notice(f"warning: {warning}")
+        for its in figures:
+            _say_features(its)
+
+    def changes(self, workers: Workers) -> None:
+        """Say which routes' upstreams have gone or come back since they were announced."""
+        if not self._ready or not workers.complete:
+            return
+        for its in workers.figures():
+            if its.ready == self._ready[its.name]:
+                continue
+            self._ready[its.name] = its.ready
+            if its.ready:
+                engine = f" ({its.engine['name']} {its.engine['version']})" if its.engine else ""
+                notice(f"route {its.name}: the upstream answers{engine}")
+                _say_features(its)
+            else:
+                notice(f"route {its.name}: not ready: {its.reason}")
+
+
+def _say_features(its: RouteFigures) -> None:
+    if its.features_off:
+        notice(f"route {its.name}: off, since the upstream does not allow it: {', '.join(its.features_off)}")
