@@ -201,7 +201,7 @@ def markdown(samples: Sequence[Sample], about: dict[str, str], traffic_memory: i
     lines += ["", "Memory in MB, open files, latency of a batch in milliseconds.", ""]
     lines.append(f"| after | {' | '.join(names)} | commands | p50 | p99 | worst |")
     lines.append("|---:" * (len(names) + 5) + "|")
-    step = max(1, len(samples) // 30)
+    step = -(-len(samples) // 30)
     for each in samples[step - 1 :: step]:
         cells = [f"{each.memory.get(name, 0) / 1e6:.1f}, {each.files.get(name, 0)}" for name in names]
         cells += [str(each.commands), f"{each.p50:.2f}", f"{each.p99:.2f}", f"{each.worst:.1f}"]
