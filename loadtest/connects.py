@@ -18,6 +18,8 @@ from loadtest.targets import KEYRAIL_NONE, Redis, Target
 
 POLICIES = ("bench", "cache", "default", "observe", "strict", "tour")
 """As packaged; beside them, no policy is measured."""
+TWO_WORKERS = "none, two workers"
+"""They share clients, which costs something."""
 BATCH = 50
 CLIENTS = 4_000
 """In one run, before scaling."""
@@ -54,6 +56,7 @@ def all_policies(redis_program: str, program: list[str]) -> Iterator[tuple[Redis
     with contextlib.ExitStack() as stack:
         _, redis = stack.enter_context(targets.preloaded(redis_program))
         found = [stack.enter_context(targets.keyrail(KEYRAIL_NONE, program, redis, "none"))]
+        found.append(stack.enter_context(targets.keyrail(TWO_WORKERS, program, redis, "none", workers=2)))
         found += [stack.enter_context(targets.keyrail(name, program, redis, name)) for name in POLICIES]
         yield redis, found
 

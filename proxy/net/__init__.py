@@ -22,6 +22,10 @@ followed.py             what is made of files, made anew when they change
 engine.py               engine, version and features of the Redis behind a route
 capabilities.py         what a route knows about its Redis
 internal_queries.py     Keyrail's own queries to Redis, on connections of their own
+acceptor.py             accepts clients on one listening socket
+handover.py             hands accepted connections over to workers with fewer clients
+worker_loads.py         how many clients each worker has, in memory that all workers see
+failures.py             failures that peers cause, counted by reason
 admission.py            how many clients a worker takes
 reply_timeout.py        closes clients that have waited too long for a reply
 backlog.py              commands in flight and queued, and the age of the oldest

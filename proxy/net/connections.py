@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from proxy.net.capabilities import Capabilities
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
+from proxy.net.failures import Failures
 from proxy.net.policies import Policies
 from proxy.net.restarts import Restarts
 from proxy.net.settings import Settings
@@ -36,6 +37,7 @@ class Connections:
         policies: Policies,
         clients: Collection[Dispatcher],
         events: Counter[str],
+        failures: Failures,
         *,
         give_back: Callable[[UpstreamConnection], None],
         doubt: Callable[[UpstreamConnection, bytes], None],
@@ -48,7 +50,9 @@ class Connections:
         self.all = ConnectionSet(PoolKey(None, topology.address(first).database, 2, first), loop, clients, events)
         self.pools = self.all.pools
         self.restarts = Restarts(topology, self.all.members, capabilities.forget_all)
-        self.supply = Supply(topology, settings, loop, self.all, self, capabilities, policies, self.restarts, give_back)
+        self.supply = Supply(
+            topology, settings, loop, self.all, self, capabilities, policies, self.restarts, failures, give_back
+        )
         self._capabilities = capabilities
         self._clients = clients
         self._doubt = doubt

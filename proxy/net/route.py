@@ -28,12 +28,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from socket import AF_UNIX, socket
+from socket import socket
 from typing import Any
 
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.sampler import Sampler
+from proxy.net.acceptor import Acceptor
 from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.backlog import Backlog
 from proxy.net.buffers import buffers_of
@@ -45,6 +46,8 @@ from proxy.net.deadline import Deadline
 from proxy.net.engine import Engine
 from proxy.net.entrance import Entrance
 from proxy.net.expiries import Expiries
+from proxy.net.failures import Failures
+from proxy.net.handover import Handover, Place
 from proxy.net.idle_clients import IdleClients, close_who_left
 from proxy.net.internal_queries import InternalQueries
 from proxy.net.latency_probe import LatencyProbe
@@ -115,6 +118,7 @@ class Route(RoutePort):
         self._rule_totals = RuleTotals(policy.rule_names)
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
+        self._failures = Failures(loop.time)
         self._capabilities = Capabilities(loop, topology, settings.allow_cluster)
         sampler = Sampler(settings.traces, random.getrandbits(64))
         self._policies = Policies(
@@ -136,6 +140,7 @@ class Route(RoutePort):
             self._policies,
             self.clients,
             self._events,
+            self._failures,
             give_back=self._give_back,
             doubt=self._doubt,
         )
@@ -154,7 +159,7 @@ class Route(RoutePort):
         self._logins = Logins(self._connections, self._give_back)
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare)
         self._tracer = Tracer(sampler, self._expiries)
-        self._servers: list[asyncio.AbstractServer] = []
+        self._acceptors: list[Acceptor] = []
         self._drained = asyncio.Event()
         self._closed: Counter[str] = Counter()
         self._clients_total = 0
@@ -211,22 +216,39 @@ class Route(RoutePort):
         if self._capabilities.refusal is not None:
             raise ClusterRefusedError(self._capabilities.refusal)
 
-    async def serve(self, sock: socket, of: ListenerSettings, tls: ssl.SSLContext | None) -> asyncio.AbstractServer:
-        """Accept clients on a socket that listens. Raises PasswordFileError."""
-        create = self.loop.create_unix_server if sock.family == AF_UNIX else self.loop.create_server
+    async def serve(
+        self,
+        sock: socket,
+        of: ListenerSettings,
+        tls: ssl.SSLContext | None,
+        place: Place,
+        handover: Handover | None,
+    ) -> Acceptor:
+        """Accept clients on a socket that listens; those for whom other workers have more room are handed over.
+
+        Raises PasswordFileError.
+        """
         entrance = Entrance(of, self._connections.pools.home, self._capabilities, self._logins)
-        server = await create(partial(self._new_client, entrance), sock=sock, ssl=tls, backlog=1024)
-        self._servers.append(server)
-        return server
+        new_client = partial(self._new_client, entrance)
+        name = str(of.address)
+        acceptor = Acceptor(sock, name, place, self.loop, new_client, tls, self._failures, self._admission, handover)
+        await acceptor.begin()
+        self._acceptors.append(acceptor)
+        return acceptor
+
+    def look_at_acceptors(self) -> None:
+        """Find out whether clients can still be accepted. Called about each second."""
+        for acceptor in self._acceptors:
+            acceptor.look()
 
     def _new_client(self, entrance: Entrance) -> ClientConnection:
         return ClientConnection(self, self.ports, entrance.home, entrance.limits, entrance.listener, entrance.logins)
 
     def stop_accepting(self) -> None:
         """Take no more clients."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors.clear()
 
     async def drain(self, seconds: float) -> None:
         """Read no more; give each client up to ``seconds`` to receive its pending replies, then close it."""
@@ -286,6 +308,7 @@ class Route(RoutePort):
         if client in self.clients:
             self.clients.remove(client)
             self._admission.leave()
+        self._admission.closed()
         self._connections.restarts.client_closed(client)
         self._logins.client_closed(client)
         self._closed[cause] += 1
@@ -375,6 +398,7 @@ class Route(RoutePort):
             "closed": dict(self._closed),
             "logins": dict(self._logins.outcomes),
             "events": {event: n for event, n in self._events.items() if event not in _TOLD_APART},
+            "failures": self._failures.figures(),
             "out_of_step": self._events["out_of_step"],
             "reconnects": self._events["reconnects"],
             "traces": self._tracer.latencies(),

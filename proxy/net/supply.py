@@ -11,6 +11,7 @@ login has left, set to the database and protocol that are asked for.
 import asyncio
 import contextlib
 import logging
+import ssl
 from collections import Counter
 from collections.abc import Callable
 
@@ -18,11 +19,12 @@ from proxy.commands.table import Lane
 from proxy.net.capabilities import Capabilities
 from proxy.net.connect import Opened, UpstreamRefusedError, open_upstream, open_without_login, set_to
 from proxy.net.connection_set import ConnectionSet
+from proxy.net.failures import Failures
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool
 from proxy.net.restarts import Restarts
 from proxy.net.settings import Settings
-from proxy.net.tls import FollowedContext, reason_of, upstream_context
+from proxy.net.tls import FollowedContext, handshake_failure, reason_of, upstream_context
 from proxy.net.topology import Topology
 from proxy.net.upstream import Keeper, UpstreamConnection
 from proxy.session.ports import Node, PoolKey
@@ -49,6 +51,7 @@ class Supply:
         capabilities: Capabilities,
         policies: Policies,
         restarts: Restarts,
+        failures: Failures,
         give_back: Callable[[UpstreamConnection], None],
     ) -> None:
         self.attempted = asyncio.Event()
@@ -62,6 +65,7 @@ class Supply:
         self._capabilities = capabilities
         self._policies = policies
         self._restarts = restarts
+        self._failures = failures
         self._give_back = give_back
         self._tls: FollowedContext | None = None
         self._reasons = {node: f"connecting to {topology.address(node)}" for node in topology.nodes}
@@ -273,6 +277,9 @@ class Supply:
             self._reasons[pool.key.node] = f"{address}: {reason_of(error)}"
         if isinstance(error, UpstreamRefusedError) and not any(each.refusal for each in self._pools):
             _log.warning("%s refuses connections: %s", address, error)
+        if isinstance(error, ssl.SSLError):
+            reason, words = handshake_failure(error)
+            self._failures.note("tls_upstream", reason, f"{address}: the TLS handshake failed: {words}")
         pool.failed(lane, str(error) if isinstance(error, UpstreamRefusedError) else "")
         if lane not in pool.backing_off and not self._connections.closing:
             pool.backing_off.add(lane)

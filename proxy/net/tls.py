@@ -7,6 +7,7 @@ context of the same files. New files that cannot be used are reported once, and 
 Session tickets are off: Redis's clients keep their connections, and a resumed session would outlive a withdrawn CA.
 """
 
+import errno
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -119,6 +120,17 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, TimeoutError) and not error.args:
         return "no answer within --connect-timeout"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def handshake_failure(error: OSError) -> tuple[str, str]:
+    """Why a TLS handshake failed: a word for metrics, and the words of the system or of TLS."""
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "unknown").lower(), reason_of(error)
+    if isinstance(error, ConnectionAbortedError | TimeoutError):
+        return "timeout", str(error) or "it took too long"
+    if isinstance(error, ConnectionError):
+        return "closed", "the other side closed the connection"
+    return errno.errorcode.get(error.errno or 0, "unknown"), reason_of(error)
 
 
 def _check_readable(what: str, file: Path) -> None:

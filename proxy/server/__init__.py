@@ -9,6 +9,7 @@ exposure.py             warnings about listeners and upstreams that anybody can 
 listeners.py            the listening sockets: bound once, inherited by workers
 workers.py              the worker processes: starts, asks, replaces and drains them
 hung_workers.py         finds a worker that has reported nothing for long
+accept_sharing.py       what workers share to take equally many clients
 covering.py             who accepts connections for a worker that is missing
 worker_process.py       one worker process: its channel and its reports
 worker.py               the worker process itself

@@ -28,6 +28,7 @@ from proxy.net.settings import Settings
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
+from proxy.server.accept_sharing import SharingFiles
 from proxy.server.leases import Demands, Leases
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import Notification, Packed, ProcessRequest
@@ -120,6 +121,7 @@ class Start(Notification):
     number: int
     sockets: tuple[ListenerSocket, ...]
     paused: bool
+    sharing: SharingFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)

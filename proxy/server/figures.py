@@ -19,6 +19,7 @@ COUNTERS = (
     "closed",
     "events",
     "logins",
+    "failures",
     "out_of_step",
     "reconnects",
     "traces",

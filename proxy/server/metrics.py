@@ -13,6 +13,8 @@ keyrail_logins_total{route,outcome}         accepted, remembered (Redis accepted
 keyrail_buffer_bytes{route,kind}            what waits for clients; kind: output, query
 keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{route}, keyrail_out_of_step_total{route}
 keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
+keyrail_accept_failures_total{route,reason} connections of clients that could not be accepted; reason: as in errno(3)
+keyrail_tls_handshake_failures_total{route,side,reason}   side: client, upstream
 keyrail_breaker_open{route,rule}            workers in which a circuit breaker answers for Redis
 keyrail_upstream_silent_seconds{route}      how long the upstream has not answered; 0 while it does
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
@@ -228,6 +230,12 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
     events = CounterMetricFamily(
         "keyrail_events", "What has happened on the way to the upstream, by kind.", labels=("route", "event")
     )
+    accepts = CounterMetricFamily(
+        "keyrail_accept_failures", "Connections of clients that could not be accepted.", labels=("route", "reason")
+    )
+    handshakes = CounterMetricFamily(
+        "keyrail_tls_handshake_failures", "TLS handshakes that failed.", labels=("route", "side", "reason")
+    )
     breakers = GaugeMetricFamily(
         "keyrail_breaker_open", "Workers in which a rule's circuit is not closed.", labels=("route", "rule")
     )
@@ -247,13 +255,19 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
         out_of_step.add_metric((route.name,), route.counters.get("out_of_step", 0))
         for event, number in route.counters.get("events", {}).items():
             events.add_metric((route.name, event), number)
+        failures = route.counters.get("failures", {})
+        for reason, number in failures.get("accept", {}).items():
+            accepts.add_metric((route.name, reason), number)
+        for side in ("client", "upstream"):
+            for reason, number in failures.get(f"tls_{side}", {}).items():
+                handshakes.add_metric((route.name, side, reason), number)
         for rule, number in route.gauges.get("breakers", {}).items():
             breakers.add_metric((route.name, rule), number)
         for feature in route.features_off:
             off.add_metric((route.name, feature), 1)
         if route.engine:
             engine.add_metric((route.name, route.engine["name"], route.engine["version"]), 1)
-    yield from (ready, silent, connections, reconnects, out_of_step, events, breakers, off, engine)
+    yield from (ready, silent, connections, reconnects, out_of_step, events, accepts, handshakes, breakers, off, engine)
 
 
 def _collect_incidents(routes: list[RouteFigures], incidents: Incidents) -> Iterator[Metric]:

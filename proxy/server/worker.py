@@ -21,9 +21,11 @@ from typing import Any, assert_never
 
 import uvloop
 
+from proxy.net.acceptor import Acceptor
 from proxy.net.admission import Admission
 from proxy.net.buffers import enforce
 from proxy.net.capabilities import ClusterRefusedError
+from proxy.net.handover import Handover, Place
 from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
 from proxy.net.policies import SWITCH_SECONDS
@@ -33,6 +35,7 @@ from proxy.net.tls import TlsError, listener_context
 from proxy.net.topology import Single
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
+from proxy.server.accept_sharing import handover_of, loads_of
 from proxy.server.control import (
     Commit,
     Cover,
@@ -80,13 +83,19 @@ class Worker:
         self._failed = False
         self._orders = asyncio.Lock()
         self._covers: asyncio.Queue[frozenset[int]] = asyncio.Queue()
-        self._covering: dict[int, list[asyncio.AbstractServer]] = {}
+        self._acceptors: dict[Place, Acceptor] = {}
+        self._covering: dict[int, list[Acceptor]] = {}
         self._prepared: int | None = None
         self._leased = 0.0
         self._wanted = False
         self._demanded = self._told = time.monotonic()
-        self._admission = Admission(start.settings.max_clients)
         loop = asyncio.get_running_loop()
+        sharing, number = start.sharing, start.number
+        loads = None if sharing is None else loads_of(sharing, number)
+        self._handover: Handover | None = None
+        if sharing is not None and loads is not None:
+            self._handover = handover_of(sharing, number, loads, loop, self._adopt)
+        self._admission = Admission(start.settings.max_clients, loads)
         reports = {
             "looking at limits": self._look_at_limits,
             "reporting figures": self._tell_figures,
@@ -152,23 +161,29 @@ class Worker:
                 raise started
         for handed in self._sockets_of(self._start.number):
             try:
-                await self._serve(handed)
+                self._acceptors[handed.route, handed.listener] = await self._serve(handed)
             except (PasswordFileError, TlsError) as error:
                 self._channel.notify(Unfit(handed.route, str(error)))
                 return False
+        if self._handover is not None:
+            self._handover.begin()
         return True
+
+    def _adopt(self, place: Place, connection: socket.socket) -> None:
+        self._acceptors[place].adopt(connection)
 
     def _sockets_of(self, worker: int) -> list[ListenerSocket]:
         return [handed for handed in self._start.sockets if handed.worker == worker]
 
-    async def _serve(self, handed: ListenerSocket) -> asyncio.AbstractServer:
+    async def _serve(self, handed: ListenerSocket) -> Acceptor:
         listener = self._start.settings.routes[handed.route].listeners[handed.listener]
         context: ssl.SSLContext | None = None
         if listener.address.tls is not None:
             context = listener_context(listener.address.tls, _log.warning)
         # A copy, since what accepts closes it, and may have to begin again.
         sock = socket.socket(fileno=os.dup(handed.fd))
-        return await self._routes[handed.route].serve(sock, listener, context)
+        place = handed.route, handed.listener
+        return await self._routes[handed.route].serve(sock, listener, context, place, self._handover)
 
     async def _cover(self, workers: frozenset[int]) -> None:
         for number in self._covering.keys() - workers:
@@ -287,8 +302,8 @@ class Worker:
 
     def _look_at_limits(self) -> None:
         self._admission.look()
-        if self._admission.lacks_files:
-            self._count("no_open_files")
+        for route in self._routes:
+            route.look_at_acceptors()
         enforce(self._start.settings.buffer_limit, [route.clients for route in self._routes])
 
     def _tell_figures(self) -> None:
@@ -306,6 +321,8 @@ class Worker:
             self._channel.notify(TrafficReport(traffic))
 
     async def _drain(self) -> None:
+        if self._handover is not None:
+            self._handover.end()
         for route in self._routes:
             route.stop_accepting()
         # The kernel would go on taking connections, while a copy is open anywhere.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy.net.interpreter import module_command, module_environment
+from proxy.server.accept_sharing import SharingFiles
 from proxy.server.control import ListenerSocket, Start, WorkerReport
 from proxy.server.leases import Demands
 from proxy.server.listeners import Listeners
@@ -33,16 +34,20 @@ class WorkerProcess:
 
 
 async def launch(
-    number: int, listeners: Listeners, start: Callable[[int, tuple[ListenerSocket, ...]], Start]
+    number: int,
+    listeners: Listeners,
+    sharing: SharingFiles | None,
+    start: Callable[[int, tuple[ListenerSocket, ...]], Start],
 ) -> WorkerProcess:
     """Start a worker process, hand it its listening sockets, and tell it to start. Raises OSError."""
     ours, theirs = socket.socketpair()
     handed = listeners.sockets_for(number)
+    shared = () if sharing is None else (sharing.memory, sharing.inbox, *sharing.outboxes)
     with theirs:
         process = await asyncio.create_subprocess_exec(
             *module_command("proxy.server.worker", str(theirs.fileno())),
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), *(each.fileno() for *_, each in handed)],
+            pass_fds=[theirs.fileno(), *(each.fileno() for *_, each in handed), *shared],
             env=module_environment(),
             process_group=0,
         )

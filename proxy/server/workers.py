@@ -16,6 +16,7 @@ from proxy.net.settings import Settings
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
+from proxy.server.accept_sharing import AcceptSharing, SharingFiles
 from proxy.server.control import (
     Commit,
     Cover,
@@ -99,6 +100,7 @@ class Workers:
         """What each route did lately, over all workers, those that have ended included."""
         self._settings = settings
         self._listeners = listeners
+        self._sharing = AcceptSharing(settings.workers) if settings.workers > 1 else None
         self._violations = violations
         self._workers: dict[int, WorkerProcess] = {}
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
@@ -255,7 +257,8 @@ class Workers:
     async def _live(self, number: int) -> str:
         """Accompany one worker process through its life; return how it ended."""
         try:
-            worker = await launch(number, self._listeners, self._start_of)
+            sharing = None if self._sharing is None else self._sharing.files_for(number)
+            worker = await launch(number, self._listeners, sharing, partial(self._start_of, sharing))
         except OSError as error:
             return f"could not be started ({error.strerror})"
         self._workers[number] = worker
@@ -266,8 +269,8 @@ class Workers:
         self._bury(worker)
         return f"(pid {worker.process.pid}) ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
-    def _start_of(self, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
-        return Start(self._settings, self.policies, self.generation, number, sockets, self.paused)
+    def _start_of(self, sharing: SharingFiles | None, number: int, sockets: tuple[ListenerSocket, ...]) -> Start:
+        return Start(self._settings, self.policies, self.generation, number, sockets, self.paused, sharing)
 
     def _cover(self) -> None:
         """Let the workers that serve accept connections for those that are missing."""
@@ -366,6 +369,8 @@ class Workers:
     def _bury(self, worker: WorkerProcess) -> None:
         """Keep what an ended worker has counted."""
         del self._workers[worker.number]
+        if self._sharing is not None:
+            self._sharing.away(worker.number)
         if worker.report is not None:
             for departed, snapshot in zip(self._departed, worker.report.routes, strict=True):
                 add_numbers(departed, counters_of(snapshot))

@@ -23,6 +23,7 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.capabilities import Capabilities
 from proxy.net.checkout import Checkout
 from proxy.net.connections import Connections
+from proxy.net.failures import Failures
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.ports import SOLE_NODE, Node, PoolKey
@@ -148,6 +149,7 @@ class Route:
             policies,
             (),
             Counter(),
+            Failures(lambda: 0.0),
             give_back=self._give_back,
             doubt=lambda _upstream, _line: None,
         )

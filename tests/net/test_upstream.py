@@ -16,6 +16,7 @@ from proxy.hotpath.in_flight import NOTE, ReplySink
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
+from proxy.net.failures import Failures
 from proxy.net.pool import Pool
 from proxy.net.topology import Single
 from proxy.net.upstream import UnitOpenError, UpstreamConnection
@@ -134,6 +135,7 @@ class Shared:
             cast("Any", None),
             (),
             self.events,
+            Failures(lambda: 0.0),
             give_back=UpstreamConnection.close,
             doubt=lambda _upstream, _line: None,
         )

@@ -1,0 +1,85 @@
+"""What workers share to take equally many clients: the memory with their loads, and an inbox for each.
+
+The supervisor makes both, and keeps them open: what waits in the inbox of a worker that ends is its replacement's.
+"""
+
+import asyncio
+import mmap
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.net.handover import Handover, Place
+from proxy.net.worker_loads import WorkerLoads, cells
+
+_CELL_BYTES = 8
+# Only Linux has it for unix sockets. A queue of datagrams is short: elsewhere a few more clients stay where they are.
+_INBOX = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
+
+
+@dataclass(frozen=True, slots=True)
+class SharingFiles:
+    """The file descriptors that a worker inherits for this."""
+
+    memory: int
+    inbox: int
+    outboxes: tuple[int, ...]
+
+
+class AcceptSharing:
+    """The supervisor's side, for a group of ``workers``."""
+
+    def __init__(self, workers: int) -> None:
+        self._memory = _shared_memory(cells(workers) * _CELL_BYTES)
+        self._inboxes = [socket.socketpair(socket.AF_UNIX, _INBOX) for _ in range(workers)]
+        for each in (each for pair in self._inboxes for each in pair):
+            each.setblocking(False)
+        self._loads = WorkerLoads(memoryview(mmap.mmap(self._memory, 0)), workers)
+        for number in range(workers):
+            self.away(number)
+
+    def files_for(self, number: int) -> SharingFiles:
+        """What worker ``number`` inherits."""
+        outboxes = tuple(sending.fileno() for _, sending in self._inboxes)
+        return SharingFiles(self._memory, self._inboxes[number][0].fileno(), outboxes)
+
+    def away(self, number: int) -> None:
+        """This worker has ended, or has not begun: it gets no clients of others."""
+        self._loads.away(number)
+
+    def close(self) -> None:
+        """The group has ended."""
+        os.close(self._memory)
+        for each in (each for pair in self._inboxes for each in pair):
+            each.close()
+
+
+def loads_of(files: SharingFiles, number: int) -> WorkerLoads:
+    """The loads as worker ``number`` sees them."""
+    return WorkerLoads(memoryview(mmap.mmap(files.memory, 0)), len(files.outboxes), number)
+
+
+def handover_of(
+    files: SharingFiles,
+    number: int,
+    loads: WorkerLoads,
+    loop: asyncio.AbstractEventLoop,
+    take: Callable[[Place, socket.socket], None],
+) -> Handover:
+    """The way of worker ``number`` to the others."""
+    inbox = socket.socket(fileno=files.inbox)
+    inbox.setblocking(False)
+    return Handover(loop, number, loads, inbox, [socket.socket(fileno=each) for each in files.outboxes], take)
+
+
+def _shared_memory(size: int) -> int:
+    if hasattr(os, "memfd_create"):
+        memory = os.memfd_create("keyrail-loads")
+    else:
+        with tempfile.TemporaryFile() as file:
+            memory = os.dup(file.fileno())
+    os.truncate(memory, size)
+    return memory

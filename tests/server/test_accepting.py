@@ -1,0 +1,122 @@
+"""Workers share clients evenly, by any kind of listener; what can't be accepted, and handshakes that fail, are told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from loadtest.kernel import connections
+from proxy.net.address import UpstreamTls
+from proxy.net.tls import upstream_context
+from tests.engines import Engine
+from tests.net.certificates import authority, issue
+from tests.resp import Address, Wire, eventually
+from tests.server.running import serve
+
+NewEngine = Callable[..., Engine]
+
+
+@pytest.mark.parametrize("clients", [4, 8, 50])
+def test_two_workers_get_as_many_clients_each(new_engine: NewEngine, clients: int) -> None:
+    with serve("--upstream", new_engine().url, "--policy", "none", "--workers", "2") as running, ExitStack() as held:
+        running.ready()
+        for _ in range(clients):
+            wire = held.enter_context(running.wire())
+            assert wire.ask("PING") == b"+PONG\r\n"
+        here = [connections(pid, running.ports()[0]) for pid in running.workers()]
+        assert sum(here) == clients
+        assert max(here) <= clients // 2 + (clients > 4), here
+        assert running.metric('keyrail_clients{route="default"}') >= 0
+        os.kill(running.workers()[0], signal.SIGKILL)  # its replacement gets the next ones
+        eventually(lambda: running.metric("keyrail_workers") == 2 and len(running.workers()) == 2)
+        for _ in range(clients // 2):
+            assert held.enter_context(running.wire()).ask("PING") == b"+PONG\r\n"
+        here = [connections(pid, running.ports()[0]) for pid in running.workers()]
+        assert max(here) <= clients // 2 + 1, here
+
+
+def test_clients_of_tls_and_unix_listeners_are_handed_over(new_engine: NewEngine, tmp_path: Path) -> None:
+    ca = authority(tmp_path, "ca")
+    own = issue(tmp_path, "server", ca)
+    path = tmp_path / "socket"
+    listen = (
+        "--listen",
+        f"rediss://127.0.0.1:0?certificate={own.certificate}&key={own.key}",
+        "--listen",
+        f"unix://{path}",
+    )
+    context = upstream_context(UpstreamTls(ca_file=ca.certificate), lambda _: None).current()
+    with serve(*listen, "--upstream", new_engine().url, "--policy", "none", "--workers", "2") as running:
+        port = running.ready().ports()[0]
+        with ExitStack() as held:
+            for _ in range(8):
+                plain = held.enter_context(socket.create_connection(("127.0.0.1", port), 10.0))
+                client = held.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+                client.sendall(b"PING\r\n")
+                assert client.recv(10) == b"+PONG\r\n"
+            assert max(connections(pid, port) for pid in running.workers()) <= 5
+            for _ in range(8):
+                assert held.enter_context(Wire(Address(path=str(path)))).ask("PING") == b"+PONG\r\n"
+
+
+def test_a_failed_handshake_of_a_client_is_counted_and_logged(new_engine: NewEngine, tmp_path: Path) -> None:
+    ca = authority(tmp_path, "ca")
+    own = issue(tmp_path, "server", ca)
+    listen = f"rediss://127.0.0.1:0?certificate={own.certificate}&key={own.key}&client_ca={ca.certificate}"
+    with serve("--listen", listen, "--upstream", new_engine().url, "--policy", "none") as running:
+        port = running.ready().ports()[0]
+        failures = 'keyrail_tls_handshake_failures_total{reason="%s",route="default",side="client"}'
+        with socket.create_connection(("127.0.0.1", port), 10.0) as plain:
+            plain.sendall(b"*1\r\n$4\r\nPING\r\n")
+            running.await_metric(failures % "wrong_version_number", 1)
+        with socket.create_connection(("127.0.0.1", port), 10.0):
+            pass
+        running.await_metric(failures % "closed", 1)
+        context = upstream_context(UpstreamTls(ca_file=ca.certificate), lambda _: None).current()
+        with (
+            socket.create_connection(("127.0.0.1", port), 10.0) as bare,
+            context.wrap_socket(bare, server_hostname="127.0.0.1") as nobody,
+            contextlib.suppress(OSError),
+        ):
+            nobody.recv(10)
+        running.await_metric(failures % "peer_did_not_return_a_certificate", 1)
+        running.await_line(
+            r"rediss://127\.0\.0\.1:\d+: the TLS handshake of a client failed: TLS: wrong version number$"
+        )
+
+
+def test_a_failed_handshake_with_redis_is_counted_and_logged(tmp_path: Path) -> None:
+    known, unknown = authority(tmp_path, "known"), authority(tmp_path, "unknown")
+    own = issue(tmp_path, "server", unknown)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(own.certificate, own.key)
+
+        def refuse_to_be_believed() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection, contextlib.suppress(OSError):
+                        context.wrap_socket(connection, server_side=True).close()
+
+        threading.Thread(target=refuse_to_be_believed, daemon=True).start()
+        upstream = f"rediss://127.0.0.1:{port}?ssl_ca_certs={known.certificate}"
+        with serve("--upstream", upstream, "--policy", "none") as running:
+            running.await_line(
+                rf"rediss://127\.0\.0\.1:{port}: the TLS handshake failed: its certificate is not accepted: "
+            )
+            running.ready()
+            failures = "keyrail_tls_handshake_failures_total"
+            labels = '{reason="certificate_verify_failed",route="default",side="upstream"}'
+            eventually(lambda: running.metric(failures + labels) >= 1)
+        listening.shutdown(socket.SHUT_RDWR)
