@@ -89,6 +89,7 @@ class OneRoute:
             "violations_dropped": {"no-keys": 1},
             "closed": {"client": 1},
             "events": {"uninvited": 1},
+            "failures": {"accept": {"EMFILE": 1}, "tls_client": {"closed": 2}, "tls_upstream": {"timeout": 1}},
             "out_of_step": 0,
             "reconnects": 0,
             "traces": latencies.figures(),
