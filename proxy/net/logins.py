@@ -10,11 +10,12 @@ changed is refused, and each failure is in Redis's own log. No password is kept:
 """
 
 import asyncio
-import hmac
 import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from hmac import compare_digest
 
 from proxy.net.connections import Connections
 from proxy.net.pool import turn_away
@@ -32,6 +33,8 @@ _MOST_ASKED = 32
 """Logins that are asked about at the same time; others wait."""
 _LOG_SECONDS = 1.0
 _LONGEST_NAME = 64
+
+_REMEMBERED = LoginReply(OK)
 
 _log = logging.getLogger("keyrail.logins")
 
@@ -99,7 +102,7 @@ class Logins(LoginPort):
         own = self.is_own(login)
         if own and self._remembers(login):
             self.outcomes["remembered"] += 1
-            return LoginReply(OK)
+            return _REMEMBERED
         pair = self._hash(login)
         if own and pair in self._waiting:
             self._waiting[pair].add(client)
@@ -133,7 +136,7 @@ class Logins(LoginPort):
 
     def _hash(self, login: Credentials) -> bytes:
         words = b"%d:%d:%b%b" % (login.alone, len(login.user), login.user, login.password)
-        return hmac.digest(self._key, words, "sha256")
+        return blake2b(words, key=self._key, digest_size=32).digest()
 
     def _remembers(self, login: Credentials) -> bool:
         if self._process != self._connections.restarts.met:
@@ -142,7 +145,7 @@ class Logins(LoginPort):
         pair, since = self._hash(login), self._loop.time() - REMEMBERED_SECONDS
         found = False
         for known, at in self._accepted.items():
-            found |= hmac.compare_digest(known, pair) and at > since
+            found |= compare_digest(known, pair) and at > since
         return found
 
     def _note_accepted(self, login: Credentials) -> None:

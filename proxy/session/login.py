@@ -89,7 +89,7 @@ def decide(session: Session, login: Credentials) -> LoginReply | None:
     if reply is None:
         session.wait_for(Awaited.LOGIN)
     elif reply.accepted:
-        _enter(session, session.key._replace(user=reply.user), reply.local_user)
+        _enter(session, PoolKey(reply.user, *session.key[1:]), reply.local_user)
         logged_in(session)
     return reply
 
