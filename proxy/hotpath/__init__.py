@@ -1,16 +1,16 @@
-"""What runs for every command: a policy's plan, client intake, the upstream queue, counters.
+"""The code that runs for every command: a policy's plan, client intake, the upstream queue, counters.
 
 plan.py               a policy as a few closed operations per command
-hot_path_config.py    what the hot path needs of the policy in force for a client
+hot_path_config.py    the parts of the policy in force for a client that the hot path needs
 intake.py             client bytes in, runs of commands out
 splice.py             the bytes of a run in which some commands are rewritten
-request_edit.py       what a plan changes in a request: closed edits, which compose
+request_edit.py       changes of a request by the plan: closed edits, which compose
 appending.py          arguments that a rewrite appends, such as a TTL
 automaton.py          finds the schema entry of a key in one pass over its bytes
-schema_checks.py      what a schema entry lets pass without a rule
+schema_checks.py      passes requests by the schema entry of their keys, without a rule
 leased_tokens.py      tokens of a rate limit
 command_sender.py     one client towards Redis: the only place through which its bytes leave
-outgoing.py           what is sent to Redis on one upstream connection, and who may send there
+outgoing.py           the bytes on their way to Redis on one upstream connection, and who may send there
 in_flight.py          the queue of pending replies: whose each one is
 upstream_pipeline.py  one upstream connection without its socket: routes each reply to its client
 router.py             which node a request goes to, where a topology has several

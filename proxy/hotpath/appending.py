@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 # cython: initializedcheck=False
-"""What a command has to say, and is given if it does not: a lifetime, in most cases.
+"""Arguments that a command must have, and gets if it has none: a TTL, in most cases.
 
-A request of exactly so many arguments lacks it, and gets it put behind. A longer one passes if it says so itself: by a
-word that settles the matter (``KEEPTTL``), or by a number within bounds (``EX 300``). Anything else is judged.
+A request of exactly so many arguments lacks them: the plan appends them. A longer request passes if it states them
+itself: by a word that settles the matter (``KEEPTTL``), or by a number within bounds (``EX 300``). The rules judge
+any other request.
 """
 
 from collections.abc import Sequence

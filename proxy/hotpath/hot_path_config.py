@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 # cython: initializedcheck=False
-"""What the hot path needs of the policy in force for a client."""
+"""The parts of the policy in force for a client that the hot path needs."""
 
 from array import array
 

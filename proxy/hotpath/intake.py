@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 # cython: initializedcheck=False
-"""What a client sends: bytes in, runs of commands out.
+"""The bytes that a client sends: bytes in, runs of commands out.
 
 One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
 slice of the client's own bytes and one entry with a count in the queue of the upstream that the session chose. A

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What leaves for Redis on one upstream connection, and who may send there.
+"""The bytes that leave for Redis on one upstream connection, and who may send there.
 
 Whose a command is on a connection matters as long as something is open on it:
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""What a plan changes in a request on its way to Redis: closed edits, which compose.
+"""The changes that a plan makes to a request on its way to Redis: closed edits, which compose.
 
     under another name            DEL k         ->  UNLINK k
     with arguments behind it      SET k v       ->  SET k v EX 300

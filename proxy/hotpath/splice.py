@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """The bytes of a run in which some commands were changed, put together in one piece.
 
-What is put is copied into space that stays, and taken as one object: a list of pieces would be three objects for each
+``put`` copies into space that stays, and ``take`` returns one object: a list of pieces would be three objects for each
 command, and a join. The loop is for the compiler, which makes wide moves of it; interpreted, a slice does the same.
 """
 
