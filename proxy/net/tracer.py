@@ -65,9 +65,9 @@ class Tracer(TracePort):
             self._count_finished()
 
     def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
-        """Take that a reply is large; it is known of commands without a trace, too."""
-        if self._sampler.traces > 0:
-            policy = client.effective_policy.compiled
+        """Count a large reply, of a command with or without a trace, under a policy that counts keys."""
+        policy = client.effective_policy.compiled
+        if self._sampler.traces > 0 and policy.policy.count_keys:
             owner = policy.policy.schema.owner_of(key)
             pattern = shape(key) if owner is None else owner.name
             self._interval.see_large(pattern, key, size, policy.app, schema=owner is not None)

@@ -80,9 +80,11 @@ class NPlusOneDetector:
 
 
 def begin(session: NPlusOneClient, command: Command, weight: int) -> None:
-    """A command is traced: follow its client, if it is a read like those of a run."""
+    """Follow the client of a traced command, if it reads one key under a policy that counts keys."""
+    if session.n_plus_one is not None or not session.effective_policy.compiled.policy.count_keys:
+        return
     key = _read_alone(session, command)
-    if key is not None and session.n_plus_one is None:
+    if key is not None:
         reads = session.ports.traces.start_n_plus_one(weight)
         if reads > 0:
             session.simple = bytes(len(session.simple))

@@ -253,7 +253,7 @@ class TracePort(Observer, Protocol):
         """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""
 
     def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
-        """Take that a command of this client about this key has a large reply, of at least so many bytes."""
+        """A command of this client on this key has a large reply, of at least ``size`` bytes."""
 
     def found_n_plus_one(self, pattern: str, weight: int) -> None:
         """So many reads of keys of this pattern each began a run of single reads."""

@@ -244,7 +244,9 @@ def test_clients_of_the_route_s_own_user_share_its_connections(engine: Engine, a
         assert direct.ask("AUTH", OWN) == OK
 
         def connections() -> int:
-            return int(re.search(rb"total_connections_received:(\d+)", direct.ask("INFO", "stats"))[1])  # type: ignore[index]
+            found = re.search(rb"total_connections_received:(\d+)", direct.ask("INFO", "stats"))
+            assert found is not None
+            return int(found[1])
 
         def log_in_and_read(login: Sequence[bytes | str | int]) -> None:
             with asking.wire() as wire:

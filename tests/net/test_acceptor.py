@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import uvloop
@@ -61,9 +61,8 @@ def play(listening: Listening, case: Callable[[Say, Failures], Awaitable[None]])
     async def main() -> None:
         loop = asyncio.get_running_loop()
         failures = Failures(loop.time)
-        new_client: object = Greeter
-        acceptor = Acceptor(listening, "redis://here", (0, 0), loop, new_client, None, failures, Admission(0))  # type: ignore[arg-type]
-
+        stand_ins: Any = listening, Greeter
+        acceptor = Acceptor(stand_ins[0], "redis://here", (0, 0), loop, stand_ins[1], None, failures, Admission(0))
         acceptor.listen()
 
         async def hear() -> bytes:

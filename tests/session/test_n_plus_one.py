@@ -49,6 +49,14 @@ def test_a_client_with_an_upstream_of_its_own() -> None:
     assert client.simple == client.config.pinned
 
 
+def test_a_policy_that_counts_no_keys_follows_nobody() -> None:
+    client = client_of("rules: {}\ntraffic: {count_keys: off}")
+    ask(client, RUN[0])
+    assert client.simple == client.config.pooled
+    ask(client, *RUN[1:])
+    assert client.route.runs == []
+
+
 @pytest.mark.parametrize(
     "commands",
     [
