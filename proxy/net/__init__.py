@@ -48,4 +48,5 @@ address.py              reads listen and upstream URLs
 tls.py                  TLS contexts that follow their files
 embedded.py             a private Valkey
 interpreter.py          how Keyrail starts processes of its own program
+lacking.py              words for commands that Redis does not have or refuses
 """

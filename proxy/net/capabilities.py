@@ -60,7 +60,8 @@ class Capabilities(CapabilityPort):
 
     ``needs_password`` says that Redis asks for a password that Keyrail was not given; ``hello`` that HELLO exists
     there. ``able`` has the probed commands that each user may run, None being the route's own login, and ``doubted``
-    the users of whom that is to be found out again. ``refusal`` is why this Redis is not served at all.
+    the users of whom that is to be found out again; ``unknown`` has those that the engine does not have.
+    ``refusal`` is why this Redis is not served at all.
 
     All of it can change while Redis runs. So nothing that follows from it is kept elsewhere: all clients share the two
     ``RequestLimits`` of here, which change in place.
@@ -69,6 +70,7 @@ class Capabilities(CapabilityPort):
     def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology, allow_cluster: bool) -> None:
         self.hello = True
         self.able: dict[str | None, frozenset[str]] = {}
+        self.unknown: frozenset[str] = frozenset()
         self.doubted: set[str | None] = set()
         self.refusal: str | None = None
         self._loop = loop

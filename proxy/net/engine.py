@@ -1,7 +1,7 @@
 """What is known of the Redis behind a route: what it is, what it can do, and what it has refused to tell.
 
-Managed services block COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL. Nothing here is needed to serve: what can't be
-learnt is listed in ``features_off`` with the reason.
+Managed services block COMMAND, CONFIG, CLIENT, OBJECT, MONITOR or ACL. Nothing here is needed to serve:
+``features_off`` lists what Keyrail cannot learn, with the reason.
 """
 
 from dataclasses import dataclass, field
@@ -80,7 +80,7 @@ async def complete_table(upstream: UpstreamConnection, engine: Engine) -> None:
     """Add the commands of the engine's own COMMAND that the table lacks, where the engine allows it."""
     reply = read_reply(await upstream.ask(["COMMAND"]))
     if isinstance(reply, hiredis.ReplyError):
-        engine.features_off.append(f"module commands known by their keys (COMMAND: {reply})")
+        engine.features_off.append(f"Keyrail does not know the keys of module commands (COMMAND: {reply})")
         return
     engine.table = STANDARD.completed_by(reply)
 

@@ -33,7 +33,7 @@ class Expiries:
         self._open = 0
         self._barred = 0
         self.off: list[str] = []
-        """What is not known because of that, as ``features_off`` lists it."""
+        """The text for ``features_off`` while the login may not run PTTL."""
 
     def another_second(self) -> None:
         """A second is over."""
@@ -64,7 +64,7 @@ class Expiries:
                 # It may be this key alone that is not for this login, but a minute is soon over.
                 self._barred = BARRED_SECONDS
                 allowed = not reply.startswith(b"-NOPERM") or b"key" in reply.split(b"'")[0]
-                self.off = [] if allowed else ["which keys have a TTL (PTTL is not allowed)"]
+                self.off = [] if allowed else ["Keyrail does not know which keys have a TTL (PTTL is not allowed)"]
                 continue
             self.off = []
             if reply != b":-2\r\n":

@@ -26,6 +26,7 @@ from proxy.net.capabilities import NAMES, Capabilities
 from proxy.net.command_counts import CommandCounts
 from proxy.net.connect import Opened
 from proxy.net.engine import Engine, probe
+from proxy.net.lacking import not_allowed, not_known
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.verdicts import Verdicts
 from proxy.policy.apps import App, Caller, identify
@@ -270,11 +271,13 @@ class Policies(PolicyPort):
             return
         known.look_at(user)
         try:
-            able, unclear, _ = await probe(upstream, self._needs())
+            able, unclear, unknown = await probe(upstream, self._needs())
         except ConnectionResetError:
             if user in known.able:
                 known.doubted.add(user)
             raise
+        if user is None:
+            known.unknown = unknown
         if unclear:
             able |= unclear & known.able.get(user, frozenset())
             known.doubted.add(user)
@@ -293,9 +296,11 @@ class Policies(PolicyPort):
 
     @property
     def features_off(self) -> list[str]:
-        """Commands of rules that do not work with the route's own login, and why."""
+        """For each command that rules send and that does not work with the route's own login: why, and what follows."""
+        known = self._capabilities
+        able, engine = known.able.get(None, frozenset()), known.engine or Engine()
         return [
-            f"{name}, which rules send (the user may not run it, or Redis does not have it)"
+            not_known(engine, name, able) if name in known.unknown else not_allowed([name])
             for name in sorted(self.lacks(None))
         ]
 

@@ -44,9 +44,11 @@ class Restarts:
 
     @property
     def off(self) -> list[str]:
-        """What is not known because INFO is not allowed, as ``features_off`` lists it."""
+        """Texts for ``features_off`` where Redis refuses INFO."""
         return [
-            f"restarts known by run_id (INFO: {text})" for (user, *_), text in self._refusals.items() if user is None
+            f"Keyrail does not know a restarted Redis by its run_id (INFO: {text})"
+            for (user, *_), text in self._refusals.items()
+            if user is None
         ]
 
     def relies(self, client: PoolWaiter) -> None:

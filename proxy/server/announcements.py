@@ -64,5 +64,5 @@ class Announcements:
 
 
 def _say_features(its: RouteFigures) -> None:
-    if its.features_off:
-        notice(f"route {its.name}: off, since the upstream does not allow it: {', '.join(its.features_off)}")
+    for feature in its.features_off:
+        notice(f"route {its.name}: {feature}")

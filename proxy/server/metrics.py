@@ -240,7 +240,9 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
         "keyrail_breaker_open", "Workers in which a rule's circuit is not closed.", labels=("route", "rule")
     )
     off = GaugeMetricFamily(
-        "keyrail_feature_off", "1 for what the upstream does not allow Keyrail to do.", labels=("route", "feature")
+        "keyrail_feature_off",
+        "1 for each command that Redis lacks or refuses, and what follows.",
+        labels=("route", "feature"),
     )
     engine = GaugeMetricFamily(
         "keyrail_upstream_info", "The engine behind the route.", labels=("route", "name", "version")

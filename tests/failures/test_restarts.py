@@ -143,7 +143,7 @@ def test_the_same_process_closes_nobody(engine: Engine, new_keyrail: NewKeyrail)
 def test_without_info_the_loss_of_all_connections_counts_as_a_restart(engine: Engine, new_keyrail: NewKeyrail) -> None:
     engine.do("ACL", "SETUSER", "default", "-info")
     keyrail = new_keyrail(engine.url)
-    assert "restarts known by run_id" in keyrail.http("/metrics")[1]
+    assert "Keyrail does not know a restarted Redis by its run_id" in keyrail.http("/metrics")[1]
     clients = list(relying(keyrail))
     with keyrail.wire() as other:
         assert other.ask("WATCH", "k") == b"+OK\r\n"

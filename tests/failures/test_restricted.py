@@ -37,8 +37,8 @@ def test_managed_services(new_engine: NewEngine, new_keyrail: NewKeyrail, engine
         assert modern.ask("GET", "k") == b"$1\r\nv\r\n"
     if not DIRECT:
         assert keyrail.http("/readyz")[0] == 200
-        keyrail.await_line("off, since the upstream does not allow it: module commands known by their keys")
-        off = 'feature="module commands known by their keys (COMMAND: '
+        keyrail.await_line("route default: Keyrail does not know the keys of module commands [(]COMMAND: ")
+        off = 'feature="Keyrail does not know the keys of module commands (COMMAND: '
         eventually(lambda: off in keyrail.http("/metrics")[1])
 
 
@@ -213,3 +213,17 @@ def test_a_former_primary_is_left_for_good(pair: tuple[Engine, Engine], new_keyr
             eventually(replaced)
         finally:
             primary.do("REPLICAOF", "NO", "ONE")
+
+
+@LATER
+def test_the_start_says_which_commands_of_rules_redis_lacks_and_which_it_refuses(
+    new_engine: NewEngine, new_keyrail: NewKeyrail
+) -> None:
+    told = "has no MSETEX; lifetimes on MSET and MSETNX use a follow-up EXPIRE instead"
+    keyrail = new_keyrail(new_engine("redis-7.0").url, policy="cache")
+    keyrail.await_line(f"route default: Redis 7[.]0[.][0-9]+ {told}$")
+    eventually(lambda: f'{told}"' in keyrail.http("/metrics")[1])
+    engine = new_engine("valkey-9.1")
+    engine.do("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-msetex")
+    keyrail = new_keyrail(f"redis://app:pw@127.0.0.1:{engine.port}", policy="cache")
+    keyrail.await_line("route default: the user may not run MSETEX, which rules of the policy send$")

@@ -95,7 +95,7 @@ def test_a_login_that_may_not_ask_is_left_alone_for_a_while() -> None:
     redis = Redis()
     redis.wonder()
     redis.answer(b"-NOPERM this user has no permissions to run the 'pttl' command\r\n")
-    assert redis.expiries.off == ["which keys have a TTL (PTTL is not allowed)"]
+    assert redis.expiries.off == ["Keyrail does not know which keys have a TTL (PTTL is not allowed)"]
     for _ in range(BARRED_SECONDS):
         redis.wonder()
         redis.expiries.another_second()

@@ -13,6 +13,7 @@ import pytest
 from proxy.commands.table import STANDARD, Table
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.sampler import Sampler
+from proxy.net.engine import Engine
 from proxy.net.policies import Policies
 from proxy.policy.apps import App, Caller, identify
 from proxy.policy.compile import CompiledPolicy, PolicyCompiler, needs_of
@@ -54,7 +55,9 @@ class Bench:
         self.table: Table = STANDARD
         self.able: dict[str | None, frozenset[str]] = {}
         self.clients: list[Any] = []
-        capabilities = SimpleNamespace(table=lambda: self.table, able=self.able)
+        capabilities = self.capabilities = SimpleNamespace(
+            table=lambda: self.table, able=self.able, engine=Engine(version_text="7.0.15"), unknown=frozenset()
+        )
         self.policies = Policies(
             policy(TEXT), 1, cast("Any", capabilities), Counters(1), Sampler(0), self.clients, workers=1, paused=False
         )
@@ -139,6 +142,21 @@ def test_what_rules_need_is_found_out_once_however_often_it_is_asked(
     bench.table = STANDARD.completed_by([])
     assert bench.policies.lacks("user-1") == {"DEL", "UNLINK"}
     assert len(asked) == 3
+
+
+def test_a_command_that_redis_lacks_is_told_from_one_that_the_user_may_not_run(bench: Bench) -> None:
+    bench.prepare(policy("rules: {short: {lifetime: {default: 1h}, mode: enforce}}"))
+    bench.policies.commit()
+    assert bench.policies.features_off == [], "nothing is known yet"
+    bench.able[None] = frozenset({"EVAL", "EXPIRE", "PEXPIRE", "CLIENT"})
+    lacked = bench.policies.lacks(None)
+    assert "MSETEX" in lacked
+    refused = [f"the user may not run {name}, which rules of the policy send" for name in sorted(lacked)]
+    assert bench.policies.features_off == refused
+    bench.capabilities.unknown = lacked
+    told = "Redis 7.0.15 has no MSETEX; lifetimes on MSET and MSETNX use a follow-up EXPIRE instead"
+    assert told in bench.policies.features_off
+    assert all(" has no " in text for text in bench.policies.features_off)
 
 
 def test_a_new_policy_is_made_beforehand_and_comes_into_force_at_once(bench: Bench) -> None:

@@ -150,7 +150,7 @@ def test_a_connection_that_is_being_identified_is_no_witness_for_another() -> No
 def test_info_that_is_not_allowed_is_asked_once() -> None:
     route = Given()
     route.connect(1, "refused")
-    assert route.restarts.off == ["restarts known by run_id (INFO: NOPERM no INFO)"]
+    assert route.restarts.off == ["Keyrail does not know a restarted Redis by its run_id (INFO: NOPERM no INFO)"]
     asked = Connection(1, "told")
     route.connections.add(asked)
     asyncio.run(route.restarts.identify(asked))  # type: ignore[arg-type]  # all that is asked of a connection

@@ -8,8 +8,9 @@ from enum import IntEnum
 import hiredis
 
 from proxy.cli.doctor.examination import Examination, admits_anybody
+from proxy.net import lacking
 from proxy.net.address import Verify
-from proxy.net.engine import Probed, is_replica, probe
+from proxy.net.engine import is_replica, probe
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.policy.compile import needs_of
 from proxy.policy.precedence import is_active
@@ -85,42 +86,21 @@ async def check_role(seen: Examination) -> Finding:
 async def check_permissions(seen: Examination) -> Finding:
     needs = needs_of(seen.policy, seen.engine.table)
     found = await probe(seen.upstream, needs)
-    engine = f"{seen.engine.name.capitalize()} {seen.engine.version_text}".strip()
-    unknown = [
-        f"{engine} has no {_NAMES.get(name, name)}; {_instead_of(name, found)}" for name in sorted(found.unknown)
-    ]
+    unknown = [lacking.not_known(seen.engine, name, found.able) for name in sorted(found.unknown)]
     forbidden = sorted(needs - found.able - found.unclear - found.unknown)
     if forbidden:
         allow = " ".join(f"+{name.lower()}" for name in forbidden)
         return warn(
-            "; ".join([f"the user may not run {', '.join(forbidden)}, which rules of the policy send", *unknown]),
+            "; ".join([lacking.not_allowed(forbidden), *unknown]),
             f"allow them (ACL SETUSER … {allow}), or expect the slower ways that docs/guardrails.md describes",
         )
-    if any(_is_lost(name, found) for name in found.unknown):
+    if not all(lacking.has_substitute(name, found.able) for name in found.unknown):
         return warn("; ".join(unknown), "upgrade Redis, or undo its rename-command")
     if unknown:
         return ok("; ".join(unknown))
     return ok(
         f"Redis has all commands that rules send, and the user may run them: {', '.join(sorted(needs)) or 'none'}"
     )
-
-
-_NAMES = {"EXPIRE": "EXPIRE with NX"}
-"""The form in which rules send a command."""
-
-
-def _is_lost(name: str, found: Probed) -> bool:
-    """Whether rules have nothing else to send in place of a command that Redis does not know."""
-    return name not in ("MSETEX", "EXPIRE") or not found.able & {"EXPIRE", "EVAL"}
-
-
-def _instead_of(name: str, found: Probed) -> str:
-    if _is_lost(name, found):
-        return "rules that send it leave the client's command as it is"
-    if name == "EXPIRE":
-        return "Keyrail runs a script (EVAL) instead"
-    follow_up = "EXPIRE" if "EXPIRE" in found.able else "EVAL"
-    return f"lifetimes on MSET and MSETNX use a follow-up {follow_up} instead"
 
 
 async def check_eviction(seen: Examination) -> Finding:

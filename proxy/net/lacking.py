@@ -1,0 +1,36 @@
+"""Words for the commands that rules send and Redis does not have, or the user may not run.
+
+The log at the start, ``keyrail_feature_off`` and `keyrail doctor` use the same ones.
+"""
+
+from collections.abc import Collection
+
+from proxy.net.engine import Engine
+
+_FORMS = {"EXPIRE": "EXPIRE with NX"}
+"""The form in which rules send a command."""
+
+
+def not_allowed(names: Collection[str]) -> str:
+    """The text about commands that the user may not run."""
+    return f"the user may not run {', '.join(sorted(names))}, which rules of the policy send"
+
+
+def not_known(engine: Engine, name: str, able: Collection[str]) -> str:
+    """The text about a command that the engine does not have, where the user may run the ``able`` ones."""
+    known = f"{engine.name.capitalize()} {engine.version_text}".strip()
+    return f"{known} has no {_FORMS.get(name, name)}; {_instead_of(name, able)}"
+
+
+def has_substitute(name: str, able: Collection[str]) -> bool:
+    """Whether rules can send another command in place of one that the engine does not have."""
+    return name in ("MSETEX", "EXPIRE") and ("EXPIRE" in able or "EVAL" in able)
+
+
+def _instead_of(name: str, able: Collection[str]) -> str:
+    if not has_substitute(name, able):
+        return "rules that send it leave the client's command as it is"
+    if name == "EXPIRE":
+        return "Keyrail runs a script (EVAL) instead"
+    follow_up = "EXPIRE" if "EXPIRE" in able else "EVAL"
+    return f"lifetimes on MSET and MSETNX use a follow-up {follow_up} instead"
