@@ -47,9 +47,7 @@ class ClientConnection(asyncio.BaseProtocol):
         logins: LoginPort | None = None,
     ) -> None:
         self._route = route
-        self.session = Dispatcher(ports, home, limits, listener)
-        if logins is not None:
-            self.session.logins = logins
+        self.session = Dispatcher(ports, home, limits, listener, logins)
         self.data_received = self.session.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

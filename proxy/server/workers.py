@@ -217,6 +217,9 @@ class Workers:
             await asyncio.wait(self._tasks, timeout=seconds + 3.0)
         self.kill()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._sharing is not None:
+            self._sharing.close()
+            self._sharing = None
 
     def kill(self) -> None:
         """End every worker at once."""

@@ -24,7 +24,7 @@ from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.open_trace import OpenTrace
-from proxy.session.ports import CommandName, EffectivePolicy, PoolKey, Ports, PrivatePipeline
+from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, PoolKey, Ports, PrivatePipeline
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.state import POOLED, Awaited, ClientState, Event, Pinned, Transaction, Watching
 from proxy.session.subscription import Subscriptions
@@ -73,14 +73,21 @@ class Session(Intake):
         "trace",
     )
 
-    def __init__(self, ports: Ports, home: PoolKey, limits: RequestLimits, listener: str = "") -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        home: PoolKey,
+        limits: RequestLimits,
+        listener: str = "",
+        logins: LoginPort | None = None,
+    ) -> None:
         effective_policy = ports.policies.effective_policy(home, Caller(home.user_name, listener=listener))
         super().__init__(effective_policy.config, limits)
         self.ports = ports
         self.link = ClientLink()
         self.state: ClientState = POOLED
         self.local = 0
-        self.logins = ports.logins
+        self.logins = ports.logins if logins is None else logins
         self.local_user = ""
         self.key = home
         self.names = UNNAMED

@@ -10,7 +10,8 @@ of which stands for ``weight`` commands: they are estimates, unbiased, and the b
 from collections import Counter
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Generic, Protocol, Self, TypeVar
+from operator import itemgetter
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from proxy.commands.slots import hashed_part, slot_of
 from proxy.hotpath.counter_snapshot import CounterSnapshot
@@ -356,28 +357,38 @@ class IntervalStats:
 
     def memory(self) -> int:
         """About how many bytes it takes: not less than Python's allocator says (``tests/traffic/test_memory.py``)."""
-        return self._fixed_memory() + self._memory_of_names()
+        return self._fixed_memory() + sum(taken for taken, _ in self._memory_of_names())
 
     def _fixed_memory(self) -> int:
         counted = sum(len(snapshot.key_counts) for snapshot in self.counter_snapshots)
         return 8192 + 280 * counted + self.slots.memory() + 420 * len(self.slow) + 100 * len(self.schema)
 
-    def _memory_of_names(self) -> int:
+    def _memory_of_names(self) -> list[tuple[int, Heaviest[Any, Any]]]:
         clients = sum(len(figures.clients) for figures in self.keys.found.values())
-        keys = 720 * len(self.keys.found) + 280 * clients
-        others = 900 * len(self.patterns.found) + 480 * len(self.clients.found) + 340 * len(self.tags.found)
-        return keys + others
+        return [
+            (720 * len(self.keys.found) + 280 * clients, self.keys),
+            (900 * len(self.patterns.found), self.patterns),
+            (480 * len(self.clients.found), self.clients),
+            (340 * len(self.tags.found), self.tags),
+        ]
 
     def shrink(self, most: int) -> None:
-        """Fold the lightest names, until it takes no more than ``most`` bytes."""
+        """Fold the lightest names, until it takes no more than ``most`` bytes.
+
+        Keys, patterns, clients and tags each have an equal part of the room, and the part that the others leave: many
+        keys push out no client.
+        """
         if self.memory() <= most:
             return
         self.counts()
-        room = max(0, most - self._fixed_memory())
         # Names differ in size; a little more is folded, so that the next second does not fold again.
-        kept = min(1.0, 0.8 * room / max(1, self._memory_of_names()))
-        for heaviest in (self.keys, self.patterns, self.clients, self.tags):
-            heaviest.fold(int(len(heaviest.found) * kept))
+        room = int(0.8 * max(0, most - self._fixed_memory()))
+        by_size = sorted(self._memory_of_names(), key=itemgetter(0))
+        for remaining, (taken, heaviest) in zip(range(len(by_size), 0, -1), by_size, strict=True):
+            share = room // remaining
+            if taken > share:
+                heaviest.fold(len(heaviest.found) * share // taken)
+            room -= min(taken, share)
 
     def close(self) -> None:
         """Fold what exceeds the bounds, before the figures are sent on."""

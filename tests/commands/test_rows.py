@@ -201,7 +201,9 @@ def _judged(keyrail: Keyrail) -> None:
         misnamed = wire.ask("ACME.PUT", "user", "a")
         assert misnamed.startswith(b"-DENIED keyrail/key-names: the key 'user' (argument 1 of ACME.PUT)")
         assert wire.ask("ACME.PUT", "text:1", "a").startswith(b"-DENIED keyrail/key-types: ")
-        assert wire.ask("ACME.PUT", "user:1", *"abc").startswith(b"-DENIED keyrail/batches: 3 members")
+        assert wire.ask("ACME.PUT", "user:1", *"abc").startswith(
+            b"-DENIED keyrail/batches: the command writes 3 members"
+        )
         assert [wire.ask("ACME.PUT", "user:2", *members) for members in ("ab", "cd")] == [b":2\r\n"] * 2
         assert wire.ask("ACME.PUT", "user:2", "e").startswith(b"-DENIED keyrail/caps: the set 'user:2' ")
 

@@ -104,8 +104,9 @@ async def workers_of(fakes: int) -> AsyncIterator[tuple[Workers, list[FakeWorker
     tasks = []
     for number in range(fakes):
         ours, theirs = socket.socketpair()
+        process = SimpleNamespace(kill=lambda: None)
         fake = FakeWorker(await Channel.over(theirs), None)
-        worker = WorkerProcess(number, cast("Any", SimpleNamespace()), await Channel.over(ours))
+        worker = WorkerProcess(number, cast("Any", process), await Channel.over(ours))
         workers._workers[number] = worker
         tasks += [
             loop.create_task(workers._hear(worker)),
@@ -119,6 +120,7 @@ async def workers_of(fakes: int) -> AsyncIterator[tuple[Workers, list[FakeWorker
         for fake in made:
             await fake.channel.close()
         await asyncio.gather(*tasks)
+        await workers.drain(0.0)
 
 
 def test_policies_come_into_force_in_all_workers_in_order() -> None:

@@ -80,6 +80,34 @@ def test_an_interval_that_shrinks_says_what_it_has_left_out() -> None:
     assert interval.keys.other_names >= known - len(interval.keys.found) > 0
 
 
+def test_many_keys_push_out_no_client() -> None:
+    interval = IntervalStats(1.0, 1.0)
+    for number in range(700):
+        key = b"user:%d" % number
+        who = ("default", f"worker-{number % 3}", "redis-py 8", "10.0.0.1:1")
+        interval.see(
+            Trace(
+                at=1.0,
+                weight=1,
+                command="GET",
+                keys=(key,),
+                writes=(False,),
+                patterns=(f"kind-{number % 4}",),
+                app="shop",
+                who=who,
+                bytes_in=30,
+                bytes_out=10,
+                first_line=b"$5\r\n",
+                in_proxy=0.001,
+                at_redis=0.01,
+            ),
+            frozenset(),
+        )
+    interval.shrink(200_000)
+    assert 0 < len(interval.keys.found) < 400
+    assert (len(interval.clients.found), len(interval.patterns.found)) == (3, 4)
+
+
 def test_an_hour_of_a_million_keys_stays_within_the_setting() -> None:
     # The last minute second by second; what is older is in intervals of ten seconds and of a minute.
     moments = [60.0 * minute for minute in range(50)] + [3000.0 + 10 * ten for ten in range(54)]
