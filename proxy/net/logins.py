@@ -119,8 +119,9 @@ class Logins(LoginPort):
         return None if self.is_own(login) else user_named(login.user)
 
     def refused(self, client: PoolWaiter, login: Credentials) -> None:
-        """Redis has refused it: the pair counts no more."""
-        self._accepted.pop(self._hash(login), None)
+        """Redis has refused it: the pair counts no more, neither with the name nor without it."""
+        for alone in (False, True):
+            self._accepted.pop(self._hash(login._replace(alone=alone)), None)
         self.refusals.add(client, login.user)
 
     def forget(self) -> None:

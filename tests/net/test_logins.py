@@ -148,6 +148,19 @@ def test_what_ends_it_before(end: Callable[[Redis], None]) -> None:
     play(case)
 
 
+@pytest.mark.parametrize("refused", [OWN, ALONE])
+def test_a_password_that_is_refused_in_one_form_counts_in_neither(refused: Credentials) -> None:
+    """A client that has a connection of its own asks Redis although the pair is remembered."""
+
+    async def case(redis: Redis) -> None:
+        await redis.log_in(ALONE)
+        redis.logins.refused(Waiter(), refused)
+        redis.reply = WRONG
+        assert [(await redis.log_in(form)).frame for form in (OWN, ALONE)] == [WRONG, WRONG]
+
+    play(case)
+
+
 @pytest.mark.parametrize("end", [forget, restart])
 def test_a_reply_to_what_was_asked_before_a_change_does_not_count(end: Callable[[Redis], None]) -> None:
     async def case(redis: Redis) -> None:
