@@ -52,7 +52,7 @@ cdef class Intake(CommandSender):
     cdef _advance(self, bytes data)
     @cython.locals(config=HotPathConfig, request=Request, plan=Plan, router=Router, upstream=UpstreamPipeline, target=UpstreamPipeline, limits=RequestLimits,
                    size=cython.Py_ssize_t, simple="const unsigned char *", direct=cython.bint, budget=cython.Py_ssize_t, start=cython.Py_ssize_t, count=cython.Py_ssize_t, wrote=cython.bint,
-                   splice=Splice, spender=TokenSpender, code=cython.int, command_id=cython.int, decision=cython.int)
+                   splice=Splice, spender=TokenSpender, numbers=bytes, code=cython.int, command_id=cython.int, decision=cython.int)
     cdef int _gather(self, bytes data, const unsigned char *p, Py_ssize_t position) except -1
     @cython.locals(splice=Splice, chunk=bytes)
     cdef int _send_run(self, UpstreamPipeline upstream, bytes data, const unsigned char *p, Py_ssize_t start, Py_ssize_t end,

@@ -285,8 +285,9 @@ class Intake(CommandSender):
                     start = request.start
                     upstream = target
             if plan.spends:
-                if plan.token_sets[command_id] is not spender.numbers:
-                    spender.open(self.token_sets, plan.token_sets[command_id])
+                numbers = plan.token_sets[plan.token_sets_of[command_id]]
+                if numbers is not spender.numbers:
+                    spender.open(self.token_sets, numbers)
                 if not spender.affords(request.end - request.start):
                     code = _SPECIAL
                     break

@@ -34,22 +34,24 @@ cdef class NameProgram:
 cdef class Plan:
     cdef public bytearray operations
     cdef public list programs
+    cdef public unsigned short[::1] program_of
     cdef public list edits
+    cdef public unsigned short[::1] edit_of
+    cdef public list errors
+    cdef public unsigned short[::1] error_of
     cdef public long long[::1] most_bytes
     cdef public long long[::1] most_arguments
     cdef public list entry_programs
+    cdef public unsigned short[::1] entry_program_of
     cdef public list edits_by_entry
-    cdef public list known_entry_programs
-    cdef public list errors
-    cdef public list known_programs
+    cdef public unsigned short[::1] edits_by_entry_of
     cdef public RequestEditor editor
     cdef public bytes error
     cdef public long long[::1] changed
     cdef public bint spends
     cdef public list token_sets
-    cdef public dict known_token_sets
+    cdef public unsigned short[::1] token_sets_of
 
-    @cython.locals(error=bytes)
     cpdef bint refuses(self, int command_id) except -1
     @cython.locals(operation=cython.int, found=cython.Py_ssize_t, outcome=cython.int)
     cpdef int decide(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
@@ -61,7 +63,7 @@ cdef class Plan:
     cdef bint _entries_pass(self, int command_id, Request request, const unsigned char *data, KeyFinder keys,
                             Py_ssize_t found) except -1
     @cython.locals(edit=RequestEdit, by_entry=list, program=EntryProgram, changed=cython.int)
-    cdef int _edit(self, int command_id, Request request, const unsigned char *data, Py_ssize_t found) except -1
+    cdef int _edit(self, int command_id, int operation, Request request, const unsigned char *data, Py_ssize_t found) except -1
     @cython.locals(i=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef count(self, Request request, const unsigned char *data, KeyFinder keys, Py_ssize_t found,
                 Counters counters)

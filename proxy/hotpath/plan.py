@@ -21,7 +21,6 @@ Limits on sizes need no look at the arguments: none of them is larger than the r
 """
 
 from array import array
-from collections.abc import Sequence
 
 from proxy.commands.keys import KeyFinder
 from proxy.hotpath.automaton import Automaton
@@ -118,25 +117,32 @@ class Plan:
     ``changed`` counts the requests that the plan has changed or refused by itself: one counter for each command id, and
     behind them those of ``add_counter``. ``token_sets`` has the numbers of the client's token sets that a command is
     paid from; whoever runs the plan sees to that, as they are the client's.
+
+    Each ``..._of`` has a place in the list beside it for every command id. So a plan refers to few objects. That
+    matters, since a worker may hold hundreds of plans, the garbage collector follows each reference, and no client is
+    served meanwhile.
     """
 
     def __init__(self, commands: int) -> None:
         self.operations = bytearray(commands)
-        self.programs: list[NameProgram | None] = [None] * commands
-        self.edits: list[RequestEdit | None] = [None] * commands
-        self.errors = [b""] * commands
+        self.programs: list[NameProgram] = []
+        self.program_of = array("H", bytes(2 * commands))
+        self.edits: list[RequestEdit] = []
+        self.edit_of = array("H", bytes(2 * commands))
+        self.errors = [b""]
+        self.error_of = array("H", bytes(2 * commands))
         self.most_bytes = array("q", bytes(8 * commands))
         self.most_arguments = array("q", bytes(8 * commands))
-        self.entry_programs: list[EntryProgram | None] = [None] * commands
-        self.edits_by_entry: list[list[RequestEdit | None] | None] = [None] * commands
-        self.known_entry_programs: list[EntryProgram] = []
-        self.known_programs: list[NameProgram] = []
+        self.entry_programs: list[EntryProgram] = []
+        self.entry_program_of = array("H", bytes(2 * commands))
+        self.edits_by_entry: list[list[RequestEdit | None]] = []
+        self.edits_by_entry_of = array("H", bytes(2 * commands))
         self.editor = RequestEditor()
         self.error = b""
         self.changed = array("q", bytes(8 * commands))
         self.spends = False
-        self.token_sets = [b""] * commands
-        self.known_token_sets: dict[bytes, bytes] = {}
+        self.token_sets = [b""]
+        self.token_sets_of = array("H", bytes(2 * commands))
 
     def judge_always(self, command_id: int) -> None:
         """No request of this command passes without ``judge``."""
@@ -165,13 +171,13 @@ class Plan:
         program = NameProgram(
             allowed, min_length, max_length, separator, min_segments, max_segments, access, empty_segments, language
         )
-        self.known_programs.append(program)
-        return len(self.known_programs) - 1
+        self.programs.append(program)
+        return len(self.programs) - 1
 
     def check_names(self, command_id: int, program: int) -> None:
         """Every key of the command that is accessed as the program says must pass it, or the request is judged."""
         self.operations[command_id] |= _OP_NAMES
-        self.programs[command_id] = self.known_programs[program]
+        self.program_of[command_id] = program
 
     def limit(self, command_id: int, size: int, arguments: int) -> None:
         """Judge a request of more than ``size`` bytes on the wire, or of more arguments, the name included."""
@@ -181,27 +187,29 @@ class Plan:
 
     def add_entries(self, program: EntryProgram) -> int:
         """The number of a program for ``check_entries``."""
-        self.known_entry_programs.append(program)
-        return len(self.known_entry_programs) - 1
+        self.entry_programs.append(program)
+        return len(self.entry_programs) - 1
 
     def check_entries(self, command_id: int, program: int) -> None:
         """Every key of the command must let it pass, by the entry that owns the key, or the request is judged."""
         self.operations[command_id] |= _OP_ENTRIES
-        self.entry_programs[command_id] = self.known_entry_programs[program]
+        self.entry_program_of[command_id] = program
 
-    def edit_by_entry(self, command_id: int, edits: Sequence[RequestEdit | None]) -> None:
+    def edit_by_entry(self, command_id: int, edits: list[RequestEdit | None]) -> None:
         """Edit as the owner of the only key has it in its place (0: no owner), as ``edit`` does; None: not at all.
 
         The command must have a program of ``check_entries``, which finds the owner. Without exactly one key it is
-        judged.
+        judged. The list is kept as it is, and plans may share it.
         """
         self.operations[command_id] |= _OP_EDIT_BY_ENTRY
-        self.edits_by_entry[command_id] = list(edits)
+        self.edits_by_entry_of[command_id] = len(self.edits_by_entry)
+        self.edits_by_entry.append(edits)
 
     def edit(self, command_id: int, edit: RequestEdit) -> None:
         """Edit each request that goes on; where the edit cannot tell what to do, the request is judged."""
         self.operations[command_id] |= _OP_EDIT
-        self.edits[command_id] = edit
+        self.edit_of[command_id] = len(self.edits)
+        self.edits.append(edit)
 
     def add_counter(self) -> int:
         """The number of one more counter of ``changed``, for a command that several rules edit."""
@@ -213,12 +221,12 @@ class Plan:
     def refuse(self, command_id: int, error: bytes) -> None:
         """Answer every request of this command with ``error``, a whole reply: its judgement is known."""
         self.operations[command_id] |= _OP_JUDGE
-        self.errors[command_id] = error
+        self.error_of[command_id] = len(self.errors)
+        self.errors.append(error)
 
     def refuses(self, command_id: int) -> bool:
         """Whether every request of this command is refused."""
-        error = self.errors[command_id]
-        return len(error) > 0
+        return self.error_of[command_id] > 0
 
     def spend(self, command_id: int, token_sets: bytes) -> None:
         """Each request of the command is paid for from the client's token sets of these numbers, or judged.
@@ -226,7 +234,9 @@ class Plan:
         Equal numbers are the same object, by which a run knows that it goes on with the same token sets.
         """
         self.spends = True
-        self.token_sets[command_id] = self.known_token_sets.setdefault(token_sets, token_sets)
+        if token_sets not in self.token_sets:
+            self.token_sets.append(token_sets)
+        self.token_sets_of[command_id] = self.token_sets.index(token_sets)
 
     def decide(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, counters: Counters) -> int:
         """What to do; the ``editor`` or ``error`` says how."""
@@ -236,7 +246,7 @@ class Plan:
         if operation & _OP_JUDGE:
             if not self.refuses(command_id):
                 return _JUDGE
-            self.error = self.errors[command_id]
+            self.error = self.errors[self.error_of[command_id]]
             self.changed[command_id] += 1
             return _REFUSE
         if operation & _OP_LIMIT and (
@@ -254,7 +264,7 @@ class Plan:
             return _JUDGE
         outcome = _PASS
         if operation & (_OP_EDIT | _OP_EDIT_BY_ENTRY):
-            outcome = self._edit(command_id, request, data, found)
+            outcome = self._edit(command_id, operation, request, data, found)
             if outcome == _JUDGE:
                 return _JUDGE
         if operation & _OP_COUNT:
@@ -262,7 +272,7 @@ class Plan:
         return outcome
 
     def _names_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
-        program = self.programs[command_id]
+        program = self.programs[self.program_of[command_id]]
         assert program is not None
         i = 0
         while i < found:
@@ -273,18 +283,20 @@ class Plan:
         return True
 
     def _entries_pass(self, command_id: int, request: Request, data: bytes, keys: KeyFinder, found: int) -> bool:
-        program = self.entry_programs[command_id]
+        program = self.entry_programs[self.entry_program_of[command_id]]
         assert program is not None
         return program.passes(request, data, keys, found)
 
-    def _edit(self, command_id: int, request: Request, data: bytes, found: int) -> int:
-        edit = self.edits[command_id]
-        by_entry = self.edits_by_entry[command_id]
-        if by_entry is not None:
-            program = self.entry_programs[command_id]
-            if program is None or found != 1:
+    def _edit(self, command_id: int, operation: int, request: Request, data: bytes, found: int) -> int:
+        edit: RequestEdit | None
+        if operation & _OP_EDIT_BY_ENTRY:
+            if found != 1 or not operation & _OP_ENTRIES:
                 return _JUDGE
+            by_entry = self.edits_by_entry[self.edits_by_entry_of[command_id]]
+            program = self.entry_programs[self.entry_program_of[command_id]]
             edit = by_entry[program.owner + 1]
+        else:
+            edit = self.edits[self.edit_of[command_id]]
         changed = self.editor.apply(edit, request, data)
         if changed < 0:
             return _JUDGE

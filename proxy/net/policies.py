@@ -3,8 +3,9 @@
 A rewrite may need a command that some user is not allowed, and rules have a mode of their own for each app, so there is
 an *effective policy* for each set of allowed commands and each app.
 Keyrail learns on its own connections what a user may run. When it knows more, or another policy comes into force, the
-clients adopt new effective policies. Former ones are kept for a while: transactions end under them, and their plans
-still hold counts.
+clients adopt new effective policies. Former ones are kept until their counts are taken and no client is inside a
+transaction that began under them. No cycle refers to them, so they end without the garbage collector, which holds up
+all clients.
 
 To compile a large policy takes tens of milliseconds for each app. So before another policy comes into force, or the
 kill switch is turned, a thread makes the effective policies of the clients that are there, while the event loop goes on
@@ -318,6 +319,9 @@ class Policies(PolicyPort):
                 changed[counter] = 0
                 if count:
                     verdicts.add(hit, count, effective_policy.compiled.app)
+        if self._former:
+            in_use = {id(client.effective_policy) for client in self._clients}
+            self._former = [tuple(each for each in former if id(each) in in_use) for former in self._former if former]
 
 
 def _forwarding(spec: Spec) -> int:

@@ -15,6 +15,7 @@ A rule that raises anything else has a bug. The command is refused or passed as 
 either case.
 """
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -36,6 +37,7 @@ from proxy.rules.lowering import Lowering, Programs
 from proxy.rules.memory import Memory
 from proxy.rules.order import place_of
 from proxy.rules.refusals import Refusals
+from proxy.rules.request_edits import EditChains
 from proxy.rules.rule import Binding, Rule, takes
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import (
@@ -73,9 +75,12 @@ class CompiledPolicy:
     rewrites send in place of the client's own. `lowered` maps each counter of what the plan changes or refuses by
     itself to the hits that one such act stands for. `app` is what the clients are counted as. With `follows_slots`,
     rules want to know in which hash slot the keys of a transaction lie. `learning` are the rules that know facts.
+    `chains` are the edits that it shares with the policies of other apps.
     """
 
-    def __init__(self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...]) -> None:
+    def __init__(
+        self, policy: Policy, table: Table, app: App | None, steps: tuple[Step, ...], chains: EditChains | None = None
+    ) -> None:
         self.policy = policy
         self.table = table
         self.app = UNKNOWN if app is None else app.name
@@ -87,10 +92,13 @@ class CompiledPolicy:
         self.limits = tuple(step.rule for step in steps if step.rule.needs.place)
         touching = (tuple(step for step in steps if step.rule.touches(spec)) for spec in table.specs)
         distinct: dict[tuple[int, ...], tuple[Step, ...]] = {}
-        self._steps = [distinct.setdefault(tuple(step.place for step in found), found) for found in touching]
-        self.plan, self.lowered = self._lower()
+        alike = [distinct.setdefault(tuple(step.place for step in found), found) for found in touching]
+        self._touching = tuple(distinct.values())
+        numbers = {id(found): number for number, found in enumerate(self._touching)}
+        self._touching_of = array("H", (numbers[id(found)] for found in alike))
+        self.plan, self.lowered = self._lower({} if chains is None else chains)
 
-    def _lower(self) -> tuple[Plan, Mapping[int, Hit]]:
+    def _lower(self, chains: EditChains) -> tuple[Plan, Mapping[int, Hit]]:
         plan = Plan(len(self.table.specs))
         programs: Programs = {}
         lowered: dict[int, Hit] = {}
@@ -99,14 +107,14 @@ class CompiledPolicy:
             if self.policy.count_keys and spec.may_have_keys:
                 plan.count_keys(spec.id)
             lowering = self._lower_command(spec, token_sets)
-            for counter, place in lowering.apply(spec.id, plan, programs).items():
+            for counter, place in lowering.apply(spec.id, plan, programs, chains).items():
                 assert lowering.does is not None, "what is counted has changed or refused something"
                 lowered[counter] = Hit(self.steps[place].rule.name, self.steps[place].mode, lowering.does)
         return plan, lowered
 
     def _lower_command(self, spec: Spec, token_sets: Mapping[str, int]) -> Lowering:
         lowering = Lowering(spec)
-        steps, i = self._steps[spec.id], 0
+        steps, i = self._steps_of(spec), 0
         while i < len(steps) and not lowering.settled:
             step, seen = steps[i], lowering.spec
             i += 1
@@ -120,17 +128,20 @@ class CompiledPolicy:
                 steps, i = self._behind(step, lowering.spec), 0
         return lowering
 
+    def _steps_of(self, spec: Spec) -> tuple[Step, ...]:
+        return self._touching[self._touching_of[spec.id]]
+
     def _behind(self, step: Step, spec: Spec) -> tuple[Step, ...]:
         """The later steps, for a command that has become this one."""
-        return tuple(later for later in self._steps[spec.id] if later.place > step.place)
+        return tuple(later for later in self._steps_of(spec) if later.place > step.place)
 
     def has_opinion(self, spec: Spec) -> bool:
         """Whether any rule looks at commands of this kind, or at all that a client sends."""
-        return bool(self._steps[spec.id] or self.limits or self.follows_slots)
+        return bool(self._steps_of(spec) or self.limits or self.follows_slots)
 
     def judge(self, command: Command, context: Context, observer: Observer | None = None) -> Decision:
         """The decision about a command. An exception in a rule is never raised."""
-        steps = self._steps[command.spec.id]
+        steps = self._touching[self._touching_of[command.spec.id]]
         return self._walk(command, command, None, (), steps, context, observer) if steps else NOTHING
 
     def resume(self, pause: PausedJudgement, ended: End | Exception, context: Context) -> Decision:
@@ -278,6 +289,7 @@ class PolicyCompiler:
         self._policy = policy
         self._table = table
         self._bound: dict[tuple[str, str, tuple[KeyClaim, ...]], Rule] = {}
+        self._chains: EditChains = {}
         self._binding = Binding(
             table,
             available,
@@ -312,7 +324,7 @@ class PolicyCompiler:
         for place, (rule, effective) in enumerate(active):
             made = self._bind(rule, name, claiming.beside((rule, effective)))
             steps.append(Step(place, made, rule, effective, effective.varies, effective.stage.mode))
-        return CompiledPolicy(self._policy, self._table, app, tuple(steps))
+        return CompiledPolicy(self._policy, self._table, app, tuple(steps), self._chains)
 
     def _bind(self, rule: PolicyRule, app: str, beside: tuple[KeyClaim, ...]) -> Rule:
         told = app if rule.settings.by_app else ""

@@ -17,7 +17,7 @@ from proxy.hotpath.plan import Plan
 from proxy.hotpath.schema_checks import EntryProgram
 from proxy.rules.key_globs import LONGEST, KeyGlob, none_fits
 from proxy.rules.name_language import Counted, Machine, Walked, automaton_of, joined
-from proxy.rules.request_edits import Append, RequestEdits, Swap
+from proxy.rules.request_edits import Append, EditChains, RequestEdits, Swap
 from proxy.schema.entries import Owner, Schema
 
 UNLIMITED = 2**31 - 1
@@ -326,8 +326,9 @@ class Lowering:
         checked = self._names is not None or bool(self._judged_keys) or self._entries is not None
         return limited or checked or bool(self._token_sets)
 
-    def apply(self, command_id: int, plan: Plan, programs: Programs) -> dict[int, int]:
-        """Write the operations into the plan. `programs` holds the checks that are in it already.
+    def apply(self, command_id: int, plan: Plan, programs: Programs, chains: EditChains) -> dict[int, int]:
+        """Write the operations into the plan. `programs` holds the checks that are in it already, and `chains` the
+        edits of other plans.
 
         Returns the places of the rules whose acts the plan counts, by the number of the plan's counter.
         """
@@ -351,7 +352,7 @@ class Lowering:
             plan.check_entries(command_id, _number_of(entries, plan, programs))
         if self._token_sets:
             plan.spend(command_id, bytes(self._token_sets))
-        return self._edits.write(command_id, plan)
+        return self._edits.write(command_id, plan, chains)
 
     def _leave_out(self, judged: frozenset[KeyGlob]) -> None:
         # Once for all rules: to add one pattern after another takes as many automata, each larger than the one before.

@@ -74,6 +74,13 @@ class Swap:
 
 
 Edit: TypeAlias = Append | Swap
+EditsByEntry: TypeAlias = tuple[Edit | None, ...]
+
+EditChains: TypeAlias = dict[
+    tuple[tuple[int, tuple[int | Swap, ...]], ...], tuple[list[RequestEdit | None], list[EditsByEntry]]
+]
+"""What ``RequestEdits`` has written so far: chains by the place of the schema entry. The key has the counter and the
+edits of each rule, appends by their identity; they stand beside the chains, so that no other gets their identity."""
 
 
 class RequestEdits:
@@ -83,7 +90,7 @@ class RequestEdits:
     __slots__ = ("_of_rules",)
 
     def __init__(self) -> None:
-        self._of_rules: list[tuple[int, tuple[Edit | None, ...]]] = []
+        self._of_rules: list[tuple[int, EditsByEntry]] = []
 
     def __bool__(self) -> bool:
         return bool(self._of_rules)
@@ -109,31 +116,47 @@ class RequestEdits:
         if any(edits):
             self._of_rules.append((rule, tuple(edits)))
 
-    def write(self, command_id: int, plan: Plan) -> dict[int, int]:
-        """Write them into the plan: which rule each counter of the plan is for."""
+    def write(self, command_id: int, plan: Plan, chains: EditChains) -> dict[int, int]:
+        """Write them into the plan: which rule each counter of the plan is for.
+
+        Plans share the chains that are equal: a schema may have hundreds of entries, and there is a plan for each app.
+        """
         counters: dict[int, int] = {}
         for rule, edits in self._of_rules:
             if any(edit is not None and edit.changes for edit in edits):
                 counters[rule] = plan.add_counter() if counters else command_id
-        size = max((len(edits) for _, edits in self._of_rules), default=0)
-        # Entries with the same edits share a chain: a schema may have hundreds of entries.
-        chains: dict[tuple[int, ...], RequestEdit | None] = {}
-        by_place: list[RequestEdit | None] = []
-        for place in range(size):
-            found = [(rule, edits[place if len(edits) > 1 else 0]) for rule, edits in self._of_rules]
-            key = tuple(id(edit) for _, edit in found)
-            if key not in chains:
-                chain = None
-                for rule, edit in reversed(found):
-                    if edit is not None:
-                        chain = _request_edit(edit, counters.get(rule, command_id), chain)
-                chains[key] = chain
-            by_place.append(chains[key])
-        if size > 1:
+        numbers = [counters.get(rule, command_id) for rule, _ in self._of_rules]
+        all_edits = [edits for _, edits in self._of_rules]
+        key = tuple((number, tuple(map(_identity, edits))) for number, edits in zip(numbers, all_edits, strict=True))
+        if key not in chains:
+            chains[key] = _by_place(numbers, all_edits), all_edits
+        by_place = chains[key][0]
+        if len(by_place) > 1:
             plan.edit_by_entry(command_id, by_place)
         elif by_place and by_place[0] is not None:
             plan.edit(command_id, by_place[0])
         return {counter: rule for rule, counter in counters.items()}
+
+
+def _identity(edit: Edit | None) -> int | Swap:
+    return edit if isinstance(edit, Swap) else id(edit)
+
+
+def _by_place(counters: Sequence[int], all_edits: Sequence[EditsByEntry]) -> list[RequestEdit | None]:
+    # Entries with the same edits share a chain.
+    chains: dict[tuple[int, ...], RequestEdit | None] = {}
+    by_place: list[RequestEdit | None] = []
+    for place in range(max(map(len, all_edits), default=0)):
+        found = [edits[place if len(edits) > 1 else 0] for edits in all_edits]
+        key = tuple(map(id, found))
+        if key not in chains:
+            chain = None
+            for counter, edit in zip(reversed(counters), reversed(found), strict=True):
+                if edit is not None:
+                    chain = _request_edit(edit, counter, chain)
+            chains[key] = chain
+        by_place.append(chains[key])
+    return by_place
 
 
 def _request_edit(edit: Edit, counter: int, then: RequestEdit | None) -> RequestEdit:

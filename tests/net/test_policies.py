@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -223,3 +225,32 @@ def test_what_rules_remember_is_the_same_until_another_policy_is_in_force(bench:
     bench.prepare(policy(TEXT.replace("10/s", "20/s")))
     bench.policies.commit()
     assert list(bench.policies.memory.each(TokenBuckets).values()) != [few]
+
+
+def test_a_former_policy_is_kept_until_its_counts_are_taken_and_nobody_is_under_it(bench: Bench) -> None:
+    in_transaction, other = bench.clients[:2]
+    [refused] = other.effective_policy.compiled.lowered
+    formers = [weakref.ref(client.effective_policy.compiled) for client in (in_transaction, other)]
+    plans = [client.effective_policy.config.plan for client in (in_transaction, other)]
+    in_transaction.adopt = lambda: None
+    bench.clients[2].adopt = lambda: None
+    bench.prepare(policy(TEXT))
+    bench.policies.commit()
+    counted: list[tuple[str, int]] = []
+    verdicts = cast("Any", SimpleNamespace(add=lambda _hit, count, app: counted.append((app, count))))
+    for plan in plans:
+        plan.changed[refused] += 1
+    del plan, plans
+    gc.disable()
+    try:
+        bench.policies.count_into(verdicts)
+        assert sorted(counted) == [("shop", 1), ("till", 1)]
+        assert [former() is None for former in formers] == [False, True]
+        in_transaction.effective_policy.config.plan.changed[refused] += 1
+        bench.policies.count_into(verdicts)
+        assert sorted(counted) == [("shop", 1), ("shop", 1), ("till", 1)]
+        del in_transaction, bench.clients[:]
+        bench.policies.count_into(verdicts)
+        assert [former() is None for former in formers] == [True, True]
+    finally:
+        gc.enable()

@@ -142,8 +142,8 @@ def test_what_the_plan_does_by_itself_stands_for_hits() -> None:
 
 def test_a_seed_fixes_the_jitter() -> None:
     text = "rules: {l: {lifetime: {default: 5m, jitter: 10%}, mode: enforce}}"
-    edits = [compiled(text, seed=seed).plan.edits[spec("SET").id] for seed in (1, 1, 2)]
-    suffixes = [each.appending for each in edits if each is not None]
+    plans = [compiled(text, seed=seed).plan for seed in (1, 1, 2)]
+    suffixes = [plan.edits[plan.edit_of[spec("SET").id]].appending for plan in plans]
     first, same, other = [each.suffixes for each in suffixes if each is not None]
     assert first == same
     assert first != other

@@ -37,7 +37,7 @@ class Lowered:
         self.lowering.enforced = enforced
         lower(self.lowering)
         self.plan = Plan(len(STANDARD.specs))
-        self.counters = self.lowering.apply(spec(name).id, self.plan, {})
+        self.counters = self.lowering.apply(spec(name).id, self.plan, {}, {})
 
     def decide(self, text: str) -> int:
         argv = text.encode().split()
@@ -86,7 +86,7 @@ def program_of(name: str, check: NameCheck) -> Lowered:
 @pytest.mark.parametrize("language", [None, automaton_of([Banned(("xyz",), ":")])])
 def test_names_and_owners_are_found_in_one_pass_over_a_key(language: Automaton | None) -> None:
     bare = program_of("SET", names(reads=True, language=language))
-    assert bare.plan.known_programs == []  # the schema's takes them along
+    assert bare.plan.programs == []  # the schema's takes them along
     for key, outcome, suffix in (
         ("a:1", EDIT, b"first"),
         ("b:1234", PASS, b""),
@@ -104,7 +104,7 @@ def test_names_and_owners_are_found_in_one_pass_over_a_key(language: Automaton |
 
 def test_a_key_that_may_be_read_under_any_name_is_walked_twice_where_it_is_written() -> None:
     apart = program_of("SET", names(reads=False, language=None))
-    assert len(apart.plan.known_programs) == 1
+    assert len(apart.plan.programs) == 1
     assert [apart.decide(f"SET {key} v") for key in ("a:1", "b:d")] == [EDIT, JUDGE]
 
     def lower(lowering: Lowering) -> None:

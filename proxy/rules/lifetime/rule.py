@@ -71,7 +71,7 @@ _ANY_NUMBER = 10**15
 """More than a plan reads as a number; what is no lifetime is judged."""
 _UNKNOWN = 0
 
-_Judge: TypeAlias = Callable[[Command, Context], Verdict]
+_Judge: TypeAlias = Callable[["Lifetime", Command, Context], Verdict]
 
 
 class Lifetime(Rule):
@@ -100,6 +100,7 @@ class Lifetime(Rule):
         writes = tuple(0 if bounds is not None else UNLIMITED for bounds in places)
         self._spoken_of = EntryCheck(owners, reads, writes, all_pass)
         self._appends: dict[int, tuple[Append | None, ...]] = {}  # all apps share a rule, and a schema may be large
+        # Functions, since methods would refer to the rule, so that only the garbage collector could end it.
         self._judges = {spec.id: judge for spec in binding.table.specs if (judge := self._judge_of(spec)) is not None}
         self.needs = Needs(self._needed())
 
@@ -112,12 +113,12 @@ class Lifetime(Rule):
     def _judge_of(self, spec: Spec) -> _Judge | None:
         scope, creation = self._scope, creation_of(spec)
         if spec.id == _UNKNOWN or spec.name in ELSEWHERE:
-            return self._skip if scope.gives else None
+            return Lifetime._skip if scope.gives else None
         if states_expiry(spec):
-            return self._judge_stating if self._concerns_stated(spec) else None
+            return Lifetime._judge_stating if self._concerns_stated(spec) else None
         if creation is not None and scope.gives and scope.means(creation.type):
-            return self._judge_replaced if spec.name in WITH_TTL else self._creations.judge
-        return self._uses.judge if scope.slides and self._uses.concerns(spec) else None
+            return Lifetime._judge_replaced if spec.name in WITH_TTL else Lifetime._judge_creating
+        return Lifetime._judge_using if scope.slides and self._uses.concerns(spec) else None
 
     def _concerns_stated(self, spec: Spec) -> bool:
         scope, creation = self._scope, creation_of(spec)
@@ -137,7 +138,7 @@ class Lifetime(Rule):
         """Rewrite, follow or refuse what would live too long; PASS what would not, and what Redis refuses anyway."""
         if command.spec.id != _UNKNOWN and not takes(command.spec, len(command.argv)):
             return PASS
-        verdict = self._judges[command.spec.id](command, context)
+        verdict = self._judges[command.spec.id](self, command, context)
         if isinstance(verdict, Rewrite) and command.streamed is not None and command.streamed < len(command.argv) - 1:
             return self._words.refuse_streamed(command)
         return verdict
@@ -167,6 +168,12 @@ class Lifetime(Rule):
         if command.spec.id == _UNKNOWN and self._container_of(command.argv) is not None:
             return PASS  # a new subcommand of CLIENT and its like, which have no keys
         return Pass(skipped=ELSEWHERE.get(command.spec.name, "Keyrail does not know what the command does to keys"))
+
+    def _judge_creating(self, command: Command, context: Context) -> Verdict:
+        return self._creations.judge(command, context)
+
+    def _judge_using(self, command: Command, context: Context) -> Verdict:
+        return self._uses.judge(command, context)
 
     def _bounds_of(self, command: Command) -> list[Bounds]:
         found = (self._scope.bounds_of(key.name) for key in command.keys)
@@ -287,23 +294,26 @@ class Lifetime(Rule):
         if self._scope.matches is not None or spec.id == _UNKNOWN or spec.name in ELSEWHERE:
             lowering.judge()
         elif len(places) > 1 and append is not None:
-            if spec.id not in self._appends:
-                made = {bounds: None if bounds is None else append(bounds) for bounds in set(places)}
-                self._appends[spec.id] = tuple(made[bounds] for bounds in places)
-            lowering.append_by_entry(self._all_pass, self._appends[spec.id])
+            lowering.append_by_entry(self._all_pass, self._appends_of(spec, append))
         elif len(places) > 1 and spec.may_have_keys:
             lowering.check_entries(self._spoken_of)
-        elif places[0] is not None and append is not None:
-            lowering.append(append(places[0]))
+        elif append is not None and (only := self._appends_of(spec, append)[0]) is not None:
+            lowering.append(only)
         else:
             lowering.judge()
+
+    def _appends_of(self, spec: Spec, append: Callable[[Bounds], Append]) -> tuple[Append | None, ...]:
+        if spec.id not in self._appends:
+            made = {bounds: None if bounds is None else append(bounds) for bounds in set(self._scope.places)}
+            self._appends[spec.id] = tuple(made[bounds] for bounds in self._scope.places)
+        return self._appends[spec.id]
 
     def _planned(self, spec: Spec) -> Callable[[Bounds], Append] | None:
         # What the plan can append to the command, by the bounds of its key.
         forms = plain_forms(spec)
         if forms:
             return partial(self._append, spec, forms)
-        replaced = self._judges[spec.id] == self._judge_replaced and WITH_TTL[spec.name] == "SET"
+        replaced = self._judges[spec.id] is Lifetime._judge_replaced and WITH_TTL[spec.name] == "SET"
         if replaced and spec.name not in _OTHER_REPLY and self._can_send(spec.name) and self._can_send("SET"):
             return self._append_under_set
         return None

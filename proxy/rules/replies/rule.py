@@ -8,6 +8,7 @@ Every command that is looked at is judged, which costs it the hot path. So GET i
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from proxy.commands.command import Command
 from proxy.commands.rows import ROWS
@@ -42,7 +43,7 @@ class Replies(Rule):
     def __init__(self, name: str, settings: RepliesSettings) -> None:
         self.name = name
         self._settings = settings
-        self._inspect_reply = InspectReply(self._notice)
+        self._inspect_reply = InspectReply(partial(_notice, settings))
 
     def touches(self, spec: Spec) -> bool:
         return spec.name in self._settings.commands
@@ -50,18 +51,19 @@ class Replies(Rule):
     def judge(self, _command: Command, _context: Context) -> Verdict:
         return self._inspect_reply
 
-    def _notice(self, line: bytes) -> str:
-        kind, digits = line[:1], line[1:-2]
-        size = int(digits) if digits.isdigit() else 0
-        if kind in (b"$", b"="):
-            most, unit = self._settings.bytes, "bytes"
-        elif kind in (b"*", b"~", b"%"):
-            most, unit = self._settings.elements, "elements"
-            size *= 2 if kind == b"%" else 1
-        else:
-            return ""
-        return "" if most is None or size <= most else f"the reply has {size} {unit}, {over(size, most)}"
-
     def lower(self, _spec: Spec, lowering: Lowering) -> None:
         """No plan looks at replies."""
         lowering.judge()
+
+
+def _notice(settings: RepliesSettings, line: bytes) -> str:
+    kind, digits = line[:1], line[1:-2]
+    size = int(digits) if digits.isdigit() else 0
+    if kind in (b"$", b"="):
+        most, unit = settings.bytes, "bytes"
+    elif kind in (b"*", b"~", b"%"):
+        most, unit = settings.elements, "elements"
+        size *= 2 if kind == b"%" else 1
+    else:
+        return ""
+    return "" if most is None or size <= most else f"the reply has {size} {unit}, {over(size, most)}"

@@ -123,8 +123,8 @@ def test_the_plan_passes_what_the_token_set_affords() -> None:
     memory = Memory()
     rule, lowering, plan = bound(memory), Lowering(spec("GET")), Plan(len(STANDARD.specs))
     rule.lower(spec("GET"), lowering)
-    lowering.apply(spec("GET").id, plan, {})
-    assert plan.token_sets[spec("GET").id] == b"\0"
+    lowering.apply(spec("GET").id, plan, {}, {})
+    assert plan.token_sets[plan.token_sets_of[spec("GET").id]] == b"\0"
     token_set = rule.enter(context()).token_set
     assert spend(token_set, 1)
     observe(memory.each(Circuit)["ill"], 0.0, 2.1, lambda _: None)

@@ -169,8 +169,8 @@ def lowered(rule: LimitRule, name: str) -> tuple[bool, bytes]:
     lowering, plan = Lowering(spec(name)), Plan(len(STANDARD.specs))
     lowering.token_set = 3
     rule.lower(spec(name), lowering)
-    lowering.apply(spec(name).id, plan, {})
-    return lowering.settled, plan.token_sets[spec(name).id]
+    lowering.apply(spec(name).id, plan, {}, {})
+    return lowering.settled, plan.token_sets[plan.token_sets_of[spec(name).id]]
 
 
 def test_the_plan_pays_by_itself_where_no_key_has_a_say() -> None:
