@@ -109,8 +109,6 @@ def _connections(target: Target, count: int, context: ssl.SSLContext | None) -> 
 
 def _idle(port: int, context: ssl.SSLContext | None) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), 10.0)
-    # Client libraries do the same; without it each handshake waits 40 ms for an acknowledgement.
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if context is not None:
         connection = context.wrap_socket(connection, server_hostname="127.0.0.1")
     connection.sendall(_PING)

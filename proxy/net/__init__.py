@@ -34,6 +34,7 @@ idle_clients.py         closes clients that have sent no command for long
 expiries.py             asks Redis when traced keys expire
 liveness.py             health checks with PING: whether Redis answers, and which connections are dead
 keepalive.py            TCP keepalive of clients and upstream connections
+delayed_ack.py          acknowledges the end of a TLS handshake at once
 latency_probe.py        how fast Redis answers a PING, for circuit breakers
 periodic.py             tasks that repeat, whatever fails in one run
 policies.py             the policy in force, compiled for what each user may run

@@ -25,6 +25,7 @@ from typing import Any
 
 from proxy.net.admission import Admission
 from proxy.net.client import ClientConnection
+from proxy.net.delayed_ack import acknowledge_at_once
 from proxy.net.failures import Failures
 from proxy.net.handover import MOST_SENT, Handover, Place
 from proxy.net.tls import handshake_failure
@@ -192,6 +193,9 @@ class Acceptor:
                 return
             reason, words = handshake_failure(error)
             self._failures.note("tls_client", reason, f"{self._name}: the TLS handshake of a client failed: {words}")
+            return
+        if self._tls is not None:
+            acknowledge_at_once(connection)
 
     # Failing
 

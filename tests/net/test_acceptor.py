@@ -10,15 +10,21 @@ import errno
 import logging
 import os
 import socket
+import ssl
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import uvloop
 
 from proxy.net.acceptor import Acceptor
+from proxy.net.address import ListenerTls
 from proxy.net.admission import Admission
 from proxy.net.failures import Failures
+from proxy.net.tls import listener_context
+from tests.net.certificates import authority, issue
 
 
 class Listening:
@@ -111,6 +117,56 @@ def test_a_listener_that_lacks_files_for_long_goes_on_trying() -> None:
 
     # The first is for the connection, the second for turning it away, and so again after the pause.
     play(Listening(*[errno.EMFILE] * 4), case)
+
+
+class Observed(socket.socket):
+    """An accepted connection that notes when it is told to acknowledge at once."""
+
+    events: list[str]
+    acknowledges: asyncio.Event
+
+    def setsockopt(self, *words: Any) -> None:
+        super().setsockopt(*words)
+        if words == (socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1):
+            self.events.append("acknowledges")
+            self.acknowledges.set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the option is Linux's")
+def test_the_end_of_a_tls_handshake_is_acknowledged_at_once(tmp_path: Path) -> None:
+    """Else a client without TCP_NODELAY waits 40 ms for that before it sends its first command."""
+    ca = authority(tmp_path, "ca")
+    own = issue(tmp_path, "server", ca)
+    context = listener_context(ListenerTls(own.certificate, own.key), pytest.fail)
+    events: list[str] = []
+
+    class Client(Greeter):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            events.append("handshake done")
+            super().connection_made(transport)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        listening: Any = Listening()
+        new_client: Any = Client
+        name, failures, admission = "rediss://here", Failures(loop.time), Admission(0)
+        acceptor = Acceptor(listening, name, (0, 0), loop, new_client, context, failures, admission)
+        trusted = ssl.create_default_context(cafile=ca.certificate)
+        place = listening.real.getsockname()
+        coming = loop.create_task(asyncio.open_connection(*place, ssl=trusted, server_hostname="127.0.0.1"))
+        accepted, _ = await loop.sock_accept(listening.real)
+        observed = Observed(accepted.family, accepted.type, accepted.proto, accepted.detach())
+        observed.events, observed.acknowledges = events, asyncio.Event()
+        acceptor.adopt(observed)
+        reader, writer = await asyncio.wait_for(coming, 10.0)
+        assert await asyncio.wait_for(reader.readexactly(7), 10.0) == b"welcome"
+        await asyncio.wait_for(observed.acknowledges.wait(), 10.0)
+        writer.close()
+        acceptor.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(main(), 30.0))
+    assert events == ["handshake done", "acknowledges"]
 
 
 def test_failures_are_logged_once_a_minute_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
