@@ -42,7 +42,7 @@ class AcceptSharing:
             self.away(number)
 
     def files_for(self, number: int) -> SharingFiles:
-        """What worker ``number`` inherits."""
+        """The file descriptors that worker ``number`` inherits."""
         outboxes = tuple(sending.fileno() for _, sending in self._inboxes)
         return SharingFiles(self._memory, self._inboxes[number][0].fileno(), outboxes)
 

@@ -156,7 +156,7 @@ class Unfit(Notification):
 
 @dataclass(frozen=True, slots=True)
 class TrafficReport(Notification):
-    """What each route did, second by second, since the last time."""
+    """The intervals of each route, second by second, since the last report."""
 
     routes: tuple[list[IntervalStats], ...]
 
@@ -171,7 +171,7 @@ class WorkerReport(Notification):
 
 @dataclass(frozen=True, slots=True)
 class News(Notification):
-    """What each route's rules said since the last report."""
+    """The findings of each route's rules since the last report."""
 
     routes: tuple[VerdictUpdate, ...]
 

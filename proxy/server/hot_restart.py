@@ -28,7 +28,7 @@ _READY = b"+"
 
 
 class Inheritance:
-    """What a predecessor has handed on: nothing, for most."""
+    """The sockets that a predecessor has handed on; most processes have none."""
 
     def __init__(self, environment: MutableMapping[str, str]) -> None:
         """Take it out of the environment, which the workers inherit too."""

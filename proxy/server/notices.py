@@ -1,4 +1,4 @@
-"""What Keyrail says to its operator: a line on standard error for each event, with its time (RFC 3339, UTC) and level.
+"""Notices to the operator: a line on standard error for each event, with its time (RFC 3339, UTC) and level.
 
     text    2026-11-23T06:12:03.123Z info keyrail: policies reloaded: generation 2
     json    {"time": "2026-11-23T06:12:03.123Z", "level": "info", "message": "policies reloaded: generation 2"}
@@ -19,7 +19,7 @@ _WARNING = "warning: "
 
 
 class _Lines(logging.Formatter):
-    """What workers log, as the lines of this process."""
+    """The log lines of workers, as lines of this process."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line; as text, a traceback follows it."""

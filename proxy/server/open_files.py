@@ -42,7 +42,7 @@ def within(settings: Settings, files: int) -> Settings:
 
 
 def summary(asked: Settings, given: Settings, files: int) -> str:
-    """What the limits are, for the operator."""
+    """Tell the operator the limits."""
     text = f"up to {given.max_clients} clients for each worker"
     if given.max_clients < asked.max_clients:
         return f"{text}, not {asked.max_clients}: the limit of {files} open files allows no more"

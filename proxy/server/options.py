@@ -35,7 +35,7 @@ _SIZES = {
 
 
 class OptionScope(Enum):
-    """What an option belongs to."""
+    """The scope of an option."""
 
     ROUTE = "route"
     """One route; on the command line and in the environment: the only one."""

@@ -121,7 +121,7 @@ class Remedies:
 
     @property
     def standing(self) -> tuple[Remedy, ...]:
-        """What is in force, the oldest first."""
+        """The remedies in force, the oldest first."""
         return self._standing.all
 
     @property

@@ -12,7 +12,7 @@ VARIABLE = "NOTIFY_SOCKET"
 
 
 class ServiceManager:
-    """Where the service manager listens."""
+    """The address on which the service manager listens."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         address = environment.get(VARIABLE, "")

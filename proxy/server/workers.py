@@ -97,7 +97,7 @@ class Workers:
         self._group_info = group_info
         self._on_change = on_change
         self.time_series = tuple(TimeSeries(settings.traffic_memory) for _ in settings.routes)
-        """What each route did lately, over all workers, those that have ended included."""
+        """The recent traffic of each route, over all workers, those that have ended included."""
         self._settings = settings
         self._listeners = listeners
         self._sharing = AcceptSharing(settings.workers) if settings.workers > 1 else None

@@ -11,7 +11,7 @@ INCIDENT_WINDOW = 5
 
 @dataclass(frozen=True, slots=True)
 class Hot:
-    """What counts as hot: a share of all uses of keys, and a rate per second; both must be reached."""
+    """The thresholds of a hot key: a share of all uses of keys, and a rate per second; both must be reached."""
 
     share: float = 0.1
     rate: float = 1000.0
@@ -27,7 +27,7 @@ class Hot:
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """What makes an incident; ``big_value`` in bytes, of a command or its reply."""
+    """The thresholds of incidents; ``big_value`` in bytes, of a command or its reply."""
 
     hot_key: Hot = Hot()
     hot_slot: Hot = Hot(0.2, 5000.0)

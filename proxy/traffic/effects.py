@@ -1,4 +1,4 @@
-"""What a limit on one key would have done in the last minute, from what is known of it."""
+"""The effect that a limit on one key would have had in the last minute, from the key's figures."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What speaks for or against each rule: how often it had something to say, to whom, about which keys.
+"""Evidence for each rule: how often it has matched, for whom, and on which keys.
 
 A worker keeps one record for each rule and application, and hands on those that have changed. The supervisor adds up
 the workers' records. Everything in a record is bounded: of shapes and clients the commonest are told apart, the rest is

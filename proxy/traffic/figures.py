@@ -15,7 +15,7 @@ def short(number: float) -> str:
 
 
 def in_bytes(size: float) -> str:
-    """So many bytes: 9.1 KB, 373 MB; a KB is 1,024."""
+    """A number of bytes as text: 9.1 KB, 373 MB; a KB is 1,024."""
     for unit in _UNITS:
         if size < 1023.5 or unit == _UNITS[-1]:
             break

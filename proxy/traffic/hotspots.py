@@ -1,4 +1,4 @@
-"""What is hot or large in the last seconds, by the thresholds of a policy.
+"""Keys that are hot and values that are large in the last seconds, by the thresholds of a policy.
 
 - Keys that certainly reach a share of all uses of keys and a rate. Keys of one pattern are one finding: a hundred hot
   products are one incident and not a hundred.

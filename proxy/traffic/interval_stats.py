@@ -1,4 +1,4 @@
-"""What one route did in a second, or in many: the counts of its keys, and what traces tell.
+"""The traffic of one route in a second, or in many: the counts of its keys, and what traces tell.
 
 Intervals add up: those of workers to the process group's, those of seconds to a window's. Everything in one is bounded.
 If there are too many names, those with the least weight are folded into ``other``, which is shown.

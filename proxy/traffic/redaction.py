@@ -18,7 +18,7 @@ _LONGEST = 128
 
 
 class Redact(StrEnum):
-    """What is shown of a key, the least first."""
+    """The forms in which a key is shown, the least detailed first."""
 
     SHAPE = "shape"
     """Its shape alone."""

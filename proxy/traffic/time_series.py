@@ -1,4 +1,4 @@
-"""What a route did lately: seconds for a minute, tens of seconds for ten minutes, minutes for an hour.
+"""The recent traffic of a route: seconds for a minute, tens of seconds for ten minutes, minutes for an hour.
 
 Workers hand in their figures for each second; what two of them say about the same second is added up. A window is the
 sum of the intervals that reach into it, so it moves by whole ones. Memory is bounded (``--traffic-memory``).

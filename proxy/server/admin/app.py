@@ -59,7 +59,7 @@ class AdminServer:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL of the admin port."""
         host, port = self._sockets[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
