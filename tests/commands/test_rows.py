@@ -21,6 +21,8 @@ EXCEPTIONS = {
     ("commands/values.py", "GET INCRBY SET"): "options of BITFIELD",
     ("commands/values.py", "INCRBY SET"): "options of BITFIELD",
     ("net/engine.py", "CLIENT EVAL EXPIRE MSETEX"): "they are tried out, with arguments of their own",
+    ("net/lacking.py", "EVAL EXPIRE"): "Keyrail sends them: the notice says which one takes another's place",
+    ("net/lacking.py", "EXPIRE MSETEX"): "Keyrail sends them: the notice says which one takes another's place",
     ("rules/lifetime/rule.py", "EVAL EXPIRE"): "the rule sends them",
     ("rules/lifetime/rule.py", "GET SET"): "one command that the rule sends: GET is an option of it",
     ("rules/lifetime/ttl_commands.py", "EVAL EXEC EXISTS EXPIRE TTL TYPE"): "the rule sends them",
@@ -30,6 +32,7 @@ EXCEPTIONS = {
 
 SINGLE = {
     ("net/engine.py", "EXEC"): "a probe that Keyrail sends is answered in its own way",
+    ("net/lacking.py", "EXPIRE"): "Keyrail sends it: the notice says what takes its place",
     ("policy/precedence.py", "KEYS"): "it is asked for its pattern",
     ("policy/precedence.py", "SCAN"): "it is asked for its pattern",
     ("rules/keys_by_scan/rule.py", "KEYS"): "the rule is about this one",
