@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.hotpath.reply_order import MOST_HELD
 from proxy.rules.verdict import Answer, Refuse, Rewrite, chained
 from proxy.session import (
@@ -206,10 +206,14 @@ class Dispatcher(Session):
         self.close_when_drained("protocol_error")
 
     def _take(self, command: Command, raw: bytes, data: bytes, end: int, request: Request | None = None) -> int:
-        if self.key.user == UNAUTHENTICATED and (error := login.error_before(self, command)):
-            self._tell_refused()
-            self.answer(error)
-            return TAKEN
+        if self.key.user == UNAUTHENTICATED:
+            if login.from_web_page(command):
+                self.close_when_drained("web_request")
+                return ENDED
+            if error := login.error_before(self, command):
+                self._tell_refused()
+                self.answer(error)
+                return TAKEN
         decision, self.resolved = self.resolved, None
         learns = bool(self.effective_policy.compiled.learning)
         if decision is None:

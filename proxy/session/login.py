@@ -48,6 +48,11 @@ def read_auth(argv: list[bytes]) -> Credentials | None:
     return Credentials(argv[1], argv[2]) if len(argv) == 3 else None
 
 
+def from_web_page(command: Command) -> bool:
+    """Whether a browser sends this. What follows may be a page's guesses of a password, so Redis 7 reads no further."""
+    return command.spec.name in ("HOST:", "POST")
+
+
 def error_before(session: Session, command: Command) -> bytes:
     """The error for a command of a client that has to log in first; empty for what may pass.
 

@@ -85,6 +85,15 @@ def test_behind_a_refused_login_nothing_runs(argv: tuple[str, ...]) -> None:
     assert (client.key, client.route.all_upstreams()) == (BEFORE, [])
 
 
+@pytest.mark.parametrize("first", [b"POST / HTTP/1.1\r\n", b"hOsT: localhost\r\n", call("post", "/")])
+def test_a_web_page_guesses_no_password(first: bytes) -> None:
+    """Redis 7 closes the connection, too."""
+    client = asking()
+    client.send(call("GET", "a") + first + call("AUTH", "pw") + call("SET", "a", "b"))
+    assert (client.heard(), client.cause) == (NOAUTH, "web_request")
+    assert client.route.logins.asked == []
+
+
 def test_hello_goes_on_without_its_login() -> None:
     client = asking()
     there = client.route.upstream(PoolKey(None, 0, 3))
