@@ -159,10 +159,12 @@ def test_the_end_of_a_tls_handshake_is_acknowledged_at_once(tmp_path: Path) -> N
         observed.events, observed.acknowledges = events, asyncio.Event()
         acceptor.adopt(observed)
         reader, writer = await asyncio.wait_for(coming, 10.0)
-        assert await asyncio.wait_for(reader.readexactly(7), 10.0) == b"welcome"
-        await asyncio.wait_for(observed.acknowledges.wait(), 10.0)
-        writer.close()
-        acceptor.close()
+        try:
+            assert await asyncio.wait_for(reader.readexactly(7), 10.0) == b"welcome"
+            await asyncio.wait_for(observed.acknowledges.wait(), 10.0)
+        finally:
+            writer.close()
+            acceptor.close()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(asyncio.wait_for(main(), 30.0))
