@@ -319,6 +319,16 @@ def test_a_worker_that_is_stuck_is_not_ready_until_it_is_replaced(upstream: str)
         running.await_http("/readyz", 200)
 
 
+def test_without_a_worker_the_process_is_not_healthy(upstream: str) -> None:
+    """It is what the image's health check and the liveness probe of Kubernetes ask."""
+    with serve("--upstream", upstream, "--policy", "none") as running:
+        (worker,) = running.ready().workers()
+        assert running.http("/healthz") == (200, "ok\n")
+        os.kill(worker, signal.SIGSTOP)
+        assert running.await_http("/healthz", 503) == "no worker serves\n"
+        running.await_http("/healthz", 200)
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_is_at_once(engine: Engine, how: signal.Signals) -> None:
     with serve("--upstream", engine.url, "--policy", "none", "--drain", "10m") as running:

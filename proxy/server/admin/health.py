@@ -5,9 +5,12 @@ from aiohttp import web
 from proxy.server.admin.state import STATE
 
 
-async def healthz(_request: web.Request) -> web.Response:
-    """Answer that the supervisor is alive: nothing behind it counts, or an outage of Redis would restart Keyrail."""
-    return web.Response(text="ok\n")
+async def healthz(request: web.Request) -> web.Response:
+    """Answer 200 while a worker serves, else 503. Redis does not count, or its outage would restart Keyrail."""
+    workers = request.app[STATE].workers
+    if workers.living > len(workers.silent()):
+        return web.Response(text="ok\n")
+    return web.Response(status=503, text="no worker serves\n")
 
 
 async def readyz(request: web.Request) -> web.Response:
