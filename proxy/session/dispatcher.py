@@ -228,12 +228,7 @@ class Dispatcher(Session):
             request = None
         verdict = decision.verdict
         if type(verdict) is Refuse:
-            self._tell_refused()
-            if command.spec.state is ConnectionState.EXEC and self.transaction is not None:
-                transaction.abort(self, verdict.error)
-            else:
-                self.refuse(verdict.error)
-            return self.end_if_closed_by(verdict)
+            return self._deny(command, verdict)
         if type(verdict) is Answer:
             self._tell_refused()
             self.answer(verdict.reply)
@@ -253,6 +248,17 @@ class Dispatcher(Session):
             config.plan.count(request, data, config.keys, found, config.counters)
         edit = scripts.edit_for(self, command) if learns else None
         return self._route(Item(command, raw, edit, decision.hidden, reads=command.spec.only_reads), data, end)
+
+    def _deny(self, command: Command, verdict: Refuse) -> int:
+        self._tell_refused()
+        if command.spec.state is ConnectionState.EXEC and self.transaction is not None:
+            transaction.abort(self, verdict.error)
+        else:
+            self.refuse(verdict.error)
+        if login.from_web_page(command):
+            self.close_when_drained("web_request")
+            return ENDED
+        return self.end_if_closed_by(verdict)
 
     def _tell_refused(self) -> None:
         if self.trace is not None:

@@ -49,7 +49,8 @@ def read_auth(argv: list[bytes]) -> Credentials | None:
 
 
 def from_web_page(command: Command) -> bool:
-    """Whether a browser sends this. What follows may be a page's guesses of a password, so Redis 7 reads no further."""
+    """Whether a browser sends this. Commands of a web page may follow, so Redis reads no further; nor does Keyrail, if
+    it does not forward this."""
     return command.spec.name in ("HOST:", "POST")
 
 

@@ -94,6 +94,16 @@ def test_a_web_page_guesses_no_password(first: bytes) -> None:
     assert client.route.logins.asked == []
 
 
+@pytest.mark.parametrize("first", ["POST / HTTP/1.1", "hOsT: localhost"])
+@pytest.mark.parametrize("rule", ["allow_only: [GET, SET]", 'refuse: [POST, "HOST:"]'])
+def test_a_web_page_runs_no_command_where_a_rule_refuses_its_first(rule: str, first: str) -> None:
+    """Redis closes the connection at either; a refusal alone would let the body run."""
+    client = Client(route_with(f"rules: {{few: {{{rule}, mode: enforce}}}}"))
+    client.send(f"{first}\r\nSET hacked 1\r\n".encode())
+    assert client.heard().startswith(b"-DENIED keyrail/few: ")
+    assert (client.cause, client.route.all_upstreams()) == ("web_request", [])
+
+
 def test_hello_goes_on_without_its_login() -> None:
     client = asking()
     there = client.route.upstream(PoolKey(None, 0, 3))
