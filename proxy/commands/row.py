@@ -196,6 +196,8 @@ class Row(NamedTuple):
     """Without it a client cannot log in, or cannot leave a state that it is in."""
     always_allowed: bool = False
     """A list of allowed commands always has it, as it has those that are `needed`."""
+    from_web_page: bool = False
+    """Browsers send it, and commands of a web page may follow: Redis closes the connection, whoever sends it."""
     databases: NamedDatabase | None = None
     shows_in_no_reply: bool = False
     """It changes something, and no reply to a read of another connection tells whether it has run. (INFO counts

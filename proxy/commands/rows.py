@@ -96,12 +96,12 @@ ALL: tuple[Row, ...] = (
     Row("ECHO", state=ConnectionState.POOL),
     Row("EXEC", state=ConnectionState.EXEC, needed=True),
     Row("HELLO", state=ConnectionState.HELLO, handshake=True, needed=True),
-    # A browser sends HOST: and POST. Redis logs an attack and closes the connection: it must be the client's own.
-    Row("HOST:", state=ConnectionState.PIN),
+    # Redis logs an attack and closes the connection: it must be the client's own.
+    Row("HOST:", state=ConnectionState.PIN, from_web_page=True),
     Row("MONITOR", state=ConnectionState.MONITOR),
     Row("MULTI", state=ConnectionState.MULTI),
     Row("PING", state=ConnectionState.POOL, always_allowed=True),
-    Row("POST", state=ConnectionState.PIN),
+    Row("POST", state=ConnectionState.PIN, from_web_page=True),
     Row("QUIT", state=ConnectionState.QUIT, needed=True),
     Row("READONLY", state=ConnectionState.PIN, handshake=True),
     Row("READWRITE", state=ConnectionState.PIN),

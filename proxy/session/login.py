@@ -51,7 +51,8 @@ def read_auth(argv: list[bytes]) -> Credentials | None:
 def from_web_page(command: Command) -> bool:
     """Whether a browser sends this. Commands of a web page may follow, so Redis reads no further; nor does Keyrail, if
     it does not forward this."""
-    return command.spec.name in ("HOST:", "POST")
+    row = ROWS.get(command.spec.name)
+    return row is not None and row.from_web_page
 
 
 def error_before(session: Session, command: Command) -> bytes:
