@@ -1,5 +1,7 @@
 """README's picture of the page is one that `python -m tests.page.screenshot` takes."""
 
+import pytest
+
 from tests.page.browser import Browser
 from tests.page.screenshot import PICTURE, SIZE, picture, shop, size_of
 
@@ -18,6 +20,7 @@ def test_the_picture_is_there_has_its_size_and_is_linked() -> None:
     assert linked, "nothing shows it"
 
 
+@pytest.mark.long
 def test_the_picture_can_be_taken_again(browser: Browser) -> None:
     with shop() as (running, moment):
         assert size_of(picture(browser, running, lambda: moment(10))) == SIZE

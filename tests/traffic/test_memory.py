@@ -108,6 +108,7 @@ def test_many_keys_push_out_no_client() -> None:
     assert (len(interval.clients.found), len(interval.patterns.found)) == (3, 4)
 
 
+@pytest.mark.long
 def test_an_hour_of_a_million_keys_stays_within_the_setting() -> None:
     # The last minute second by second; what is older is in intervals of ten seconds and of a minute.
     moments = [60.0 * minute for minute in range(50)] + [3000.0 + 10 * ten for ten in range(54)]
