@@ -233,26 +233,26 @@ def _again(verb: str, course: Course, more: str = "") -> str:
 
 
 def _memory(program: list[str], redis_program: str, connections: int) -> None:
-    form, findings = memory.findings(program, redis_program, connections, _say)
+    form, measured = memory.measured(program, redis_program, connections, _say)
     about = {
         "Keyrail": f"{form}, one worker, supervisor included, under bench.yaml",
         **_machine(),
         "again": f"python -m loadtest memory --connections {connections}",
     }
-    page = report.findings_markdown("Keyrail's memory", findings, about)
-    report.write(published.RESULTS, f"memory-{form}", page, about, findings)
+    page = report.measurements_markdown("Keyrail's memory", measured, about)
+    report.write(published.RESULTS, f"memory-{form}", page, about, measured)
     print(page)
 
 
 def _reload(program: list[str], redis_program: str, reloads: int) -> None:
-    form, findings = reload.findings(program, redis_program, reloads, _say)
+    form, measured = reload.measured(program, redis_program, reloads, _say)
     about = {
         "Keyrail": f"{form}, one worker; a client of each of the {reload.APPS} apps, and one that is measured",
         **_machine(),
         "again": f"python -m loadtest reload --reloads {reloads}",
     }
-    page = report.findings_markdown("Reload of a large policy", findings, about)
-    report.write(published.RESULTS, f"reload-{form}", page, about, findings)
+    page = report.measurements_markdown("Reload of a large policy", measured, about)
+    report.write(published.RESULTS, f"reload-{form}", page, about, measured)
     print(page)
 
 

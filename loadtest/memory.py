@@ -25,7 +25,7 @@ _SETTLE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Measured:
     """One figure: its name, its value, and its upper bound (None: reported only)."""
 
     what: str
@@ -39,9 +39,9 @@ class Finding:
         return self.bound is None or self.value <= self.bound
 
 
-def findings(
+def measured(
     program: list[str], redis_program: str, connections: int, say: Callable[[str], None]
-) -> tuple[str, list[Finding]]:
+) -> tuple[str, list[Measured]]:
     """Keyrail's form (compiled or plain), and all figures."""
     _allow_files(2 * connections + 500)
     with contextlib.ExitStack() as stack:
@@ -85,7 +85,7 @@ def _keyrail_with_tls(program: list[str], redis: Redis, folder: Path) -> Iterato
         yield Target(target.name, port, target.pid, target.about), ssl.create_default_context(cafile=certificate)
 
 
-def _connections(target: Target, count: int, context: ssl.SSLContext | None) -> Finding:
+def _connections(target: Target, count: int, context: ssl.SSLContext | None) -> Measured:
     """Bytes per connection that has sent a PING, got its answer, and is idle."""
     assert target.pid is not None
     kind = "plaintext" if context is None else "TLS"
@@ -99,7 +99,7 @@ def _connections(target: Target, count: int, context: ssl.SSLContext | None) -> 
             stack.enter_context(_idle(target.port, context))
         time.sleep(_SETTLE)
         grown = kernel.memory(target.pid).pss - before
-    return Finding(
+    return Measured(
         f"proxy memory per idle {kind} connection ({count} of them)",
         grown / count,
         "bytes",
@@ -118,7 +118,7 @@ def _idle(port: int, context: ssl.SSLContext | None) -> socket.socket:
     return connection
 
 
-def _large_value(target: Target) -> list[Finding]:
+def _large_value(target: Target) -> list[Measured]:
     """How far the proxy's peak rises while 256 MB go to Redis, and while they come back."""
     found = []
     with socket.create_connection(("127.0.0.1", target.port), 10.0) as connection:
@@ -132,7 +132,7 @@ def _large_value(target: Target) -> list[Finding]:
             before = kernel.resident(target.pid)
             pass_value(connection)
             grown = kernel.memory(target.pid).peak - before
-            found.append(Finding(f"growth while a value of 256 MB goes {what}", grown / (1 << 20), "MB", 32.0))
+            found.append(Measured(f"growth while a value of 256 MB goes {what}", grown / (1 << 20), "MB", 32.0))
     return found
 
 

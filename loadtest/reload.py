@@ -20,7 +20,7 @@ from pathlib import Path
 
 from loadtest import kernel, targets
 from loadtest.benchmark import RunError
-from loadtest.memory import Finding
+from loadtest.memory import Measured
 from loadtest.processes import Program, free_port, running
 
 APPS = 60
@@ -54,9 +54,9 @@ def prefix_rules(generation: int) -> str:
     return f"keyrail: 1\nrules:\n{''.join(rules)}"
 
 
-def findings(
+def measured(
     program: list[str], redis_program: str, reloads: int, say: Callable[[str], None]
-) -> tuple[str, list[Finding]]:
+) -> tuple[str, list[Measured]]:
     """Keyrail's form (compiled or plain), and all figures."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keyrail-loadtest-")))
@@ -80,13 +80,13 @@ def findings(
         subprocess.run([*program, "check", str(file)], check=True, capture_output=True, cwd=targets.REPOSITORY)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        found.append(Finding(f"keyrail check of {PREFIX_RULES} prefix rules, CPU time", used, "s", 2.0))
+        found.append(Measured(f"keyrail check of {PREFIX_RULES} prefix rules, CPU time", used, "s", 2.0))
         with _serving(program, redis, file) as keyrail, keyrail.client(redis.port, "app0"):
             used = kernel.cpu_seconds(keyrail.program.pid)
             for i in range(reloads):
                 keyrail.reload(i + 2, prefix_rules(i + 1))
             used = (kernel.cpu_seconds(keyrail.program.pid) - used) / reloads
-        found.append(Finding(f"reload of {PREFIX_RULES} prefix rules, CPU time", used, "s", 2.0))
+        found.append(Measured(f"reload of {PREFIX_RULES} prefix rules, CPU time", used, "s", 2.0))
         return form, found
 
 
@@ -132,7 +132,7 @@ def _ask(connection: socket.socket, request: bytes) -> None:
         raise RunError(f"{request!r} was answered with {reply!r}")
 
 
-def _reloads(keyrail: _Keyrail, reloads: int) -> list[Finding]:
+def _reloads(keyrail: _Keyrail, reloads: int) -> list[Measured]:
     def act() -> None:
         for i in range(reloads):
             keyrail.reload(i + 2, policy(i + 1))
@@ -141,18 +141,18 @@ def _reloads(keyrail: _Keyrail, reloads: int) -> list[Finding]:
     quiet, longest = _longest_waits(keyrail, act)
     of = f"{APPS} apps and {PATTERNS} patterns"
     return [
-        Finding("longest wait of a client while nothing happens", quiet, "ms", None),
-        Finding(f"longest wait of a client during {reloads} reloads of {of}", longest, "ms", _GOAL),
+        Measured("longest wait of a client while nothing happens", quiet, "ms", None),
+        Measured(f"longest wait of a client during {reloads} reloads of {of}", longest, "ms", _GOAL),
     ]
 
 
-def _arrivals(keyrail: _Keyrail, redis_port: int) -> Finding:
+def _arrivals(keyrail: _Keyrail, redis_port: int) -> Measured:
     def act() -> None:
         for i in range(10):
             with keyrail.client(redis_port, f"app{i}"):
                 time.sleep(0.05)
 
-    return Finding(
+    return Measured(
         "longest wait of a client while another app's first client comes", _longest_waits(keyrail, act)[1], "ms", _GOAL
     )
 

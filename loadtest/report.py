@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from loadtest import builds, connects, logins, soak, traces
-from loadtest.memory import Finding
+from loadtest.memory import Measured
 from loadtest.quick import Sample
 from loadtest.rules import NO_RULE
 from loadtest.targets import DIRECT, KEYRAIL_BENCH, KEYRAIL_NONE, NUTCRACKER
@@ -271,13 +271,13 @@ def logins_markdown(samples: Sequence[logins.Sample], about: Mapping[str, str]) 
     return "\n".join([*lines, ""])
 
 
-def findings_markdown(title: str, findings: Sequence[Finding], about: Mapping[str, str]) -> str:
+def measurements_markdown(title: str, measured: Sequence[Measured], about: Mapping[str, str]) -> str:
     lines = [f"# {title}", "", *(f"- {name}: {text}" for name, text in about.items()), ""]
     lines += ["| | measured | goal | |", "|---|---|---|---|"]
-    for finding in findings:
-        goal = "stated" if finding.bound is None else f"≤ {finding.bound:,g} {finding.unit}"
-        verdict = "" if finding.bound is None else "met" if finding.met else "MISSED"
-        lines.append(f"| {finding.what} | {finding.value:,.1f} {finding.unit} | {goal} | {verdict} |")
+    for each in measured:
+        goal = "stated" if each.bound is None else f"≤ {each.bound:,g} {each.unit}"
+        verdict = "" if each.bound is None else "met" if each.met else "MISSED"
+        lines.append(f"| {each.what} | {each.value:,.1f} {each.unit} | {goal} | {verdict} |")
     return "\n".join([*lines, ""])
 
 
@@ -286,7 +286,7 @@ def write(
     name: str,
     page: str,
     about: Mapping[str, str],
-    results: Sequence[Sample | Finding | connects.Sample | connects.Share | soak.Sample],
+    results: Sequence[Sample | Measured | connects.Sample | connects.Share | soak.Sample],
 ) -> None:
     """The page and, beside it, every sample (which git ignores)."""
     folder.mkdir(parents=True, exist_ok=True)

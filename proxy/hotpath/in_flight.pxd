@@ -45,7 +45,7 @@ cdef class InFlightQueue:
     @cython.locals(local=InFlightEntry)
     cdef complete(self, InFlightEntry entry, Py_ssize_t done, bint whole=*)
     cdef _answered(self, ReplySink sink, Py_ssize_t done)
-    @cython.locals(entries=list, each=InFlightEntry, following=InFlightEntry, position=cython.Py_ssize_t,
+    @cython.locals(entries=list, each=InFlightEntry, behind=InFlightEntry, position=cython.Py_ssize_t,
                    index=cython.Py_ssize_t, action=cython.int)
     cdef Py_ssize_t expand(self, InFlightEntry entry, actions, Py_ssize_t count) except -2
     @cython.locals(dirty=list, calls=list, sink=ReplySink)

@@ -210,13 +210,13 @@ class InFlightQueue:
         if position < count:
             entries.append(InFlightEntry(entry.sink, count - position, _FORWARD, None))
         entry.sink.pending_replies += count - 1
-        following = entry.next
+        behind = entry.next
         for each in reversed(entries):
-            each.next = following
-            following = each
+            each.next = behind
+            behind = each
         if self.tail is entry:
             self.tail = entries[len(entries) - 1]
-        self.head = following
+        self.head = behind
         return sum(1 for each in entries if each.action in (_HIDE, _NOTE))
 
     def end_round(self) -> None:

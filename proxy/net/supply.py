@@ -166,7 +166,7 @@ class Supply:
             upstream = opened.upstream
             await asyncio.wait_for(self._policies.learn(opened), self._settings.connect_timeout)
             upstream.check()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may go well
+        except Exception as error:  # noqa: BLE001 - an attempt can fail in any way; it is reported and tried again
             pool.opening[lane] -= 1
             if upstream is not None:
                 upstream.abort()

@@ -86,7 +86,7 @@ class Incidents:
             await asyncio.sleep(1.0)
             try:
                 self.look(time.time())
-            except Exception as error:  # noqa: BLE001  a mistake of an alert must not end the search
+            except Exception as error:  # noqa: BLE001 - reported; without it one mistake would end all alerts
                 self._complain(f"cannot look for incidents: {type(error).__name__}: {error}")
 
     def look(self, now: float) -> None:

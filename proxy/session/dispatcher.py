@@ -53,7 +53,7 @@ def _guarded(step: Callable[Concatenate["Dispatcher", P], None]) -> Callable[Con
     def guarded(session: "Dispatcher", /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
             step(session, *args, **kwargs)
-        except Exception:  # noqa: BLE001 - whatever it is, it is this client's own
+        except Exception:  # noqa: BLE001 - logged with its traceback; it closes this client alone
             session.ports.route.report_fault()
             session.close("internal_error")
 

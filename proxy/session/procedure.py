@@ -55,10 +55,10 @@ def _running_procedure(
         session.running_procedure = None
         if session.gone:
             return
-        following = policy.resume(pause, end, judging.context_of(session))
-        if following.hits:
-            session.ports.reports.report(following.hits, command, session)
-        session.resolved = following
+        resumed = policy.resume(pause, end, judging.context_of(session))
+        if resumed.hits:
+            session.ports.reports.report(resumed.hits, command, session)
+        session.resolved = resumed
         session.arrived()
 
     return RunningProcedure(session.ports, session.key, procedure, ended)

@@ -156,7 +156,7 @@ BREAKS: dict[str, tuple[str, str]] = {
     "the wrapping's size is not checked": ("if unwraps and count != len(actions):", "if False:"),
     "what comes instead passes": ("entry.payload[1](data[i:n])", "data[i:n]"),
     "members are not expected": ("entry.sink.pending_replies += count - 1", "pass"),
-    "what follows EXEC is lost": ("following = entry.next\n        for", "following = None\n        for"),
+    "what follows EXEC is lost": ("behind = entry.next\n        for", "behind = None\n        for"),
     "the tail stays at EXEC": ("            self.tail = entries[len(entries) - 1]\n", "            pass\n"),
     "members come in any order": ("sorted(actions)", "actions"),
     "strays are not counted": ("self.strays += 1", "pass"),

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from loadtest import kernel, report
-from loadtest.memory import Finding
+from loadtest.memory import Measured
 from loadtest.quick import Sample
 from loadtest.targets import DIRECT, KEYRAIL_BENCH, NUTCRACKER
 
@@ -55,8 +55,8 @@ def test_goals_whose_other_side_was_not_measured_are_left_out() -> None:
 
 
 def test_memory_is_judged_only_where_there_is_a_bound() -> None:
-    page = report.findings_markdown(
-        "Keyrail's memory", [Finding("a", 5000.0, "bytes", 4096.0), Finding("b", 1.0, "bytes", None)], {}
+    page = report.measurements_markdown(
+        "Keyrail's memory", [Measured("a", 5000.0, "bytes", 4096.0), Measured("b", 1.0, "bytes", None)], {}
     )
     assert "| a | 5,000.0 bytes | ≤ 4,096 bytes | MISSED |" in page
     assert "| b | 1.0 bytes | stated |  |" in page

@@ -65,7 +65,7 @@ class Redis:
         self.answers = asyncio.Event()
         self.answers.set()
         self.opened: list[Upstream] = []
-        self.given_back: list[Upstream] = []
+        self.given_back: list[Any] = []
         self.restarts = SimpleNamespace(met=0)
         loop = asyncio.get_running_loop()
         address = SimpleNamespace(username=None, password=object())
@@ -78,7 +78,7 @@ class Redis:
             settings=SimpleNamespace(connect_timeout=5.0),
             restarts=self.restarts,
         )
-        self.logins = Logins(connections, self.given_back.append)  # type: ignore[arg-type]  # as far as it is used
+        self.logins = Logins(connections, self.given_back.append)
 
     async def open(self) -> Upstream:
         self.opened.append(Upstream(self))
@@ -91,9 +91,13 @@ class Redis:
             reply = self.logins.check(waiter, login)
             if reply is not None:
                 return reply
-            before = waiter.arrivals
-            await until(lambda: waiter.arrivals > before)  # noqa: B023 - it is awaited here
+            await another_arrival(waiter)
         raise AssertionError("no reply")
+
+
+async def another_arrival(waiter: Waiter) -> None:
+    before = waiter.arrivals
+    await until(lambda: waiter.arrivals > before)
 
 
 async def until(holds: Callable[[], bool]) -> None:

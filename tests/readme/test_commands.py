@@ -127,7 +127,7 @@ def test_what_is_typed_shows_what_the_page_says(page: Path, desk: Desk) -> None:
             )
 
 
-def yaml_blocks(key: str) -> list[pytest.param]:  # type: ignore[valid-type]  # pytest.param is a function that makes them
+def yaml_blocks(key: str) -> list[object]:
     """The YAML blocks of all pages that have this key."""
     return [
         pytest.param(block, id=f"{page_id(page)}:{block.line}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -407,7 +408,9 @@ class FakeRoute(
         return True
 
     def report_fault(self) -> None:
-        raise  # noqa: PLE0704 - the exception that is being handled is this test's
+        fault = sys.exception()
+        assert fault is not None, "a fault is reported while it is handled"
+        raise fault
 
     def names_protocol_in_hello(self) -> bool:
         return True
