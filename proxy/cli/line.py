@@ -10,7 +10,7 @@ from proxy.net.address import parse_listen
 from proxy.net.settings import PolicyKind
 from proxy.policy_yaml.misspelt import did_you_mean
 from proxy.policy_yaml.shipped import packaged
-from proxy.server.options import count, read_policy
+from proxy.server.option_readers import count, read_policy
 
 
 class LineParser(argparse.ArgumentParser):

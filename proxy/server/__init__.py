@@ -1,6 +1,7 @@
 """The process group: one supervisor with the configuration, the sockets and the admin HTTP port, and its workers.
 
-options.py              every option: its name, its parser, its help text
+options.py              every option: its name, its reader, its help text
+option_readers.py       how the texts of options are read
 config.py               command line over environment over config file -> Settings
 supervisor.py           start, serve, reload, stop
 open_files.py           the limit of open files: how many clients and connections there is room for

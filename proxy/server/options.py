@@ -5,33 +5,30 @@ An option ``client_output_limit`` is the flag ``--client-output-limit``, the env
 as text and is read by one function, which raises ValueError with what was expected.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
-from pathlib import Path
 
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.client_auth import read_client_auth
-from proxy.net.settings import AdminSettings, LogFormat, PolicyKind, PolicySource, ReadyWhen, ViolationsSettings
-from proxy.traffic.redaction import Redact
-from proxy.traffic.time_series import LEAST_MEMORY
-from proxy.wire.numbers import read_whole
+from proxy.server.option_readers import (
+    PACKAGED_POLICIES,
+    count,
+    read_admin,
+    read_file,
+    read_log_format,
+    read_policy,
+    read_positive_seconds,
+    read_ready_when,
+    read_redact,
+    read_seconds,
+    read_size,
+    read_switch,
+    read_traffic_memory,
+    read_violations,
+)
 
 ENVIRONMENT_PREFIX = "KEYRAIL_"
-PACKAGED_POLICIES = ("default", "observe", "cache", "strict", "tour", "bench")
-
-_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SIZES = {
-    "b": 1,
-    "k": 1000,
-    "kb": 1024,
-    "m": 1000**2,
-    "mb": 1024**2,
-    "g": 1000**3,
-    "gb": 1024**3,
-}
 
 
 class OptionScope(Enum):
@@ -65,116 +62,6 @@ class Option:
     def variable(self) -> str:
         """The option in the environment."""
         return ENVIRONMENT_PREFIX + self.name.upper()
-
-
-def read_switch(text: str) -> bool:
-    """Read on or off."""
-    folded = text.lower()
-    if folded in ("on", "yes", "true", "1"):
-        return True
-    if folded in ("off", "no", "false", "0"):
-        return False
-    raise ValueError(f"expected on or off, got {text!r}")
-
-
-def read_seconds(text: str) -> float:
-    """Read a time such as 10, 2.5, 500ms, 30s or 2m, in seconds."""
-    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) *(ms|s|m|h|)", text)
-    if match is None:
-        raise ValueError(f"expected a time such as 10, 500ms, 30s or 2m, got {text!r}")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def read_positive_seconds(text: str) -> float:
-    """Read a time longer than nothing, in seconds."""
-    seconds = read_seconds(text)
-    if seconds <= 0:
-        raise ValueError(f"expected a time longer than 0, got {text!r}")
-    return seconds
-
-
-def read_size(text: str) -> int:
-    """Read a size such as 8MB or 65536B, in bytes; units as in redis.conf (1k is 1000, 1kb is 1024)."""
-    match = re.fullmatch(r"([0-9]{1,15}) *([A-Za-z]+)", text)
-    unit = "" if match is None else match[2].lower()
-    if match is None or unit not in _SIZES or int(match[1]) == 0:
-        raise ValueError(f"expected a size with its unit, such as 65536B, 512KB, 8MB or 1GB, got {text!r}")
-    return int(match[1]) * _SIZES[unit]
-
-
-def read_traffic_memory(text: str) -> int:
-    """Read how much the statistics of a route may take, in bytes."""
-    size = read_size(text)
-    if size < LEAST_MEMORY:
-        raise ValueError(f"expected at least {LEAST_MEMORY >> 20}MB, since hash slots alone need so much, got {text!r}")
-    return size
-
-
-def count(least: int, most: int) -> Callable[[str], int]:
-    """Return a reader of whole numbers from ``least`` to ``most``."""
-
-    return partial(read_whole, least=least, most=most)
-
-
-def read_admin(text: str) -> AdminSettings | None:
-    """Read HOST:PORT, or off."""
-    if text.lower() in ("off", "no", "false"):
-        return None
-    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:/@\s]+):([0-9]{1,5})", text)
-    if match is None or int(match[2]) > 65535:
-        raise ValueError(f"expected HOST:PORT or off, got {text!r}")
-    return AdminSettings(match[1].strip("[]"), int(match[2]))
-
-
-def read_policy(text: str) -> PolicySource:
-    """Read none, the name of a packaged policy, or a file's path."""
-    if text == "none":
-        return PolicySource(PolicyKind.NONE, text)
-    if text in PACKAGED_POLICIES:
-        return PolicySource(PolicyKind.PACKAGED, text)
-    if not text:
-        raise ValueError(f"expected a file, none, or one of {', '.join(PACKAGED_POLICIES)}")
-    return PolicySource(PolicyKind.FILE, text)
-
-
-def read_violations(text: str) -> ViolationsSettings | None:
-    """Read stderr, off, or a file's path."""
-    if not text:
-        raise ValueError("expected stderr, off or a file")
-    if text == "off":
-        return None
-    return ViolationsSettings(None if text == "stderr" else Path(text))
-
-
-def read_file(text: str) -> Path:
-    """Read a file's path."""
-    if not text:
-        raise ValueError("expected a file")
-    return Path(text)
-
-
-def read_redact(text: str) -> Redact:
-    """Read shape, hash or none."""
-    try:
-        return Redact(text)
-    except ValueError:
-        raise ValueError(f"expected shape, hash or none, got {text!r}") from None
-
-
-def read_ready_when(text: str) -> ReadyWhen:
-    """Read all or any."""
-    try:
-        return ReadyWhen(text)
-    except ValueError:
-        raise ValueError(f"expected all or any, got {text!r}") from None
-
-
-def read_log_format(text: str) -> LogFormat:
-    """Read text or json."""
-    try:
-        return LogFormat(text)
-    except ValueError:
-        raise ValueError(f"expected text or json, got {text!r}") from None
 
 
 OPTIONS: tuple[Option, ...] = (

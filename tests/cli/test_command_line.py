@@ -11,7 +11,8 @@ import pytest
 from proxy.build_form import BUILD_FORM
 from proxy.cli import main
 from proxy.server.config import load_settings
-from proxy.server.options import OPTIONS, PACKAGED_POLICIES
+from proxy.server.option_readers import PACKAGED_POLICIES
+from proxy.server.options import OPTIONS
 from tests.keyrail_process import command_line, environment
 from tests.resp import PATIENCE_SECONDS
 from tests.server.running import refused, serve

@@ -15,7 +15,8 @@ from proxy.net.settings import (
     ViolationsSettings,
 )
 from proxy.server.config import ConfigError, load_settings
-from proxy.server.options import OPTIONS, PACKAGED_POLICIES, read_seconds, read_size
+from proxy.server.option_readers import PACKAGED_POLICIES, read_seconds, read_size
+from proxy.server.options import OPTIONS
 
 
 def test_nothing_given() -> None:

@@ -21,7 +21,7 @@ from proxy.policy_yaml.errors import Where
 from proxy.policy_yaml.fields import integer, read_duration, read_percent, read_size, read_span
 from proxy.policy_yaml.yaml_source import Problems, Scalar
 from proxy.rules.rates import parse_rate
-from proxy.server import options
+from proxy.server import option_readers
 from proxy.session.info_query import read_options
 from proxy.wire.numbers import read_digits, read_whole
 
@@ -83,10 +83,10 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "whole": (lambda text: read_whole(text, 0, 10**6), "42"),
     "digits": (needed(read_digits), "42"),
     "cli": (number(0, 1000), "42"),
-    "seconds": (options.read_seconds, "1.5s"),
-    "size": (options.read_size, "64KB"),
-    "count": (options.count(0, 1000), "42"),
-    "admin": (options.read_admin, "localhost:9121"),
+    "seconds": (option_readers.read_seconds, "1.5s"),
+    "size": (option_readers.read_size, "64KB"),
+    "count": (option_readers.count(0, 1000), "42"),
+    "admin": (option_readers.read_admin, "localhost:9121"),
     "listen": (parse_listen, "redis://localhost:6380"),
     "listen in short": (parse_listen, "localhost:6380"),
     "upstream": (parse_upstream, "redis://localhost:6379/3"),

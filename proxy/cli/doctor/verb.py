@@ -9,7 +9,7 @@ from proxy.net.address import UpstreamAddress, parse_listen, parse_upstream
 from proxy.net.client_auth import ClientAuth, read_client_auth
 from proxy.net.settings import PolicySource
 from proxy.server.config import listener_of
-from proxy.server.options import read_policy
+from proxy.server.option_readers import read_policy
 
 
 def add_verb(verbs: "argparse._SubParsersAction[LineParser]") -> None:

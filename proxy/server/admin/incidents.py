@@ -10,7 +10,7 @@ from aiohttp import web
 
 from proxy.server.admin.state import STATE
 from proxy.server.incidents import MOST_KEPT, present
-from proxy.server.options import count
+from proxy.server.option_readers import count
 
 _USUAL = 100
 

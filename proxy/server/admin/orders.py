@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from proxy.server.kill_switch import MOST_SECONDS
-from proxy.server.options import read_positive_seconds
+from proxy.server.option_readers import read_positive_seconds
 
 LONGEST_REASON = 200
 USUAL_SECONDS = 30 * 60.0
