@@ -1,0 +1,189 @@
+"""A real cluster: three primaries with a replica each, started in about two seconds, and what happens to clusters.
+
+Nodes are `Engine`s, so they can be killed, frozen and started again. Their cluster bus is on the port 10,000 above
+their own, which `tests.engines` keeps free. What a method changes has reached the node that was asked when it returns;
+`settle` waits until all living nodes tell the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+from typing import Any, cast
+
+from tests.engines import Engine, Kind
+from tests.resp import PATIENCE_SECONDS, eventually
+
+SLOTS = 16384
+NODE_TIMEOUT_MS = 1500
+_OPTIONS = {
+    "cluster-enabled": "yes",
+    "cluster-node-timeout": str(NODE_TIMEOUT_MS),
+    "cluster-allow-replica-migration": "no",
+    "repl-diskless-sync-delay": "0",
+}
+
+
+class RealCluster:
+    """`primaries` nodes with `replicas` of each. `nodes` has the primaries of the start first, then their replicas."""
+
+    def __init__(
+        self, kind: Kind, options: dict[str, str] | None = None, *, primaries: int = 3, replicas: int = 1
+    ) -> None:
+        self.kind = kind
+        self.options = _OPTIONS | (options or {})
+        self.nodes: list[Engine] = []
+        self.forgotten: list[Engine] = []
+        try:
+            self._start(primaries, replicas)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, primaries: int, replicas: int) -> None:
+        with ThreadPoolExecutor() as pool:
+            starting = [pool.submit(Engine, self.kind, self.options) for _ in range(primaries * (1 + replicas))]
+            self.nodes = [each.result() for each in starting]
+        for number, engine in enumerate(self.nodes):
+            engine.do("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for number, engine in enumerate(self.nodes[:primaries]):
+            first, behind = number * SLOTS // primaries, (number + 1) * SLOTS // primaries
+            engine.do("CLUSTER", "ADDSLOTSRANGE", first, behind - 1)
+        for one, other in combinations(self.nodes, 2):
+            one.do("CLUSTER", "MEET", "127.0.0.1", other.port, other.port + 10_000)
+        eventually(lambda: all(len(self.table(each)) == len(self.nodes) for each in self.nodes))
+        for number, replica in enumerate(self.nodes[primaries:]):
+            replica.do("CLUSTER", "REPLICATE", self.id(self.nodes[number % primaries]))
+        self.settle()
+
+    # What nodes tell
+
+    def id(self, node: Engine) -> str:
+        """The node's id."""
+        return cast("bytes", node.do("CLUSTER", "MYID")).decode()
+
+    def table(self, of: Engine) -> list[list[str]]:
+        """CLUSTER NODES of a node: the words of each line, without nodes in handshake."""
+        lines = cast("bytes", of.do("CLUSTER", "NODES")).decode().splitlines()
+        return [words for line in lines if "handshake" not in (words := line.split())[2]]
+
+    def _shown(self, by: Engine) -> set[str]:
+        ranges = cast("list[list[Any]]", by.do("CLUSTER", "SLOTS"))
+        return {shown[2].decode() for _, _, *nodes in ranges for shown in nodes}
+
+    def node_of(self, node_id: str) -> Engine:
+        """The node with this id."""
+        return next(each for each in self.living() if self.id(each) == node_id)
+
+    def living(self) -> list[Engine]:
+        """The cluster's nodes whose process has not been killed."""
+        return [each for each in self.nodes if each.process is not None and each not in self.forgotten]
+
+    def primaries(self) -> list[Engine]:
+        """The nodes that are primaries now, by their own word; frozen ones can't be asked."""
+        return [each for each in self.living() if self.role(each) == "master"]
+
+    def role(self, node: Engine) -> str:
+        """`master` or `slave`."""
+        return cast("bytes", cast("list[Any]", node.do("ROLE"))[0]).decode()
+
+    def owner(self, slot: int) -> Engine:
+        """The node that says of itself that it owns this slot."""
+        for node in self.primaries():
+            mine = next(words for words in self.table(node) if "myself" in words[2])
+            if any(_covers(word, slot) for word in mine[8:]):
+                return node
+        raise AssertionError(f"nobody owns slot {slot}")
+
+    def replicas_of(self, primary: Engine) -> list[Engine]:
+        """The replicas of a primary, as it knows them."""
+        name = self.id(primary)
+        ids = [words[0] for words in self.table(primary) if words[3] == name]
+        return [each for each in self.living() if self.id(each) in ids]
+
+    def settle(self, among: Sequence[Engine] | None = None, seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait until the nodes (all living ones) say `ok` and tell the same, and replicas follow their primaries."""
+        asked = self.living() if among is None else among
+        eventually(lambda: self._is_settled(asked), seconds)
+
+    def _is_settled(self, asked: Sequence[Engine]) -> bool:
+        told = set()
+        for node in asked:
+            if node.info("replication").get("master_link_status", "up") != "up":
+                return False
+            with node.wire() as wire:
+                if b"cluster_state:ok" not in wire.ask("CLUSTER", "INFO"):
+                    return False
+            rows = self.table(node)
+            if any("?" in words[2] for words in rows):
+                return False
+            served = {words[0] for words in rows if words[3] != "-" or words[8:]}
+            if "fail" not in str([words[2] for words in rows]) and self._shown(node) != served:
+                return False  # Redis 7.0 shows a replica in CLUSTER SLOTS once it has heard its offset
+            told.add(frozenset((words[0], words[2].removeprefix("myself,"), words[3], *words[8:]) for words in rows))
+        return len(told) == 1
+
+    # What happens to clusters
+
+    def failover(self, replica: Engine, how: str = "") -> None:
+        """Make a replica the primary: planned, or with FORCE or TAKEOVER."""
+        replica.do("CLUSTER", "FAILOVER", *([how] if how else []))
+        eventually(lambda: self.role(replica) == "master")
+
+    def open_slot(self, slot: int, source: Engine, target: Engine) -> None:
+        """Begin to move a slot as redis-cli does: from now on the source answers ASK for keys that it has not."""
+        target.do("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id(source))
+        source.do("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id(target))
+
+    def move_keys(self, slot: int, source: Engine, target: Engine, keys: Iterable[bytes] | None = None) -> None:
+        """Move these keys of an open slot, or all."""
+        wanted = source.do("CLUSTER", "GETKEYSINSLOT", slot, 1_000_000) if keys is None else list(keys)
+        if wanted:
+            source.do("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *cast("list[bytes]", wanted))
+
+    def close_slot(self, slot: int, target: Engine) -> None:
+        """Give the slot to its new owner everywhere: there first, then at each primary."""
+        name = self.id(target)
+        for node in (target, *(each for each in self.primaries() if each is not target)):
+            node.do("CLUSTER", "SETSLOT", slot, "NODE", name)
+
+    def move_slots(self, slots: Iterable[int], source: Engine, target: Engine) -> None:
+        """Move slots with their keys, one by one, as redis-cli does."""
+        for slot in slots:
+            self.open_slot(slot, source, target)
+            self.move_keys(slot, source, target)
+            self.close_slot(slot, target)
+
+    def move_slots_atomically(self, first: int, last: int, source: Engine, target: Engine) -> None:
+        """Move slots as Valkey 9 does by itself."""
+        source.do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", first, last, "NODE", self.id(target))
+        eventually(lambda: self.owner(first) is target and self.owner(last) is target)
+
+    def forget(self, gone: Engine) -> None:
+        """Let all other nodes forget one, which goes on by itself."""
+        name = self.id(gone)
+        self.forgotten.append(gone)
+        for node in self.living():
+            node.do("CLUSTER", "FORGET", name)
+
+    def add(self) -> Engine:
+        """Start one more node: a primary without slots, that all know."""
+        node = Engine(self.kind, self.options)
+        self.nodes.append(node)
+        for other in self.living():
+            if other is not node:
+                node.do("CLUSTER", "MEET", "127.0.0.1", other.port, other.port + 10_000)
+        eventually(lambda: all(len(self.table(each)) >= len(self.living()) for each in self.living()))
+        return node
+
+    def close(self) -> None:
+        """End all nodes."""
+        for node in self.nodes:
+            node.close()
+
+
+def _covers(word: str, slot: int) -> bool:
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
+    return found is not None and int(found[1]) <= slot <= int(found[2] or found[1])
