@@ -10,6 +10,7 @@ generate.py                   builds ``generated.json``: `python -m proxy.comman
 introspect.py                 reads an engine's COMMAND reply
 published.py                  commands that no engine at hand reports, as their rows describe them
 overlay.py                    connection state, lane, what creates keys and drops lifetimes: by flags and rows
+over_nodes.py                 which nodes of a cluster a command goes to, and how their replies become one
 keyrail_commands.py           KEYRAIL …: commands that Keyrail itself answers
 lookup.py                     finds the command of a request (compiled)
 words.py                      reads names, subcommands and options as Redis does, up to a NUL (compiled)

@@ -20,6 +20,7 @@ from redis import Redis
 from proxy.commands import key_types, overlay
 from proxy.commands.introspect import Description, descriptions, pairs, text
 from proxy.commands.keyrail_commands import keyrail_commands
+from proxy.commands.over_nodes import tipped
 from proxy.commands.published import published_commands
 from proxy.commands.recorded import Recorded
 from proxy.commands.rows import ROWS
@@ -92,6 +93,9 @@ def _missing(name: str, found: Description) -> Iterator[str]:
     has_keys = any(key_spec.names_keys for key_spec in found.key_specs)
     if overlay.state_of(name, found.flags, has_keys, found.container) is None:
         yield "what it needs of its connection"
+    tips = tipped(found.request_policy, found.response_policy)
+    if overlay.over_nodes(name, found.flags, tips, has_keys=bool(found.key_specs), container=found.container) is None:
+        yield "which nodes of a cluster it goes to"
     if overlay.creates_of(name, found.flags) is None:
         yield "whether this write creates keys"
     if has_keys and not key_types.type_is_decided(name, found.categories):

@@ -23,6 +23,8 @@ class Description(NamedTuple):
     flags: frozenset[str]
     categories: frozenset[str]
     key_specs: tuple[KeySpec, ...]
+    request_policy: str = ""
+    response_policy: str = ""
 
 
 def descriptions(reply: object) -> Iterator[Description]:
@@ -44,6 +46,7 @@ def _described(entry: object, parent: str) -> Iterator[Description]:
     key_specs = tuple(_key_specs(fields[8])) if len(fields) > 8 else ()
     if not key_specs and not subcommands:
         key_specs = tuple(_legacy_range(fields))
+    tips = dict(tip.split(":", 1) for tip in map(text, _items(fields[7] if len(fields) > 7 else ())) if ":" in tip)
     yield Description(
         name=name,
         arity=fields[1],
@@ -53,6 +56,8 @@ def _described(entry: object, parent: str) -> Iterator[Description]:
         if len(fields) > 6
         else frozenset(),
         key_specs=key_specs,
+        request_policy=tips.get("request_policy", ""),
+        response_policy=tips.get("response_policy", ""),
     )
     if not parent:
         for subcommand in subcommands:

@@ -5,6 +5,7 @@ neither decides is *undecided*: ``generate`` and the tests refuse such a table, 
 in a newer engine, keeps it on a private connection.
 """
 
+from proxy.commands.over_nodes import ANY_NODE, TO_SLOT, OverNodes
 from proxy.commands.row import Row
 from proxy.commands.rows import ROWS
 from proxy.commands.spec import ConnectionState, Lane
@@ -56,6 +57,28 @@ def creates_of(name: str, flags: frozenset[str]) -> bool | None:
     if row.never_creates or "write" not in flags:
         return False
     return None
+
+
+def over_nodes(
+    name: str, flags: frozenset[str], tips: OverNodes | None, *, has_keys: bool, container: bool
+) -> OverNodes | None:
+    """Where the command goes on a cluster, and how replies join; None where nothing here decides it.
+
+    ``has_keys`` counts channels that are hashed like keys. A module's commands without keys ask the other nodes
+    themselves, or are about none.
+    """
+    stated = _row(name).over_nodes
+    if stated is not None:
+        return stated
+    if has_keys:
+        return tips or TO_SLOT
+    if name.endswith("|HELP"):
+        return ANY_NODE
+    if "|" in name:
+        stated = _row(name.partition("|")[0]).subcommands_over_nodes
+    if stated is None:
+        stated = tips
+    return ANY_NODE if stated is None and (container or "module" in flags) else stated
 
 
 def drops_ttl(name: str) -> bool:

@@ -25,6 +25,8 @@ class Recorded(NamedTuple):
             flags=frozenset(record["flags"]),
             categories=frozenset(record["categories"]),
             key_specs=tuple(KeySpec.from_record(key_spec) for key_spec in record.get("keys", ())),
+            request_policy=record.get("tips", ("", ""))[0],
+            response_policy=record.get("tips", ("", ""))[1],
         )
         return cls(description, record.get("since", ""), tuple(record["engines"]))
 
@@ -41,6 +43,8 @@ class Recorded(NamedTuple):
             record["container"] = True
         if found.key_specs:
             record["keys"] = [key_spec.as_record() for key_spec in found.key_specs]
+        if found.request_policy:
+            record["tips"] = [found.request_policy, found.response_policy]
         if self.since:
             record["since"] = self.since
         return record

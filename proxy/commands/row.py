@@ -7,6 +7,7 @@ command has nothing of the kind.
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
+from proxy.commands.over_nodes import OverNodes
 from proxy.commands.spec import ConnectionState
 
 UNKNOWN_TYPE = ""
@@ -207,6 +208,12 @@ class Row(NamedTuple):
     ends_waits_with: bytes = b""
     """Of ``ConnectionState.IDLE``: it only ends what others wait for with this word among its arguments, and may begin
     something without."""
+
+    # Over the nodes of a cluster
+    over_nodes: OverNodes | None = None
+    """Where it goes and how replies join, where tips and keys do not decide it."""
+    subcommands_over_nodes: OverNodes | None = None
+    """The same for the subcommands whose rows do not say it, those of engines to come included."""
 
     # Its keys
     key_syntax: KeySyntax | None = None

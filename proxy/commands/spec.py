@@ -5,6 +5,8 @@ from enum import Enum, IntEnum
 from functools import cache
 from typing import Any
 
+from proxy.commands.over_nodes import OverNodes
+
 
 class ConnectionState(IntEnum):
     """What a command needs of, or does to, the connection that it runs on."""
@@ -142,6 +144,8 @@ class Spec:
     """Changes nothing. Scripts, unknown commands and what a module does not flag as a read may."""
     process_bound: bool
     """Whoever sends it counts on what dies with the server process: loaded scripts and functions, tracking."""
+    over_nodes: OverNodes
+    """Where it goes on a cluster, and how replies join."""
     since: str
     engines: tuple[str, ...]
     """Where it was seen: ``valkey-9.1``, ``redis-7.0``, …; empty when only a running engine told of it."""

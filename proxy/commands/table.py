@@ -11,7 +11,16 @@ from proxy.commands.introspect import Description, descriptions
 from proxy.commands.keyrail_commands import keyrail_commands
 from proxy.commands.keys import UNKNOWN_KEYS, KeyFinder
 from proxy.commands.lookup import Lookup
-from proxy.commands.overlay import creates_of, drops_ttl, lane_of, only_reads, process_bound, state_of
+from proxy.commands.over_nodes import ANY_NODE, REFUSED, tipped
+from proxy.commands.overlay import (
+    creates_of,
+    drops_ttl,
+    lane_of,
+    only_reads,
+    over_nodes,
+    process_bound,
+    state_of,
+)
 from proxy.commands.published import published_commands
 from proxy.commands.recorded import standard_commands
 from proxy.commands.spec import ConnectionState, KeySpec, Lane, Spec
@@ -35,6 +44,7 @@ UNKNOWN = Spec(
     drops_ttl=True,
     only_reads=False,
     process_bound=False,
+    over_nodes=ANY_NODE,
     since="",
     engines=(),
 )
@@ -111,6 +121,13 @@ def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[s
     has_keys = any(key_spec.names_keys for key_spec in found.key_specs)
     state = state_of(found.name, found.flags, has_keys, found.container)
     creates = creates_of(found.name, found.flags)
+    nodes = over_nodes(
+        found.name,
+        found.flags,
+        tipped(found.request_policy, found.response_policy),
+        has_keys=bool(found.key_specs),
+        container=found.container,
+    )
     return Spec(
         id=spec_id,
         name=found.name,
@@ -125,6 +142,7 @@ def _spec(spec_id: int, found: Description, since: str = "", engines: Iterable[s
         drops_ttl=drops_ttl(found.name),
         only_reads=only_reads(found.name, found.flags, container=found.container),
         process_bound=process_bound(found.name, found.categories),
+        over_nodes=REFUSED if nodes is None else nodes,
         since=since,
         engines=tuple(engines),
     )
