@@ -122,7 +122,12 @@ class RealCluster:
             served = {words[0] for words in rows if words[3] != "-" or words[8:]}
             if "fail" not in str([words[2] for words in rows]) and self._shown(node) != served:
                 return False  # Redis 7.0 shows a replica in CLUSTER SLOTS once it has heard its offset
-            told.add(frozenset((words[0], words[2].removeprefix("myself,"), words[3], *words[8:]) for words in rows))
+            told.add(
+                frozenset(
+                    (words[0], words[2].removeprefix("myself,"), words[3], *(w for w in words[8:] if w[0] != "["))
+                    for words in rows
+                )
+            )
         return len(told) == 1
 
     # What happens to clusters
