@@ -46,6 +46,8 @@ supervisor_requests.py  questions to the supervisor
 script_exchange.py      asks other workers about scripts that they have seen
 settings.py             all settings, as one frozen model
 address.py              reads listen and upstream URLs
+url_values.py            reads the values of a URL's options
+cluster_address.py      reads the seeds of a cluster, and which address leads to a node behind NAT
 tls.py                  TLS contexts that follow their files
 embedded.py             a private Valkey
 interpreter.py          how Keyrail starts processes of its own program

@@ -7,24 +7,27 @@ Upstream:    redis-py's forms: ``redis://[user[:password]@]host[:port][/database
              ``unix://[user[:password]@]/path[?db=N]``, and plain ``HOST:PORT``; ``password_file=FILE`` in the
              query takes the password from a file. redis-py's ``ssl_…`` options mean what they mean there; the
              ones that only tell redis-py how to behave (``socket_timeout``, …) have no effect.
+Cluster:     ``redis+cluster://`` and ``rediss+cluster://``, with hosts separated by commas (``cluster_address.py``)
 
 A URL is read strictly: what is not understood is an error, so that a mistyped ``ssl_ca_cert`` never turns into
 a connection that trusts the wrong thing. Nothing here opens a socket, and no text made here shows a password.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from proxy.net.client_auth import ClientAuth, read_client_auth
+from proxy.net.cluster_address import is_cluster_url, read_map, split_seeds
+from proxy.net.slot_map import Endpoint
+from proxy.net.url_values import read_boolean, read_database, read_file_name, read_octal
 from proxy.wire.numbers import read_digits
 
 _T = TypeVar("_T")
-_MOST_DATABASES = 999_999_999
 
 DEFAULT_LISTEN_PORT = 6380
 DEFAULT_UPSTREAM_PORT = 6379
@@ -38,7 +41,8 @@ _SCHEMES = {
 }
 _LISTEN_EXPECTED = "expected redis://HOST:PORT, rediss://HOST:PORT?certificate=FILE&key=FILE, unix:///path or HOST:PORT"
 _UPSTREAM_EXPECTED = (
-    "expected redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss://…, unix:///path[?db=N] or HOST:PORT"
+    "expected redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss://…, unix:///path[?db=N], HOST:PORT, "
+    "or redis+cluster://HOST1:PORT,HOST2:PORT"
 )
 
 # Options that say how redis-py itself behaves: meaningless in a proxy, but URLs carry them.
@@ -137,7 +141,10 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamAddress:
-    """The Redis behind a route: ``host`` and ``port``, or the unix socket at ``path``; and its login."""
+    """The Redis behind a route: ``host`` and ``port``, or the unix socket at ``path``; and its login.
+
+    Of a cluster it is the first of its ``seeds``. ``reachable`` has the addresses of nodes by those that they announce.
+    """
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_UPSTREAM_PORT
@@ -146,8 +153,16 @@ class UpstreamAddress:
     username: str | None = None
     password: Secret | None = None
     database: int = 0
+    seeds: tuple[Endpoint, ...] = ()
+    reachable: Mapping[Endpoint, Endpoint] = field(default_factory=dict, hash=False)
+
+    def at(self, endpoint: Endpoint) -> "UpstreamAddress":
+        """Another server, with the same login and TLS."""
+        return replace(self, host=endpoint.host, port=endpoint.port, seeds=())
 
     def __str__(self) -> str:
+        if self.seeds:
+            return f"redis{'s' if self.tls else ''}+cluster://{','.join(map(str, self.seeds))}"
         shown = _display(self.host, self.port, self.path, self.tls is not None)
         return f"{shown}/{self.database}" if self.database and self.path is None else shown
 
@@ -162,7 +177,7 @@ def parse_listen(url: str) -> ListenAddress:
     if scheme == "unix":
         if parts.netloc or len(parts.path) < 2:
             raise _error(url, "expected unix:///path, with three slashes")
-        mode = options.take(_octal, "mode")
+        mode = options.take(read_octal, "mode")
         options.finish()
         return ListenAddress("", 0, Path(unquote(parts.path)), mode, None, client_auth, password_file)
     if parts.path not in ("", "/"):
@@ -178,13 +193,21 @@ def parse_listen(url: str) -> ListenAddress:
 
 def parse_upstream(url: str) -> UpstreamAddress:
     """Read an upstream's URL. Raises AddressError."""
-    scheme, parts = _split(url, _UPSTREAM_EXPECTED)
+    seeds: tuple[Endpoint, ...] = ()
+    single = url
+    if is_cluster_url(url):
+        try:
+            single, seeds = split_seeds(url)
+        except ValueError as error:
+            raise _error(url, str(error)) from None
+    scheme, parts = _split(single, _UPSTREAM_EXPECTED)
     options = _Options(url, parts.query)
+    reachable = options.take(read_map, "map") if seeds else None
     username = options.take(str, "username") or (unquote(parts.username) if parts.username else None)
     password = _password(url, options, parts.password)
     if username and password is None:
         raise _error(url, f"user {username!r} needs a password (USER:PASSWORD@ or password_file=FILE)")
-    database = options.take(_database, "db")
+    database = options.take(read_database, "db")
     if scheme == "unix":
         if not parts.path or parts.path == "/" or parts.hostname:
             raise _error(url, "expected unix:///path[?db=N], with three slashes")
@@ -199,7 +222,7 @@ def parse_upstream(url: str) -> UpstreamAddress:
         )
     if database is None and parts.path not in ("", "/"):
         try:
-            database = _database(unquote(parts.path).strip("/"))
+            database = read_database(unquote(parts.path).strip("/"))
         except ValueError as error:
             raise _error(url, f"the path is the database: {error}") from None
     port = _port(url, parts.port, DEFAULT_UPSTREAM_PORT)
@@ -214,13 +237,15 @@ def parse_upstream(url: str) -> UpstreamAddress:
         username=username,
         password=password,
         database=database or 0,
+        seeds=seeds,
+        reachable=reachable or {},
     )
 
 
 def redacted(url: str) -> str:
     """Return ``url`` fit for a message: passwords replaced, control characters made visible."""
     # Greedy on purpose: a password with an unescaped "/" or "@" in it must not show either.
-    shown = re.sub(r"^([a-z]*:/*)?([^:@]*):.*@", r"\1\2:***@", url)
+    shown = re.sub(r"^([a-z+]*:/*)?([^:@]*):.*@", r"\1\2:***@", url)
     shown = re.sub(r"(?i)((?:^|[?&])(?:ssl_)?password=)[^&]*", r"\1***", shown)
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown)
 
@@ -285,7 +310,7 @@ class _Options:
 
     def secret(self, text: str, file: str) -> Secret | None:
         """Return the secret of option ``text`` or of the file that option ``file`` names."""
-        plain, path = self.take(str, text), self.take(_file, file)
+        plain, path = self.take(str, text), self.take(read_file_name, file)
         if plain is not None and path is not None:
             raise _error(self._url, f"{text} and {file} exclude each other")
         if plain is None and path is None:
@@ -302,16 +327,16 @@ class _Options:
 
 def _client_auth(url: str, options: _Options) -> tuple[ClientAuth | None, Path | None]:
     client_auth = options.take(read_client_auth, "client_auth")
-    file = options.take(_file, "client_password_file")
+    file = options.take(read_file_name, "client_password_file")
     if file is not None and client_auth is not None:
         raise _error(url, "client_auth and client_password_file exclude each other")
     return (client_auth if file is None else ClientAuth.FILE), file
 
 
 def _listener_tls(url: str, options: _Options) -> ListenerTls:
-    certificate = options.take(_file, "certificate", "cert", "ssl_certfile")
-    key = options.take(_file, "key", "ssl_keyfile")
-    client_ca = options.take(_file, "client_ca", "ca", "ssl_ca_certs")
+    certificate = options.take(read_file_name, "certificate", "cert", "ssl_certfile")
+    key = options.take(read_file_name, "key", "ssl_keyfile")
+    client_ca = options.take(read_file_name, "client_ca", "ca", "ssl_ca_certs")
     key_password = options.secret("key_password", "key_password_file")
     if certificate is None:
         raise _error(url, "rediss:// needs a certificate: rediss://HOST:PORT?certificate=FILE&key=FILE")
@@ -322,9 +347,9 @@ def _upstream_tls(url: str, options: _Options) -> UpstreamTls:
     verify = options.take(_verify, "ssl_cert_reqs")
     if verify is None:
         verify = Verify.REQUIRED
-    check_hostname = options.take(_boolean, "ssl_check_hostname")
-    certificate = options.take(_file, "ssl_certfile")
-    key = options.take(_file, "ssl_keyfile")
+    check_hostname = options.take(read_boolean, "ssl_check_hostname")
+    certificate = options.take(read_file_name, "ssl_certfile")
+    key = options.take(read_file_name, "ssl_keyfile")
     if key is not None and certificate is None:
         raise _error(url, "ssl_keyfile needs ssl_certfile")
     if check_hostname and verify is Verify.NONE:
@@ -332,8 +357,8 @@ def _upstream_tls(url: str, options: _Options) -> UpstreamTls:
     return UpstreamTls(
         verify=verify,
         check_hostname=verify is not Verify.NONE if check_hostname is None else check_hostname,
-        ca_file=options.take(_file, "ssl_ca_certs"),
-        ca_path=options.take(_file, "ssl_ca_path"),
+        ca_file=options.take(read_file_name, "ssl_ca_certs"),
+        ca_path=options.take(read_file_name, "ssl_ca_path"),
         certificate=certificate,
         key=key,
         key_password=options.secret("ssl_password", "ssl_password_file"),
@@ -362,34 +387,6 @@ def _port(url: str, port: int | None, default: int) -> int:
     if port is not None and not 0 <= port <= 65535:
         raise _error(url, "expected a port between 0 and 65535")
     return default if port is None else port
-
-
-def _database(text: str) -> int:
-    number = read_digits(text)
-    if number is None or number > _MOST_DATABASES:
-        raise ValueError(f"expected a database number, got {text!r}")
-    return number
-
-
-def _octal(text: str) -> int:
-    if not re.fullmatch(r"0?[0-7]{3}", text):
-        raise ValueError(f"expected permission bits such as 770, got {text!r}")
-    return int(text, 8)
-
-
-def _file(text: str) -> Path:
-    if not text:
-        raise ValueError("expected the path of a file")
-    return Path(text)
-
-
-def _boolean(text: str) -> bool:
-    folded = text.lower()
-    if folded in ("true", "yes", "on", "1"):
-        return True
-    if folded in ("false", "no", "off", "0"):
-        return False
-    raise ValueError(f"expected true or false, got {text!r}")
 
 
 def _verify(text: str) -> Verify:

@@ -16,6 +16,7 @@ from proxy.net.address import (
     parse_upstream,
     redacted,
 )
+from proxy.net.slot_map import Endpoint
 
 
 @pytest.mark.parametrize(
@@ -169,6 +170,87 @@ def test_display_names_no_secret() -> None:
     assert str(parse_upstream("rediss://u:p@cache/3")) == "rediss://cache:6379/3"
     assert str(parse_upstream("unix:///x?password=p")) == "unix:///x"
     assert str(parse_listen("[::1]:7")) == "redis://[::1]:7"
+
+
+SEEDS = (Endpoint("h1", 7000), Endpoint("::1", 7001), Endpoint("h3", 6379))
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis+cluster://h1:7000,[::1]:7001,h3", UpstreamAddress("h1", 7000, seeds=SEEDS)),
+        (
+            "valkeys+cluster://u:p%2C@h1/2?ssl_cert_reqs=none",
+            UpstreamAddress(
+                "h1",
+                tls=UpstreamTls(Verify.NONE, check_hostname=False),
+                username="u",
+                password=Secret("p,"),
+                database=2,
+                seeds=(Endpoint("h1", 6379),),
+            ),
+        ),
+    ],
+)
+def test_cluster(url: str, expected: UpstreamAddress) -> None:
+    assert parse_upstream(url) == expected
+
+
+def test_a_node_has_the_login_of_its_seeds() -> None:
+    address = parse_upstream("rediss+cluster://u:p@h1:7000,h2:7000")
+    node = address.at(Endpoint("n", 7005))
+    assert (str(node), node.username, node.password, node.tls) == ("rediss://n:7005", "u", Secret("p"), UpstreamTls())
+    assert str(address) == "rediss+cluster://h1:7000,h2:7000"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis+cluster://", "'': expected HOST:PORT"),
+        ("redis+cluster://h1,,h2", "'': expected HOST:PORT"),
+        ("redis+cluster://h1:0", "'h1:0': expected HOST:PORT"),
+        ("redis+cluster://h1:99999", "'h1:99999': expected HOST:PORT"),
+        ("redis+cluster://h1:7000,h1:7000", "given twice"),
+        ("unix+cluster://h1", "expected redis+cluster://"),
+        ("redis+cluster://u:hunter2@h1:x", "'h1:x': expected HOST:PORT"),
+        ("redis+cluster://h1?map=", "map: cannot read ''"),
+        ("redis://h1?map=x", "unknown option 'map'"),
+    ],
+)
+def test_cluster_refused(url: str, expected: str) -> None:
+    with pytest.raises(AddressError, match="bad URL") as caught:
+        parse_upstream(url)
+    assert expected in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_addresses_behind_nat_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "nat"
+    file.write_text(
+        "# announced, reachable\n10.0.0.1:7000 203.0.113.5:17000\n\n10.0.0.2:7000\t203.0.113.5:17001 # two\n"
+    )
+    assert parse_upstream(f"redis+cluster://h1?map={file}").reachable == {
+        Endpoint("10.0.0.1", 7000): Endpoint("203.0.113.5", 17000),
+        Endpoint("10.0.0.2", 7000): Endpoint("203.0.113.5", 17001),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:1\n", ":1: expected two addresses, ANNOUNCED REACHABLE, got 1 words"),
+        ("a:1 b:2\na:1 c:3\n", ":2: a:1 is mapped twice"),
+        ("\na:1 b:x\n", ":2: 'b:x': expected HOST:PORT"),
+        ("a:1 b:2 c:3\n", "got 3 words"),
+    ],
+)
+def test_a_mistake_in_that_file_is_named_by_its_line(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "nat"
+    file.write_text(text)
+    with pytest.raises(AddressError) as caught:
+        parse_upstream(f"redis+cluster://h1?map={file}")
+    assert str(file) in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_secret_file_is_read_anew(tmp_path: Path) -> None:
