@@ -11,6 +11,8 @@ cdef class Router:
     cdef int[::1] owners
     cdef int[::1] table
 
+    cpdef own(self, int first, int last, int node)
+    cpdef int owner(self, int slot) except -5
     @cython.locals(found=cython.Py_ssize_t, i=cython.Py_ssize_t, index=cython.Py_ssize_t, slot=cython.int, other=cython.int)
     cpdef int node(self, int command_id, Request request, const unsigned char *data, KeyFinder keys) except -5
     @cython.locals(i=cython.Py_ssize_t, first=cython.Py_ssize_t, crc=cython.int)

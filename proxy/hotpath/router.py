@@ -40,6 +40,16 @@ class Router:
         # The same CRC16 as in ``slots``, byte by byte.
         self.table = array("i", [crc_hqx(bytes([byte]), 0) for byte in range(256)])
 
+    def own(self, first: int, last: int, node: int) -> None:
+        """The node owns these slots from now on, both ends included."""
+        while first <= last:
+            self.owners[first] = node
+            first += 1
+
+    def owner(self, slot: int) -> int:
+        """The number of the node that owns this slot, or UNOWNED."""
+        return self.owners[slot]
+
     def node(self, command_id: int, request: Request, data: bytes, keys: KeyFinder) -> int:
         """The number of the node for this request, or why there is none."""
         found = keys.find(command_id, request)

@@ -5,6 +5,8 @@ client.py               a client connection: a session with a transport
 upstream.py             an upstream connection: a pipeline with a transport
 connect.py              opens an upstream connection: transport, login, database
 topology.py             the servers behind a route: nodes, their addresses, and who owns a key
+cluster.py              the nodes of a cluster as a topology, with stable numbers
+cluster_watch.py        asks the nodes of a cluster what it is, and follows its changes
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          what happens when a route's upstream connections close or change their role
 connection_set.py       all upstream connections of a route, and what they have carried

@@ -160,6 +160,10 @@ class UpstreamAddress:
         """Another server, with the same login and TLS."""
         return replace(self, host=endpoint.host, port=endpoint.port, seeds=())
 
+    def as_seed(self) -> "UpstreamAddress":
+        """The cluster that this server is a node of."""
+        return replace(self, seeds=(Endpoint(self.host, self.port),))
+
     def __str__(self) -> str:
         if self.seeds:
             return f"redis{'s' if self.tls else ''}+cluster://{','.join(map(str, self.seeds))}"

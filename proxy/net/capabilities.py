@@ -15,7 +15,7 @@ from proxy.net.engine import Engine, complete_table
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.pool_waiter import PoolWaiter
-from proxy.session.ports import CapabilityPort, CommandName, PoolKey
+from proxy.session.ports import CapabilityPort, CommandName, Node, PoolKey
 from proxy.wire.limits import limits_of
 from proxy.wire.request import RequestLimits
 
@@ -35,8 +35,8 @@ _LACKING_SECONDS = 5.0
 _REFUSED = re.compile(rb"-(?:NOPERM [^'`]*|ERR unknown command )['`]([^'`\s]+)")
 
 
-class ClusterRefusedError(Exception):
-    """The upstream is a cluster node: clients would learn the nodes' addresses and walk around the guard."""
+class ClusterFoundError(Exception):
+    """The upstream is a node of a cluster, and was taken for one server: its route is to be made anew."""
 
 
 def _limits_of(engine: Engine, authenticated: bool) -> RequestLimits:
@@ -63,11 +63,13 @@ class Capabilities(CapabilityPort):
     the users of whom that is to be found out again; ``unknown`` has those that the engine does not have.
     ``refusal`` is why this Redis is not served at all.
 
+    Of several nodes, what is known is true for all: ``engine`` is the oldest of theirs.
+
     All of it can change while Redis runs. So nothing that follows from it is kept elsewhere: all clients share the two
     ``RequestLimits`` of here, which change in place.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology, allow_cluster: bool) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology) -> None:
         self.hello = True
         self.able: dict[str | None, frozenset[str]] = {}
         self.unknown: frozenset[str] = frozenset()
@@ -75,8 +77,8 @@ class Capabilities(CapabilityPort):
         self.refusal: str | None = None
         self._loop = loop
         self._topology = topology
-        self._allow_cluster = allow_cluster
         self._engine: Engine | None = None
+        self._engines: dict[Node, Engine] = {}
         self._asked_at: dict[str | None, float] = {}
         self._needs_password = False
         self._limits = {authenticated: _limits_of(Engine(), authenticated) for authenticated in (True, False)}
@@ -115,18 +117,28 @@ class Capabilities(CapabilityPort):
 
         Raises ConnectionResetError.
         """
-        if found.cluster and not self._allow_cluster:
-            self.refusal = (
-                f"{self._topology.address(upstream.key.node)} is in cluster mode: clients would learn its nodes' "
-                "addresses and walk around the policy; --allow-cluster says that they may"
-            )
+        node = upstream.key.node
+        if found.cluster and self._topology.router is None:
+            self.refusal = f"{self._topology.address(node)} is a node of a cluster"
             return False
-        if self.engine is None or (self.engine.name, self.engine.version) != (found.name, found.version):
+        known = self._engines.get(node)
+        if known is None or not known.is_like(found):
             await complete_table(upstream, found)
-            self.engine = found
+            self._engines[node] = found
+            self._settle()
+        return True
+
+    def leave(self, node: Node) -> None:
+        """This node has gone: what it did not have, the others may have."""
+        self._engines.pop(node, None)
+        self._settle()
+
+    def _settle(self) -> None:
+        oldest = min(self._engines.values(), key=lambda engine: engine.version or (), default=None)
+        if oldest is not None and (self.engine is None or not self.engine.is_like(oldest)):
+            self.engine = oldest
             self._lacking.clear()
             self.able.clear()
-        return True
 
     # What users may run
 

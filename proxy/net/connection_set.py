@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.dispatcher import Dispatcher
-from proxy.session.ports import PoolKey
+from proxy.session.ports import Node, PoolKey
 
 
 class ConnectionSet:
@@ -21,11 +21,12 @@ class ConnectionSet:
     def __init__(
         self,
         home: PoolKey,
+        place: Callable[[Node], Node],
         loop: asyncio.AbstractEventLoop,
         clients: Collection[Dispatcher],
         events: Counter[str],
     ) -> None:
-        self.pools = Pools(home)
+        self.pools = Pools(home, place)
         self.members: set[UpstreamConnection] = set()
         self.closing = False
         self.events = events

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from proxy.net.capabilities import Capabilities
+from proxy.net.cluster import Change
 from proxy.net.connection_set import ConnectionSet
 from proxy.net.engine import is_replica
 from proxy.net.failures import Failures
@@ -42,12 +43,13 @@ class Connections:
         give_back: Callable[[UpstreamConnection], None],
         doubt: Callable[[UpstreamConnection, bytes], None],
     ) -> None:
-        first = topology.nodes[0]
         self.topology = topology
         self.settings = settings
         self.loop = loop
         self.output_limit = settings.client_output_limit
-        self.all = ConnectionSet(PoolKey(None, topology.address(first).database, 2, first), loop, clients, events)
+        self.all = ConnectionSet(
+            PoolKey(None, topology.login.database, 2, topology.home), topology.place, loop, clients, events
+        )
         self.pools = self.all.pools
         self.restarts = Restarts(topology, self.all.members, capabilities.forget_all)
         self.supply = Supply(
@@ -95,6 +97,22 @@ class Connections:
     def count(self, event: str) -> None:
         """Count an event for the metrics."""
         self.all.events[event] += 1
+
+    # Nodes
+
+    def adopt(self, change: Change) -> None:
+        """Nodes have come and gone. What waits in the connections of those that have gone is not sent any more: a
+        primary that was deposed while it hung would run it, and it would be lost."""
+        for node in change.left:
+            self.supply.leave(node)
+            for upstream in [each for each in self.all.members if each.key.node is node]:
+                upstream.drop()
+            self.pools.leave(node)
+            self.restarts.leave(node)
+            self._capabilities.leave(node)
+        for node in change.came:
+            self.pools.join(node)
+            self.supply.join(node)
 
     # Roles
 

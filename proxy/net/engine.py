@@ -28,6 +28,10 @@ class Engine:
     table: Table = STANDARD
     features_off: list[str] = field(default_factory=list)
 
+    def is_like(self, other: "Engine") -> bool:
+        """Whether it is the same engine in the same version."""
+        return (self.name, self.version) == (other.name, other.version)
+
     def names_libraries(self) -> bool:
         """Whether CLIENT SETINFO exists: since Redis 7.2, and in every Valkey."""
         return self.name == "valkey" or (self.version is not None and self.version >= _LIBRARY_NAMES_SINCE)

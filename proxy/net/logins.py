@@ -77,7 +77,7 @@ class Logins(LoginPort):
         self._connections = connections
         self._give_back = give_back
         self._loop = connections.loop
-        address = connections.topology.address(connections.pools.home.node)
+        address = connections.topology.login
         own = None if address.password is None else address.username or "default"
         self._own = None if own is None else own.encode()
         self._key = os.urandom(32)

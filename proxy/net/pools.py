@@ -2,27 +2,39 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from weakref import WeakSet
 
 from proxy.commands.table import Lane
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import Login, Node, PoolKey
+from proxy.session.ports import ANY_NODE, Login, Node, PoolKey
 
 
 class Pools:
-    """The pools by key; ``home`` is the one that clients begin in."""
+    """The pools by key; ``home`` is the one that clients begin in.
 
-    def __init__(self, home: PoolKey) -> None:
+    ``place`` says which node stands for the one in a key.
+    """
+
+    def __init__(self, home: PoolKey, place: Callable[[Node], Node] = lambda node: node) -> None:
         self.home = home
+        self._place = place
+        self._left: WeakSet[Node] = WeakSet()
         self._pools: dict[PoolKey, Pool] = {}
         self._by_login: dict[Login, dict[PoolKey, Pool]] = {}
 
     def of(self, key: PoolKey) -> Pool:
         """The pool of this key; it exists from the first look at it."""
+        key = self.placed(key)
         pool = self._pools.get(key)
         if pool is None:
             pool = self._pools[key] = self._by_login.setdefault(key.login, {})[key] = Pool(key)
         return pool
+
+    def placed(self, key: PoolKey) -> PoolKey:
+        """The key with the node that stands for the one in it."""
+        node = self._place(key.node)
+        return key if node is key.node else key._replace(node=node)
 
     def home_of(self, node: Node) -> PoolKey:
         """The pool of this node that always has a connection."""
@@ -30,14 +42,14 @@ class Pools:
 
     def is_home(self, key: PoolKey) -> bool:
         """Whether the pool always has a connection, as the one that clients begin in: each node has such a pool."""
-        return key == self.home or key == self.home_of(key.node)
+        return (key == self.home or key == self.home_of(key.node)) and key.node not in self._left
 
     def __iter__(self) -> Iterator[Pool]:
         return iter(list(self._pools.values()))
 
     def alive(self, key: PoolKey) -> bool:
         """Whether this pool has a connection on its fast lane."""
-        pool = self._pools.get(key)
+        pool = self._pools.get(self.placed(key))
         return pool is not None and pool.alive(Lane.FAST)
 
     def reaches(self, key: PoolKey) -> bool:
@@ -50,7 +62,7 @@ class Pools:
 
     def of_login(self, key: PoolKey) -> list[Pool]:
         """The pools of the key's user on its node, of all databases and protocols."""
-        return [*self._by_login.get(key.login, {}).values()]
+        return [*self._by_login.get(self.placed(key).login, {}).values()]
 
     def take_idle(self, key: PoolKey, *, alike: bool = False) -> UpstreamConnection | None:
         """An idle connection of the key's login, of any database; with ``alike``, of the key's protocol."""
@@ -95,6 +107,22 @@ class Pools:
                 pool.trim(logged_in(key.user))
             if not pool.in_use() and not self.is_home(key):
                 self._remove(key)
+
+    def join(self, node: Node) -> None:
+        """A node has come: whoever waits for any looks again."""
+        self._left.discard(node)
+        for pool in [pool for key, pool in self._pools.items() if key.node is ANY_NODE]:
+            for queue in (pool.waiting_private, *pool.waiting_shared.values()):
+                pool.wake(queue)
+
+    def leave(self, node: Node) -> None:
+        """A node has gone, and its connections with it: whoever waits for one looks for another."""
+        self._left.add(node)
+        for key, pool in list(self._pools.items()):
+            if key.node is node:
+                self._remove(key)
+                for queue in (pool.waiting_private, *pool.waiting_shared.values()):
+                    pool.wake(queue)
 
     def _remove(self, key: PoolKey) -> None:
         del self._pools[key]

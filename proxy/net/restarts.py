@@ -64,6 +64,11 @@ class Restarts:
         if upstream.run_id is not None:
             self._known[upstream.key.node].discard(upstream.run_id)
 
+    def leave(self, node: Node) -> None:
+        """This node has gone: if it comes back, clients begin on it anew."""
+        self._met.discard(node)
+        self._known.pop(node, None)
+
     async def identify(self, upstream: UpstreamConnection) -> None:
         """Learn which process a new connection leads to; close the clients that relied on another one.
 

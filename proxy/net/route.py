@@ -38,9 +38,11 @@ from proxy.net.acceptor import Acceptor
 from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.backlog import Backlog
 from proxy.net.buffers import buffers_of
-from proxy.net.capabilities import Capabilities, ClusterRefusedError
+from proxy.net.capabilities import Capabilities, ClusterFoundError
 from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection, log_fault
+from proxy.net.cluster import Cluster
+from proxy.net.cluster_watch import ClusterWatch
 from proxy.net.connections import Connections
 from proxy.net.deadline import Deadline
 from proxy.net.engine import Engine
@@ -119,7 +121,7 @@ class Route(RoutePort):
         self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
         self._failures = Failures(loop.time)
-        self._capabilities = Capabilities(loop, topology, settings.allow_cluster)
+        self._capabilities = Capabilities(loop, topology)
         sampler = Sampler(settings.traces, random.getrandbits(64))
         self._policies = Policies(
             policy,
@@ -144,6 +146,11 @@ class Route(RoutePort):
             give_back=self._give_back,
             doubt=self._doubt,
         )
+        self._watch: ClusterWatch | None = None
+        if isinstance(topology, Cluster):
+            self._watch = ClusterWatch(
+                topology, loop, settings.connect_timeout, self._connections.adopt, self._connections.count
+            )
         self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)
         self._relearning = Relearning(
             self._connections, self._checkout, self._capabilities, self._policies, self.clients
@@ -204,17 +211,25 @@ class Route(RoutePort):
     # Life
 
     async def start(self) -> None:
-        """Begin to connect; a Redis that is down is no error. Raises ClusterRefusedError and TlsError."""
+        """Begin to connect; a Redis that is down is no error. Raises ClusterFoundError and TlsError."""
         self._connections.supply.begin()
         self._latency_probe.begin()
         self._reply_timeout.begin()
         self._ticker.turn()
         try:
-            await asyncio.wait_for(self._connections.supply.attempted.wait(), self.settings.connect_timeout)
+            async with asyncio.timeout(self.settings.connect_timeout):
+                await self._attempt()
         except TimeoutError:
             return
         if self._capabilities.refusal is not None:
-            raise ClusterRefusedError(self._capabilities.refusal)
+            raise ClusterFoundError(self._capabilities.refusal)
+
+    async def _attempt(self) -> None:
+        if self._watch is not None:
+            self._watch.begin(self._connections.supply.tls)
+            await self._watch.attempted.wait()
+        if self._topology.nodes:
+            await self._connections.supply.attempted.wait()
 
     async def serve(
         self,
@@ -264,6 +279,8 @@ class Route(RoutePort):
     def close(self) -> None:
         """Close everything now."""
         self._connections.all.closing = True
+        if self._watch is not None:
+            self._watch.close()
         self.stop_accepting()
         self._latency_probe.end()
         self._reply_timeout.end()
@@ -356,8 +373,15 @@ class Route(RoutePort):
         self._events[event] += 1
 
     @property
+    def found_cluster(self) -> bool:
+        """Whether the server that the route was made for has turned out to be a node of a cluster."""
+        return self._capabilities.refusal is not None
+
+    @property
     def ready(self) -> bool:
-        """Whether commands reach Redis."""
+        """Whether commands reach Redis; of a cluster, whether a majority of it answers and those for any node do."""
+        if self._watch is not None:
+            return self._watch.quorum and any(map(self._connections.supply.alive, self._topology.nodes))
         return (
             self._capabilities.refusal is None
             and all(map(self._connections.supply.alive, self._topology.nodes))
@@ -367,7 +391,8 @@ class Route(RoutePort):
     @property
     def reason(self) -> str:
         """Why not, where they don't."""
-        return self._capabilities.refusal or self._connections.supply.reason or self._liveness.reason
+        known = None if self._watch is None else self._watch.problem
+        return self._capabilities.refusal or known or self._connections.supply.reason or self._liveness.reason
 
     def snapshot(self) -> dict[str, Any]:
         """All figures since the start, as JSON can hold them."""
@@ -379,6 +404,7 @@ class Route(RoutePort):
             "ready": self.ready,
             "reason": self.reason,
             "silent_since": self._liveness.silent_since,
+            "nodes": self._nodes(),
             "engine": None if engine is None else {"name": engine.name, "version": engine.version_text},
             "clients": len(self.clients),
             "buffers": buffers_of(self.clients),
@@ -406,6 +432,10 @@ class Route(RoutePort):
             "features_off": [] if engine is None else self._features_off(engine),
             "generation": self._policies.generation,
         }
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        topology, alive = self._topology, self._connections.supply.alive
+        return topology.figures(alive) if isinstance(topology, Cluster) else []
 
     def _features_off(self, engine: Engine) -> list[str]:
         off = (self._policies.features_off, self._expiries.off, self._connections.restarts.off)

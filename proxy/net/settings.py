@@ -181,9 +181,6 @@ class Settings:
     traffic_memory: int = MEMORY
     """Bytes that the supervisor uses for the last hour's traffic statistics of each route."""
 
-    allow_cluster: bool = False
-    """Serve an upstream in cluster mode, although clients may learn the nodes' addresses and walk around."""
-
     @property
     def redaction(self) -> Redaction:
         """How keys are shown."""

@@ -16,8 +16,8 @@ hosts mean: null or empty is the host that was asked, ``?`` is a node without a 
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -94,8 +94,15 @@ class SlotMap:
         return sorted(serving, key=lambda node: (node.slots or ((SLOTS, SLOTS),), node.id))
 
     def unowned(self) -> int:
-        """How many slots no living primary owns."""
-        return SLOTS - sum(last + 1 - first for node in self.primaries() for first, last in node.slots)
+        """How many slots have no owner that is alive and has an address."""
+        owners = [node for node in self.primaries() if node.endpoint is not None]
+        return SLOTS - sum(last + 1 - first for node in owners for first, last in node.slots)
+
+    def without(self, hidden: Container[str]) -> "SlotMap":
+        """The same, but that these nodes have no address."""
+        nodes = self.nodes.items()
+        shown = {name: replace(node, endpoint=None) if name in hidden else node for name, node in nodes}
+        return SlotMap(shown, self.opened)
 
 
 class NoQuorumError(Exception):

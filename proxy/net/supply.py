@@ -67,17 +67,30 @@ class Supply:
         self._restarts = restarts
         self._failures = failures
         self._give_back = give_back
-        self._tls: FollowedContext | None = None
+        self.tls: FollowedContext | None = None
         self._reasons = {node: f"connecting to {topology.address(node)}" for node in topology.nodes}
         self._reached: set[Node] = set()
 
     def begin(self) -> None:
         """Begin to connect to each node. Raises TlsError."""
-        tls = self._topology.address(self._pools.home.node).tls
+        tls = self._topology.login.tls
         if tls is not None:
-            self._tls = upstream_context(tls, _log.warning)
+            self.tls = upstream_context(tls, _log.warning)
         for node in self._topology.nodes:
             self.ensure(self._pools.of(self._pools.home_of(node)), Lane.FAST)
+
+    def join(self, node: Node) -> None:
+        """A node has come: connect to it."""
+        self._reasons[node] = f"connecting to {self._topology.address(node)}"
+        self.ensure(self._pools.of(self._pools.home_of(node)), Lane.FAST)
+
+    def leave(self, node: Node) -> None:
+        """A node has gone: nobody misses its connections."""
+        self._reasons.pop(node, None)
+        self._reached.discard(node)
+
+    def _is_gone(self, pool: Pool) -> bool:
+        return pool.key.node not in self._topology.nodes or self._pools.of(pool.key) is not pool
 
     def alive(self, node: Node) -> bool:
         """Whether the connection that is always wanted of this node is there."""
@@ -155,6 +168,9 @@ class Supply:
     def _open(self, pool: Pool, lane: Lane | None) -> bool:
         if self._connections.closing or self._capabilities.refusal is not None:
             return False
+        if self._is_gone(pool):
+            self._topology.doubt()
+            return False
         pool.opening[lane] += 1
         self._connections.start(self._open_into(pool, lane))
         return True
@@ -174,7 +190,7 @@ class Supply:
             return
         pool.opening[lane] -= 1
         self.attempted.set()
-        if self._connections.closing or self._capabilities.refusal is not None:
+        if self._connections.closing or self._capabilities.refusal is not None or self._is_gone(pool):
             upstream.abort()
             return
         pool.succeeded(lane)
@@ -185,8 +201,11 @@ class Supply:
 
     async def _connect(self, key: PoolKey) -> Opened:
         seconds = self._settings.connect_timeout
+        key = self._pools.placed(key)
+        if key.node not in self._topology.nodes:
+            raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
         address = self._topology.address(key.node)
-        opened = await asyncio.wait_for(open_upstream(address, self._tls, self._keeper, key, self._loop), seconds)
+        opened = await asyncio.wait_for(open_upstream(address, self.tls, self._keeper, key, self._loop), seconds)
         self._connections.members.add(opened.upstream)
         opened.upstream.errors = self._connections.errors
         try:
@@ -209,9 +228,9 @@ class Supply:
 
     async def open_for_login(self) -> UpstreamConnection:
         """A connection on which nobody has logged in. Raises OSError."""
-        home = self._pools.home
+        home = self._pools.placed(self._pools.home)
         address, seconds = self._topology.address(home.node), self._settings.connect_timeout
-        opening = open_without_login(address, self._tls, self._keeper, home._replace(protocol=2), self._loop)
+        opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
         upstream = await asyncio.wait_for(opening, seconds)
         upstream.apart = True
         self._connections.members.add(upstream)
@@ -271,6 +290,9 @@ class Supply:
 
     def _failed(self, pool: Pool, lane: Lane | None, error: Exception) -> None:
         self.attempted.set()
+        if self._is_gone(pool):
+            return
+        self._topology.doubt()
         self._keeper.count("connect_failures")
         address = self._topology.address(pool.key.node)
         if self._pools.is_home(pool.key) and not pool.alive(Lane.FAST):
@@ -293,6 +315,9 @@ class Supply:
 
     def lost(self, pool: Pool) -> None:
         """A shared connection of this pool was lost: open another where one is always wanted."""
+        if self._is_gone(pool):
+            return
+        self._topology.doubt()
         if not self._connections.closing and self._pools.is_home(pool.key) and not pool.alive(Lane.FAST):
             self._reasons[pool.key.node] = f"{self._topology.address(pool.key.node)}: the connection was lost"
             self.ensure(pool, Lane.FAST)

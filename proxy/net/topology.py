@@ -14,21 +14,36 @@ from proxy.session.ports import SOLE_NODE, Node
 
 
 class Topology(Protocol):
-    """The nodes of a route, by number, and their ``router``: None where one node gets every command.
+    """The nodes of a route, and their ``router``: None where one node gets every command.
 
-    Clients begin on the first node. What has no key goes there, too.
+    Clients begin at ``home``, which can stand for any node: ``place`` says for which one now. ``login`` has what all
+    nodes have in common: user, password, TLS, database.
     """
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """All nodes, each at the place that its number says."""
+        """The nodes that commands go to, in the order of their numbers."""
 
     @property
     def router(self) -> Router | None:
         """Which node owns a request's keys."""
 
+    @property
+    def home(self) -> Node:
+        """The node in the keys of clients that have not chosen one."""
+
+    @property
+    def login(self) -> UpstreamAddress:
+        """How to log in, and with which TLS; also the name of all of it in messages."""
+
     def address(self, node: Node) -> UpstreamAddress:
         """Where this node is now, and how to log in."""
+
+    def place(self, node: Node) -> Node:
+        """The node that stands for this one: itself, but for ``home``."""
+
+    def doubt(self) -> None:
+        """A node is missing or lost: find out soon whether all is as it was."""
 
 
 class Single:
@@ -36,10 +51,18 @@ class Single:
 
     nodes = (SOLE_NODE,)
     router = None
+    home = SOLE_NODE
 
     def __init__(self, address: UpstreamAddress) -> None:
-        self._address = address
+        self.login = address
 
     def address(self, node: Node) -> UpstreamAddress:
         """The server's address."""
-        return self._address
+        return self.login
+
+    def place(self, node: Node) -> Node:
+        """The one node."""
+        return node
+
+    def doubt(self) -> None:
+        """Whether it is there, its connections tell."""

@@ -8,6 +8,9 @@ up if others are waiting behind it.
 """
 
 import asyncio
+import contextlib
+import socket
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
@@ -27,6 +30,8 @@ _PATIENCE = 1.0
 _LATER_PATIENCE = 0.1
 _HEARD = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
 """Actions on replies that something here listens to; a hidden command may follow from what they say."""
+_RESET = struct.pack("ii", 1, 0)
+"""For SO_LINGER: the kernel resets the connection, and drops what it has still to send."""
 _LAST_WORDS = 5.0
 """Seconds for those of a client that has left."""
 
@@ -356,6 +361,14 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         if self._last_timer is None:
             self._last_timer = self.loop.call_later(_LAST_WORDS, self.abort)
         self.when_drained(self.finish)
+
+    def drop(self) -> None:
+        """Close at once, and take back what has not left this machine: nothing of it is to run any more."""
+        sock = None if self.transport is None else self.transport.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.abort()
 
     def abort(self) -> None:
         """Close at once."""

@@ -32,6 +32,7 @@ metrics.py              Prometheus metrics
 traffic_metrics.py      Prometheus metrics about traffic
 anonymous_metrics.py    metrics without names of keys and clients
 notices.py              log lines for the operator
+node_changes.py         log lines about the nodes of a cluster
 announcements.py        the ready line, and each change of a route's readiness
 state_file.py           what survives a restart (``--state``)
 hot_restart.py          hot restart: a new process takes over the sockets

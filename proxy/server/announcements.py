@@ -8,6 +8,7 @@ from proxy.net.settings import RouteSettings
 from proxy.server import exposure
 from proxy.server.admin.app import AdminServer
 from proxy.server.figures import RouteFigures
+from proxy.server.node_changes import Nodes, changes
 from proxy.server.notices import notice
 from proxy.server.workers import Workers
 
@@ -17,6 +18,7 @@ class Announcements:
 
     def __init__(self) -> None:
         self._ready: dict[str, bool] = {}
+        self._nodes: dict[str, Nodes] = {}
 
     def ready(
         self,
@@ -46,12 +48,14 @@ class Announcements:
                 notice(f"warning: {warning}")
         for its in figures:
             _say_features(its)
+            self._say_nodes(its)
 
     def changes(self, workers: Workers) -> None:
         """Say which routes' upstreams have gone or come back since they were announced."""
         if not self._ready or not workers.complete:
             return
         for its in workers.figures():
+            self._say_nodes(its)
             if its.ready == self._ready[its.name]:
                 continue
             self._ready[its.name] = its.ready
@@ -61,6 +65,11 @@ class Announcements:
                 _say_features(its)
             else:
                 notice(f"route {its.name}: not ready: {its.reason}")
+
+    def _say_nodes(self, its: RouteFigures) -> None:
+        for line in changes(self._nodes.get(its.name, ()), its.nodes):
+            notice(f"route {its.name}: {line}")
+        self._nodes[its.name] = its.nodes
 
 
 def _say_features(its: RouteFigures) -> None:

@@ -35,7 +35,8 @@ class RouteFigures:
 
     ``oldest`` is how many seconds the client that has waited longest for a reply has been waiting.
 
-    Redis is ``silent_since`` that time, in seconds since the epoch; None while it answers.
+    Redis is ``silent_since`` that time, in seconds since the epoch; None while it answers. ``nodes`` are those of a
+    cluster, as one worker sees them.
     """
 
     name: str
@@ -48,6 +49,7 @@ class RouteFigures:
     gauges: dict[str, Any] = field(default_factory=dict)
     silent_since: float | None = None
     oldest: float = 0.0
+    nodes: list[dict[str, Any]] = field(default_factory=list)
 
 
 def add_numbers(total: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -75,6 +77,7 @@ def merge_snapshots(name: str, living: Iterable[Snapshot], departed: Mapping[str
         oldest=max((s["oldest"] for s in snapshots), default=0.0),
         engine=next((s["engine"] for s in snapshots if s["engine"]), None),
         generation=min((s["generation"] for s in snapshots), default=0),
+        nodes=next((s["nodes"] for s in snapshots if s.get("nodes")), []),
         features_off=sorted({feature for s in snapshots for feature in s["features_off"]}),
     )
     add_numbers(merged.counters, departed)

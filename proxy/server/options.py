@@ -80,7 +80,8 @@ OPTIONS: tuple[Option, ...] = (
         parse_upstream,
         "URL",
         "the Redis behind: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] (default redis://127.0.0.1:6379), "
-        "rediss://…, unix:///path; ?password_file=FILE reads the password from a file",
+        "rediss://…, unix:///path, or a cluster: redis+cluster://HOST1:PORT,HOST2:PORT; ?password_file=FILE reads the "
+        "password from a file",
     ),
     Option(
         "client_auth",
@@ -282,13 +283,5 @@ OPTIONS: tuple[Option, ...] = (
         "FILE",
         "ask for this file's token on the admin port, but for /healthz, /readyz and the empty page; without it, "
         "/hotkeys, /rules, /policy and whatever changes something answer only where the port is bound to loopback",
-    ),
-    Option(
-        "allow_cluster",
-        OptionScope.GROUP,
-        read_switch,
-        "on|off",
-        "serve an upstream in cluster mode, although clients can learn the nodes' addresses (default off)",
-        switch=True,
     ),
 )

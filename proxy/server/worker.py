@@ -22,9 +22,12 @@ from typing import Any, assert_never
 import uvloop
 
 from proxy.net.acceptor import Acceptor
+from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
 from proxy.net.buffers import enforce
-from proxy.net.capabilities import ClusterRefusedError
+from proxy.net.capabilities import ClusterFoundError
+from proxy.net.cluster import Cluster
+from proxy.net.cluster_address import EXPECTED as CLUSTER_EXPECTED
 from proxy.net.handover import Handover, Place
 from proxy.net.password_file import PasswordFileError
 from proxy.net.periodic import Periodic
@@ -97,6 +100,7 @@ class Worker:
             self._handover = handover_of(sharing, number, loads, loop, self._adopt)
         self._admission = Admission(start.settings.max_clients, loads)
         reports = {
+            "looking for clusters": self._look_for_clusters,
             "looking at limits": self._look_at_limits,
             "reporting figures": self._tell_figures,
             "reporting what rules found": self._tell_news,
@@ -104,22 +108,23 @@ class Worker:
         }
         self._reports = Periodic(loop, REPORT_SECONDS, reports, self._count)
         self._limits = Periodic(loop, LEASE_SECONDS, {"sharing limits": self._share_limits}, self._count)
-        self._routes = [
-            Route(
-                route,
-                start.settings,
-                Single(route.upstream),
-                policy,
-                loop,
-                start.generation,
-                partial(self._group_info, index),
-                start.paused,
-                partial(self._find_script, index) if start.settings.workers > 1 else None,
-                self._report_traffic,
-                self._admission,
-            )
-            for index, (route, policy) in enumerate(zip(start.settings.routes, start.policies, strict=True))
-        ]
+        self._routes = [self._route(index, route.upstream) for index, route in enumerate(start.settings.routes)]
+
+    def _route(self, index: int, upstream: UpstreamAddress) -> Route:
+        start = self._start
+        return Route(
+            start.settings.routes[index],
+            start.settings,
+            Cluster(upstream) if upstream.seeds else Single(upstream),
+            start.policies[index],
+            asyncio.get_running_loop(),
+            start.generation,
+            partial(self._group_info, index),
+            start.paused,
+            partial(self._find_script, index) if start.settings.workers > 1 else None,
+            self._report_traffic,
+            self._admission,
+        )
 
     async def run(self) -> int:
         """Serve until told to stop, then drain; return the exit status."""
@@ -152,9 +157,10 @@ class Worker:
 
     async def _open(self) -> bool:
         """Start the routes and accept connections; False if a route turns out to be unfit."""
-        outcomes = await asyncio.gather(*(route.start() for route in self._routes), return_exceptions=True)
+        starting = [self._start_route(index) for index in range(len(self._routes))]
+        outcomes = await asyncio.gather(*starting, return_exceptions=True)
         for index, started in enumerate(outcomes):
-            if isinstance(started, ClusterRefusedError | TlsError):
+            if isinstance(started, ClusterFoundError | TlsError):
                 self._channel.notify(Unfit(index, str(started)))
                 return False
             if isinstance(started, BaseException):
@@ -168,6 +174,17 @@ class Worker:
         if self._handover is not None:
             self._handover.begin()
         return True
+
+    async def _start_route(self, index: int) -> None:
+        try:
+            await self._routes[index].start()
+        except ClusterFoundError as found:
+            upstream = self._start.settings.routes[index].upstream
+            if upstream.path is not None:
+                raise ClusterFoundError(f"{found}: give the addresses of its nodes, {CLUSTER_EXPECTED}") from None
+            self._routes[index].close()
+            self._routes[index] = self._route(index, upstream.as_seed())
+            await self._routes[index].start()
 
     def _adopt(self, place: Place, connection: socket.socket) -> None:
         self._acceptors[place].adopt(connection)
@@ -299,6 +316,12 @@ class Worker:
     def _report_now(self) -> None:
         self._reports.end()
         self._reports.turn()
+
+    def _look_for_clusters(self) -> None:
+        # One that was down at the start is served by the worker that takes this one's place.
+        if any(route.found_cluster for route in self._routes) and not self._stop.is_set():
+            self._failed = True
+            self._end_now()
 
     def _look_at_limits(self) -> None:
         self._admission.look()

@@ -41,11 +41,11 @@ class Role(StrEnum):
     REPLICA = "replica"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Node:
     """A server of a topology, equal to itself alone: another server may have its address later.
 
-    ``number`` is its place among the nodes of the topology, by which the router names it.
+    ``number`` is that by which the router names it; of several nodes that are there at a time, each has another one.
     """
 
     number: int = 0
@@ -53,6 +53,9 @@ class Node:
 
 SOLE_NODE = Node()
 """The node of each topology that has only one."""
+
+ANY_NODE = Node(-1)
+"""Stands for any node of a topology with several: for clients and commands that have not chosen one."""
 
 Login: TypeAlias = tuple[str | None, Node, Role]
 

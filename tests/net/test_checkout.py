@@ -63,7 +63,7 @@ def checkout_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Che
             supply=lambda _pool: None, alive=lambda _node: alive, lack_of_room=lambda: "", busy=Counter()
         ),
     )
-    capabilities = Capabilities(loop, Single(UpstreamAddress()), allow_cluster=False)
+    capabilities = Capabilities(loop, Single(UpstreamAddress()))
     return Checkout(connections, capabilities, cast("Any", None), ()), capabilities
 
 

@@ -36,9 +36,17 @@ class TwoNodes:
 
     nodes = (SOLE_NODE, Node(1))
     router = None
+    home = SOLE_NODE
+    login = UpstreamAddress(port=7000)
 
     def address(self, node: Node) -> UpstreamAddress:
         return UpstreamAddress(port=7000 + node.number)
+
+    def place(self, node: Node) -> Node:
+        return node
+
+    def doubt(self) -> None:
+        pass
 
 
 TOPOLOGY = TwoNodes()
@@ -138,7 +146,7 @@ class Route:
             pooling=True,
         )
         policies: Any = SimpleNamespace(learn=self._nothing, asks_about=lambda _user: False)
-        capabilities = Capabilities(loop, TOPOLOGY, allow_cluster=False)
+        capabilities = Capabilities(loop, TOPOLOGY)
         capabilities.able["app"] = frozenset()
         self.clients: list[Any] = []
         self.connections = Connections(

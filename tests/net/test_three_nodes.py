@@ -45,6 +45,7 @@ class SlotMap:
             node: UpstreamAddress(port=engine.port) for node, engine in zip(self.nodes, engines, strict=True)
         }
         numbers = {engine.port: number for number, engine in enumerate(engines)}
+        self.home, self.login = self.nodes[0], self.addresses[self.nodes[0]]
         self.owners = [-1] * SLOTS
         for first, last, owner, *_ in cast("Any", engines[0].do("CLUSTER", "SLOTS")):
             self.owners[first : last + 1] = [numbers[owner[1]]] * (last + 1 - first)
@@ -52,6 +53,12 @@ class SlotMap:
 
     def address(self, node: Node) -> UpstreamAddress:
         return self.addresses[node]
+
+    def place(self, node: Node) -> Node:
+        return node
+
+    def doubt(self) -> None:
+        pass
 
 
 @pytest.fixture(scope="module", params=["redis-7.0", "valkey-9.1"])
@@ -83,7 +90,7 @@ async def route_over(engines: list[Engine]) -> AsyncIterator[tuple[Route, SlotMa
     loop = asyncio.get_running_loop()
     route = Route(
         route_settings,
-        Settings((route_settings,), allow_cluster=True, traces=0),
+        Settings((route_settings,), traces=0),
         topology,
         TRANSPARENT,
         loop,

@@ -25,7 +25,8 @@ rules: {walks: {refuse: [KEYS]}}
 """
 DEEP = 100_000
 PATHS = (
-    *("/hotkeys", "/patterns", "/slots", "/clients", "/slow", "/traffic", "/incidents", "/remedies", "/remedies/1"),
+    *("/hotkeys", "/patterns", "/slots", "/clients", "/slow", "/traffic", "/nodes"),
+    *("/incidents", "/remedies", "/remedies/1"),
     *("/rules", "/violations", "/policy", "/policy/reload", "/policy/kill-switch", "/metrics", "/info", "/", "/page/x"),
     *(
         "/healthz",

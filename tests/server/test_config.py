@@ -66,7 +66,6 @@ def test_every_option_is_a_variable_and_a_key(tmp_path: Path) -> None:
         "buffer_limit": "9GB",
         "log_format": "json",
         "traffic_memory": "100MB",
-        "allow_cluster": "on",
         "traces": "9",
         "violations": "/var/log/violations",
         "redact": "shape",

@@ -17,7 +17,7 @@ from tests.conftest import Fleet
 from tests.engines import Engine, free_port
 from tests.net.certificates import authority, issue
 from tests.resp import Address, Closed, Wire, eventually
-from tests.server.running import Running, refused, serve, ticks
+from tests.server.running import Running, serve, ticks
 
 REFUSE_KEYS = """
 keyrail: 1
@@ -80,16 +80,6 @@ def test_an_upstream_that_is_down_is_no_error(new_engine: Callable[..., Engine])
         engine.kill()
         running.await_line(r"^keyrail: route default: not ready: ")
         running.await_http("/readyz", 503)
-
-
-def test_a_cluster_is_refused_unless_asked_for(new_engine: Callable[..., Engine]) -> None:
-    engine = new_engine("valkey-9.1", {"cluster-enabled": "yes"})
-    status, lines = refused(["--upstream", engine.url])
-    assert status == 1
-    (line,) = lines
-    assert "is in cluster mode" in line
-    with serve("--upstream", engine.url, "--allow-cluster") as running:
-        running.ready().await_http("/readyz", 200)
 
 
 def test_routes_have_their_own_listeners_and_policies(upstream: str, tmp_path: Path, socket_folder: Path) -> None:

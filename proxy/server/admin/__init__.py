@@ -6,6 +6,7 @@ access.py      tokens, and access without them
 health.py      /healthz and /readyz
 info.py        /info
 traffic.py     /hotkeys, /patterns, /slots, /clients, /slow, /traffic
+nodes.py       /nodes
 incidents.py   /incidents
 remedies.py    /remedies
 rules.py       /rules, /violations

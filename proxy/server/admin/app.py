@@ -16,6 +16,7 @@ from proxy.server.admin.health import healthz, readyz
 from proxy.server.admin.incidents import incidents
 from proxy.server.admin.info import info
 from proxy.server.admin.monitoring import ALERTS, DASHBOARD, monitoring
+from proxy.server.admin.nodes import nodes
 from proxy.server.admin.page.files import FOLDER, Page, wants_page
 from proxy.server.admin.policy import kill_switch, policy, reload, turn_kill_switch
 from proxy.server.admin.remedies import add_remedy, remedies, undo_remedy
@@ -94,6 +95,7 @@ class AdminServer:
             app.router.add_get(path, monitoring)
         for path, answer in TRAFFIC.items():
             app.router.add_get(path, answer)
+        app.router.add_get("/nodes", nodes)
         app.router.add_get("/incidents", incidents)
         app.router.add_get("/remedies", remedies)
         app.router.add_post("/remedies", add_remedy)
@@ -135,7 +137,18 @@ def _is_a_fault(record: logging.LogRecord) -> bool:
 
 def _serve_page(app: web.Application) -> None:
     page = Page()
-    told = (*TRAFFIC, "/incidents", "/remedies", "/events", "/rules", "/violations", "/policy", DASHBOARD, ALERTS)
+    told = (
+        *TRAFFIC,
+        "/nodes",
+        "/incidents",
+        "/remedies",
+        "/events",
+        "/rules",
+        "/violations",
+        "/policy",
+        DASHBOARD,
+        ALERTS,
+    )
     paths = " ".join(("/healthz", "/readyz", "/metrics", "/info", *told))
 
     async def index(request: web.Request) -> web.Response:

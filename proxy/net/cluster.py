@@ -1,0 +1,151 @@
+"""A cluster as the topology of a route: its nodes have numbers while they live, and the router knows who owns a slot.
+
+``ClusterWatch`` brings the maps that a majority of the nodes agrees on; ``adopt`` takes one over, in place, and says
+what has changed for the connections.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple
+
+from proxy.commands.slots import SLOTS
+from proxy.hotpath.router import UNOWNED, Router
+from proxy.net.address import UpstreamAddress
+from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap
+from proxy.session.ports import ANY_NODE, Node
+
+
+@dataclass(slots=True)
+class Change:
+    """What a map brings, if it is ``new``: nodes to which commands go from now on, or not any more."""
+
+    new: bool = False
+    came: list[Node] = field(default_factory=list)
+    left: list[Node] = field(default_factory=list)
+
+
+class _Place(NamedTuple):
+    """A node of the cluster: what commands are sent to, and what is known of it."""
+
+    node: Node
+    known: ClusterNode
+
+
+class Cluster:
+    """The topology of a cluster whose ``login`` names the seeds. Its ``map`` is empty until its nodes have been asked.
+
+    ``version`` counts the maps that were different.
+    """
+
+    home = ANY_NODE
+
+    def __init__(self, login: UpstreamAddress) -> None:
+        self.login = login
+        self.router = Router([UNOWNED] * SLOTS)
+        self.map = SlotMap()
+        self.version = 0
+        self.nodes: Sequence[Node] = ()
+        self.on_doubt: Callable[[], None] = lambda: None
+        self._places: dict[str, _Place] = {}
+        self._by_node: dict[Node, str] = {}
+
+    def address(self, node: Node) -> UpstreamAddress:
+        """Where this node is; for none in particular: the seeds."""
+        place = self._places.get(self._by_node.get(node, ""))
+        if place is None or place.known.endpoint is None:
+            return self.login
+        return self.login.at(self.reachable(place.known.endpoint))
+
+    def reachable(self, announced: Endpoint) -> Endpoint:
+        """Where to connect for an address that nodes announce."""
+        return self.login.reachable.get(announced, announced)
+
+    def place(self, node: Node) -> Node:
+        """The first of the nodes stands for any."""
+        return self.nodes[0] if node is ANY_NODE and self.nodes else node
+
+    def doubt(self) -> None:
+        """A node is missing or lost: find out soon whether all is as it was."""
+        self.on_doubt()
+
+    def node(self, number: int) -> Node | None:
+        """The node with this number; None where it has left."""
+        return next((place.node for place in self._places.values() if place.node.number == number), None)
+
+    def node_at(self, announced: Endpoint) -> Node | None:
+        """The node that announces this address."""
+        return next((place.node for place in self._places.values() if place.known.endpoint == announced), None)
+
+    def known(self) -> Iterator[tuple[str, Node, ClusterNode]]:
+        """All members: alias, node, and what the map says."""
+        for place in sorted(self._places.values(), key=lambda place: place.node.number):
+            yield alias_of(place.node), place.node, place.known
+
+    def figures(self, reached: Callable[[Node], bool]) -> list[dict[str, Any]]:
+        """All members as JSON can hold them; ``reached`` says whether a connection to a node stands."""
+        return [
+            {
+                "node": alias,
+                "id": known.id,
+                "address": "" if known.endpoint is None else str(known.endpoint),
+                "role": "primary" if known.is_primary else "replica",
+                "primary": ""
+                if known.primary_id not in self._places
+                else alias_of(self._places[known.primary_id].node),
+                "slots": [[first, last] for first, last in known.slots],
+                "open": sorted(each.slot for each in self.map.opened if known.id in (each.source, each.target)),
+                "health": "failed" if known.failed else "ok" if node not in self.nodes or reached(node) else "lost",
+            }
+            for alias, node, known in self.known()
+        ]
+
+    # A new map
+
+    def adopt(self, found: SlotMap) -> Change:
+        """Take a map over."""
+        change = Change()
+        if found == self.map:
+            return change
+        self.map = found
+        self.version += 1
+        change.new = True
+        old = self._places
+        self._places = self._numbered(found, old)
+        self._by_node = {place.node: name for name, place in self._places.items()}
+        serving = [self._places[known.id].node for known in found.primaries() if known.endpoint is not None]
+        change.came = [node for node in serving if node not in self.nodes]
+        change.left = [node for node in self.nodes if node not in serving]
+        for name, place in old.items():
+            # Its connections lead to where it was.
+            moved = name in self._places and self._places[name].known.endpoint != place.known.endpoint
+            if moved and place.node in serving and place.node in self.nodes:
+                change.left.append(place.node)
+                change.came.append(place.node)
+        self.nodes = sorted(serving, key=lambda node: node.number)
+        self._assign()
+        return change
+
+    def _numbered(self, found: SlotMap, old: dict[str, _Place]) -> dict[str, _Place]:
+        # Who stays keeps its number, and who comes gets the lowest that is free: primaries first, in order of slots.
+        kept = {name: _Place(place.node, found.nodes[name]) for name, place in old.items() if name in found.nodes}
+        taken = {place.node.number for place in kept.values()}
+        free = (number for number in count() if number not in taken)
+        order = [known.id for known in found.primaries()]
+        order += sorted(found.nodes.keys() - set(order), key=lambda name: (str(found.nodes[name].endpoint), name))
+        for name in order:
+            if name not in kept:
+                kept[name] = _Place(Node(next(free)), found.nodes[name])
+        return kept
+
+    def _assign(self) -> None:
+        self.router.own(0, SLOTS - 1, UNOWNED)
+        for known in self.map.primaries():
+            if known.endpoint is not None:
+                for first, last in known.slots:
+                    self.router.own(first, last, self._places[known.id].node.number)
+
+
+def alias_of(node: Node) -> str:
+    """The name of a node for operators: n1, n2, …"""
+    return f"n{node.number + 1}"

@@ -1,0 +1,39 @@
+"""A line for each change of a cluster's nodes that an operator wants to know."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Nodes: TypeAlias = Sequence[Mapping[str, Any]]
+"""The nodes of a route, as ``Cluster.figures`` has them."""
+
+
+def changes(before: Nodes, after: Nodes) -> Iterator[str]:
+    """Tell what is different."""
+    old = {node["id"]: node for node in before}
+    for node in after:
+        shown = f"node {node['node']} {node['address'] or 'without an address'}"
+        was = old.pop(node["id"], None)
+        if was is None or was["role"] != node["role"]:
+            yield f"{shown} is {_role(node)}"
+        elif was["health"] != node["health"]:
+            yield f"{shown} {_HEALTH[node['health']]}"
+        elif was["address"] != node["address"]:
+            yield f"{shown} was at {was['address']} before"
+        elif was["slots"] != node["slots"]:
+            yield f"{shown} is {_role(node)}, {slot_count(was)} before"
+    for gone in old.values():
+        yield f"node {gone['node']} {gone['address']} has left the cluster"
+
+
+_HEALTH = {"ok": "is back", "failed": "has failed, most others say", "lost": "cannot be reached"}
+
+
+def _role(node: Mapping[str, Any]) -> str:
+    if node["role"] == "primary":
+        return f"a primary of {slot_count(node)} slots"
+    return f"a replica of {node['primary']}"
+
+
+def slot_count(node: Mapping[str, Any]) -> int:
+    """How many slots a node owns."""
+    return sum(last + 1 - first for first, last in node["slots"])
