@@ -14,6 +14,8 @@ outgoing.py           the bytes on their way to Redis on one upstream connection
 in_flight.py          the queue of pending replies: whose each one is
 upstream_pipeline.py  one upstream connection without its socket: routes each reply to its client
 router.py             which node a request goes to, where a topology has several
+split.py              a request with keys of several slots, as one for each slot
+join.py               replies of several nodes that become one
 reply_order.py        the order in which a client asked, where several sources send its replies
 sampler.py            picks the commands to trace
 error_counts.py       counts error replies by their first word

@@ -5,12 +5,14 @@ A command and the entries for its replies go out in one call, so neither can be 
 
     forward       a command that goes on as it is, or a run of them: the hot path
     issue         commands with replies of their own kind, and Keyrail's own commands in the client's name
+    send_part     commands whose replies become part of one reply
     send_piece    a command that is under way in pieces, up to ``end_pieces``
 
 No other module asks an ``UpstreamPipeline`` to send something for a client; a test reads the source for that.
 """
 
-from proxy.hotpath.in_flight import InFlightEntry, ReplySink
+from proxy.hotpath.in_flight import JOIN, InFlightEntry, ReplySink
+from proxy.hotpath.join import Join
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
@@ -70,6 +72,13 @@ class CommandSender(ReplySink):
         """Send one command on this connection; its reply comes in the place of this segment."""
         self.issue(upstream, chunk, InFlightEntry(segment, 1, action, payload), commands=1)
         segment.order.ask(segment, 1)
+
+    def send_part(self, join: Join, upstream: UpstreamPipeline, chunk: bytes, index: int, count: int) -> None:
+        """Send the commands from ``index`` on, so many, on this connection; their replies are parts of one reply."""
+        segment = join.segment
+        assert segment is not None, "a join whose reply has left takes no more parts"
+        self.issue(upstream, chunk, InFlightEntry(segment, count, JOIN, join.expect(index)), commands=count)
+        segment.order.ask(segment, count)
 
     def send_piece(self, upstream: UpstreamPipeline, piece: bytes, withhold: bool) -> None:
         """Send the next piece of a command, the first one included; see ``Outgoing.send_partial``."""

@@ -1,6 +1,6 @@
 cimport cython
 
-cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _TRACE
+cdef int _FORWARD, _HIDE, _LOCAL, _REPLACE, _EDIT, _PEEK, _MEMBERS, _CONFIRM, _NOTE, _UNWRAP, _TRACE, _JOIN
 
 
 cdef class ReplySink:
@@ -22,6 +22,10 @@ cdef class ReplySink:
     cpdef advance(self)
     @cython.locals(place=cython.Py_ssize_t)
     cpdef large_reply_begins(self, Py_ssize_t due, Py_ssize_t done, Py_ssize_t size)
+
+
+cdef class ReplyPart:
+    cpdef take(self, bytes piece, bint whole)
 
 
 cdef class InFlightEntry:

@@ -20,6 +20,7 @@ many frames are due, and the action on them:
               handed whole to instead(frame), and what that returns is sent
     TRACE     as FORWARD, one frame; ``payload.begins(line)`` is told its first line, ``payload.comes(size, whole)``
               each piece of it
+    JOIN      nothing is sent: ``payload``, a ReplyPart, takes each frame in as many pieces as it comes
 
 What they bring gathers with their sinks until the round ends, so each is written to once.
 """
@@ -39,6 +40,7 @@ _CONFIRM = 7
 _NOTE = 8
 _UNWRAP = 9
 _TRACE = 10
+_JOIN = 11
 FORWARD = _FORWARD
 HIDE = _HIDE
 LOCAL = _LOCAL
@@ -50,6 +52,7 @@ CONFIRM = _CONFIRM
 NOTE = _NOTE
 UNWRAP = _UNWRAP
 TRACE = _TRACE
+JOIN = _JOIN
 
 
 class ReplySink:
@@ -106,6 +109,14 @@ class ReplySink:
     def client(self) -> "ReplySink | None":
         """The client that gets what is delivered here; None where that is Keyrail itself."""
         return None
+
+
+class ReplyPart:
+    """Takes frames that are parts of one reply."""
+
+    def take(self, piece: bytes, whole: bool) -> None:
+        """The next piece of a frame; ``whole`` says that the frame ends with it."""
+        raise NotImplementedError
 
 
 class InFlightEntry:

@@ -1,11 +1,11 @@
 cimport cython
 
 from proxy.hotpath.error_counts cimport ErrorCounts
-from proxy.hotpath.in_flight cimport ReplySink, InFlightEntry
+from proxy.hotpath.in_flight cimport ReplyPart, ReplySink, InFlightEntry
 from proxy.hotpath.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
-cdef int FORWARD, HIDE, LOCAL, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE
+cdef int FORWARD, HIDE, LOCAL, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
 cdef int _MESSAGE, _CONFIRMATION, _REPLY
 cdef int _MINUS, _STAR, _PUSH, _SHORT
 
@@ -36,7 +36,7 @@ cdef class UpstreamPipeline(Outgoing):
     cpdef receive(self, data)
     @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t)
     cdef Py_ssize_t _distribute(self, bytes data, const unsigned char *p, Py_ssize_t size) except -3
-    @cython.locals(n=cython.Py_ssize_t)
+    @cython.locals(n=cython.Py_ssize_t, part=ReplyPart)
     cdef Py_ssize_t _continue(self, bytes data, const unsigned char *p, Py_ssize_t i, Py_ssize_t size) except -3
     @cython.locals(entry=InFlightEntry)
     cdef _complete_head(self)
@@ -53,6 +53,9 @@ cdef class UpstreamPipeline(Outgoing):
     @cython.locals(n=cython.Py_ssize_t)
     cdef Py_ssize_t _trace(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                              Py_ssize_t size) except -3
+    @cython.locals(n=cython.Py_ssize_t, part=ReplyPart)
+    cdef Py_ssize_t _take(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
+                          Py_ssize_t size) except -3
     @cython.locals(count=cython.Py_ssize_t, hidden=cython.Py_ssize_t, unwraps=cython.bint)
     cdef Py_ssize_t _expand(self, InFlightEntry entry, bytes data, const unsigned char *p, Py_ssize_t i,
                             Py_ssize_t n) except -3

@@ -19,6 +19,7 @@ from proxy.hotpath.in_flight import (
     EDIT,
     FORWARD,
     HIDE,
+    JOIN,
     LOCAL,
     MEMBERS,
     NOTE,
@@ -27,6 +28,7 @@ from proxy.hotpath.in_flight import (
     TRACE,
     UNWRAP,
     InFlightEntry,
+    ReplyPart,
     ReplySink,
 )
 from proxy.hotpath.outgoing import Outgoing
@@ -161,8 +163,12 @@ class UpstreamPipeline(Outgoing):
             return -2
         if self.destination is not None:
             self.deliver(self.destination, self._cut(data, p, i, n))
-        if self.counts and self.head is not None and self.head.action == TRACE:
-            self.head.payload.comes(n - i, self.scanner.elements == 0)
+        if self.counts and self.head is not None:
+            if self.head.action == TRACE:
+                self.head.payload.comes(n - i, self.scanner.elements == 0)
+            elif self.head.action == JOIN:
+                part: ReplyPart = self.head.payload
+                part.take(self._cut(data, p, i, n), self.scanner.elements == 0)
         if self.scanner.elements == 0 and self.counts:
             self._complete_head()
         return n
@@ -238,6 +244,8 @@ class UpstreamPipeline(Outgoing):
             return self._stream(data, p, i, size, None, True)
         if action == TRACE:
             return self._trace(entry, data, p, i, size)
+        if action == JOIN:
+            return self._take(entry, data, p, i, size)
         if action == PEEK or action == MEMBERS or (action == UNWRAP and p[i] == _STAR):
             n = self.scanner.line_end(p, i, size)
             if n < 0:
@@ -275,6 +283,15 @@ class UpstreamPipeline(Outgoing):
         n = self._stream(data, p, i, size, entry.sink, True)
         if n >= 0:
             entry.payload.comes(n - i, self.scanner.elements == 0)
+            if self.scanner.bulk > self.large:
+                self.on_large_head(entry.sink)
+        return n
+
+    def _take(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
+        n = self._stream(data, p, i, size, None, True)
+        if n >= 0:
+            part: ReplyPart = entry.payload
+            part.take(self._cut(data, p, i, n), self.scanner.elements == 0)
             if self.scanner.bulk > self.large:
                 self.on_large_head(entry.sink)
         return n

@@ -7,6 +7,7 @@ gives the real one, ``test_upstream_pipeline_can_fail`` broken ones.
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 from proxy.hotpath.error_counts import ErrorCounts
 from tests.hotpath.bench import BULK, ERROR, OK, ONE, PUSH, READONLY, Bench, heard
@@ -556,3 +557,58 @@ def a_large_reply_is_heavy_when_it_is_measured_too(module: ModuleType) -> None:
     bench.upstream.enqueue(client, 1, module.TRACE, Meter())
     bench.upstream.receive(BULK[:8])
     assert bench.events == [("on_large_head", client)]
+
+
+# JOIN: frames that are parts of one reply
+
+
+def part_of(module: ModuleType) -> Any:
+    """A part of a reply that notes what it takes."""
+
+    class Part(module.ReplyPart):  # type: ignore[misc, name-defined]  # whichever module is under test
+        def __init__(self) -> None:
+            self.frames = [b""]
+            self.ended = False
+
+        def take(self, piece: bytes, whole: bool) -> None:
+            if self.ended:
+                self.frames.append(b"")
+            self.frames[-1] += piece
+            self.ended = whole
+
+    return Part()
+
+
+def parts_of_a_reply_are_taken_and_nothing_is_sent(module: ModuleType) -> None:
+    frames = (OK, ERROR, BULK, b"$-1\r\n", b"*2\r\n:1\r\n$3\r\nabc\r\n", b"%1\r\n+a\r\n*0\r\n")
+    for frame in frames:
+        stream = ONE + frame + PUSH + BULK + OK
+        for cut in range(len(stream) + 1):
+            bench = Bench(module)
+            client = bench.client()
+            part = part_of(module)
+            bench.upstream.send_run(client, b"x", 1)
+            bench.upstream.enqueue(client, 2, module.JOIN, part)
+            bench.upstream.send_run(client, b"x", 1)
+            bench.upstream.receive(stream[:cut])
+            bench.upstream.receive(stream[cut:])
+            assert (heard(client), client.pending_replies, bench.pending_replies()) == (ONE + OK, 0, [])
+            assert (part.frames, part.ended, bench.events) == ([frame, BULK], True, [])
+
+
+def a_large_part_of_a_reply_is_heavy(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    part = part_of(module)
+    bench.upstream.large = 10
+    bench.upstream.enqueue(client, 1, module.JOIN, part)
+    bench.upstream.receive(BULK[:8])
+    assert bench.events == [("on_large_head", client)]
+    assert (part.frames, part.ended) == ([BULK[:8]], False), "it is taken as it comes"
+
+
+def a_part_out_of_step_closes_both_sides(module: ModuleType) -> None:
+    bench = Bench(module)
+    bench.upstream.enqueue(bench.client(), 1, module.JOIN, part_of(module))
+    bench.upstream.receive(b"?\r\n")
+    assert bench.events == ["out of step"]

@@ -1,19 +1,17 @@
-"""An intake whose session is the test, over the nodes of a topology: it sends an MGET of several slots to each node."""
+"""An intake whose session is the test, over the nodes of a topology: it splits commands with keys of several slots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from hiredis import Reader
-
-from proxy.commands.slots import SLOTS, slot_of
+from proxy.commands.slots import SLOTS
 from proxy.commands.table import STANDARD
-from proxy.hotpath.in_flight import FORWARD, NOTE
+from proxy.hotpath.in_flight import FORWARD
 from proxy.hotpath.intake import TAKEN
+from proxy.hotpath.join import Join, SumJoin, ValuesJoin
 from proxy.hotpath.plan import Plan
-from proxy.hotpath.reply_order import Segment
 from proxy.hotpath.router import SEVERAL_SLOTS, Router
+from proxy.hotpath.split import Split, split
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import Request
 from tests.hotpath.gathering import Client, command_id, pack
@@ -49,8 +47,9 @@ class Routed(Client):
         if words[0] == b"KEYRAIL":
             self.answer_itself(b"+" + words[1] + b"\r\n")
         elif self.router.node(command_id, request, data, STANDARD.keys) == SEVERAL_SLOTS:
-            assert words[0] == b"MGET"
-            self.scatter(words[1:])
+            parts = split(command_id, request, data, STANDARD.keys, self.router)
+            assert parts is not None
+            self.scatter(parts)
         else:
             assert self.nodes is not None
             assert self.nodes[0] is not None
@@ -66,40 +65,24 @@ class Routed(Client):
         else:
             self.begin_order().answer(reply)
 
-    def scatter(self, keys: list[bytes]) -> None:
-        """One MGET for each slot; their replies are joined in the order of the keys."""
-        order = self.begin_order()
-        place = order.segment(None)
-        by_slot: dict[int, list[int]] = {}
-        for index, key in enumerate(keys):
-            by_slot.setdefault(slot_of(key), []).append(index)
-        gathered = Gathered(place, len(keys), len(by_slot), order.bring)
-        for slot, indexes in by_slot.items():
+    def scatter(self, parts: Split) -> None:
+        """A command for each slot; their replies are joined."""
+        join = self.join_of(parts)
+        index = 0
+        for number, chunk, count in zip(parts.nodes, parts.chunks, parts.counts, strict=True):
             assert self.nodes is not None
-            node = self.nodes[self.slots[slot]]
+            node = self.nodes[number]
             assert node is not None
-            self.send_for(place, node, pack(b"MGET", *(keys[i] for i in indexes)), NOTE, gathered.part(indexes))
+            self.send_part(join, node, chunk, index, count)
+            index += count
+
+    def join_of(self, parts: Split) -> Join:
+        place = self.begin_order().segment(None)
+        if b"MGET" in parts.name.upper():
+            return ValuesJoin(place, parts.places, len(parts.keys), first_error)
+        return SumJoin(place, len(parts.places), first_error)
 
 
-class Gathered:
-    """The parts of one reply: values by the index of their key."""
-
-    def __init__(self, place: Segment, size: int, parts: int, bring: Callable[[Segment, bytes], Any]) -> None:
-        self.place = place
-        self.values = [b""] * size
-        self.parts = parts
-        self.bring = bring
-
-    def part(self, indexes: list[int]) -> Callable[[bytes], None]:
-        """The listener for the reply about the keys of these indexes."""
-
-        def came(frame: bytes) -> None:
-            reader = Reader()
-            reader.feed(frame)
-            for index, value in zip(indexes, reader.gets(), strict=True):
-                self.values[index] = b"$-1\r\n" if value is None else b"$%d\r\n%b\r\n" % (len(value), value)
-            self.parts -= 1
-            if self.parts == 0:
-                self.bring(self.place, b"*%d\r\n" % len(self.values) + b"".join(self.values))
-
-        return came
+def first_error(frames: Sequence[bytes]) -> bytes:
+    """The first frame that is an error."""
+    return next(frame for frame in frames if frame.startswith(b"-"))

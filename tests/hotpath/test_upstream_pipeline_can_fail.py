@@ -36,7 +36,34 @@ BREAKS: dict[str, tuple[str, str]] = {
     "a measured reply is not told of": ("entry.payload.begins(data[i:n])", "pass"),
     "a measured reply never ends": ("entry.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
     "what comes later is not measured": ("self.head.payload.comes(n - i, self.scanner.elements == 0)", "pass"),
-    "a measured reply is not heavy": ("                self.on_large_head(entry.sink)", "                pass"),
+    "a measured reply is not heavy": (
+        "entry.payload.comes(n - i, self.scanner.elements == 0)\n            if self.scanner.bulk > self.large:",
+        "entry.payload.comes(n - i, self.scanner.elements == 0)\n            if False:",
+    ),
+    "a part of a reply is sent as well": (
+        "n = self._stream(data, p, i, size, None, True)",
+        "n = self._stream(data, p, i, size, entry.sink, True)",
+    ),
+    "a part of a reply is not paid": (
+        "n = self._stream(data, p, i, size, None, True)",
+        "n = self._stream(data, p, i, size, None, False)",
+    ),
+    "a part is not told where it begins": (
+        "part: ReplyPart = entry.payload\n            part.take(",
+        "(lambda *_: 0)(",
+    ),
+    "a part is not told what comes later": (
+        "part: ReplyPart = self.head.payload\n                part.take(",
+        "(lambda *_: 0)(",
+    ),
+    "a part never ends": (
+        "entry.payload\n            part.take(self._cut(data, p, i, n), self.scanner.elements == 0)",
+        "entry.payload\n            part.take(self._cut(data, p, i, n), False)",
+    ),
+    "a part is not heavy": (
+        "n), self.scanner.elements == 0)\n            if self.scanner.bulk > self.large:",
+        "n), self.scanner.elements == 0)\n            if False:",
+    ),
     "a large reply is that of any command": ("self.pending_replies == due and self.run", "self.run"),
     "a run is kept for what comes by itself": ("sink.run = None\n        sink.wrote", "sink.wrote"),
     "a run is kept when all is paid": ("sink.run = None\n            sink.wrote", "sink.wrote"),
@@ -114,12 +141,12 @@ BREAKS: dict[str, tuple[str, str]] = {
         "            return _INCOMPLETE",
     ),
     "a hidden reply is shown": (
-        "self._stream(data, p, i, size, None, True)",
-        "self._stream(data, p, i, size, entry.sink, True)",
+        "return self._stream(data, p, i, size, None, True)",
+        "return self._stream(data, p, i, size, entry.sink, True)",
     ),
     "a hidden reply is not paid": (
-        "self._stream(data, p, i, size, None, True)",
-        "self._stream(data, p, i, size, None, False)",
+        "return self._stream(data, p, i, size, None, True)",
+        "return self._stream(data, p, i, size, None, False)",
     ),
     "a peek is the reply": (
         "                entry.action = FORWARD\n                entry.payload(data[i:n])\n                return i",
