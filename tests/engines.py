@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -111,11 +112,13 @@ def _taken(port: int) -> bool:
 
 
 _ports = itertools.filterfalse(_taken, _reserved())
+_one_at_a_time = threading.Lock()
 
 
 def free_port() -> int:
     """A port that nobody uses, and that no other test gets. Raises StopIteration when a run has used up thousands."""
-    return next(_ports)
+    with _one_at_a_time:  # clusters start their nodes in threads
+        return next(_ports)
 
 
 class Engine:
