@@ -1,0 +1,293 @@
+"""SCAN over several nodes shows each key that stays, whatever happens to the cluster meanwhile, and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.cluster.scan_cursor import MOST_OWN, MOST_RESTARTS, ScanCursor, read_cursor
+from proxy.cluster.scan_walk import scan
+from proxy.commands.slots import SLOTS, slot_of
+from proxy.wire.encode import encode_array, encode_bulk
+from tests.cluster.nodes import RealCluster
+from tests.engines import Engine
+from tests.resp import decode
+
+IDS = ["b" * 40, "a" * 40, "c" * 40]
+
+
+KEYS = [b"%b%d" % (prefix, number) for number in range(20) for prefix in (b"h", b"s")]
+BY_SLOT: dict[int, list[bytes]] = {}
+for each_key in KEYS:
+    BY_SLOT.setdefault(slot_of(each_key), []).append(each_key)
+DIVIDED = [slot * len(IDS) // SLOTS for slot in range(SLOTS)]
+
+
+class Model:
+    """Nodes that own slots and hold keys. A node's cursor is the place of a key in an order of its own."""
+
+    def __init__(self, keys: Iterable[bytes]) -> None:
+        self.owner = list(DIVIDED)
+        self.epochs = [1, 2, 3]
+        self.opened: dict[int, int] = {}
+        self.held: list[set[bytes]] = [set() for _ in IDS]
+        for key in keys:
+            self.held[self.owner[slot_of(key)]].add(key)
+        self.calls: list[tuple[int, bytes]] = []
+
+    # What operators do
+
+    def open_slot(self, slot: int, target: int) -> None:
+        if target != self.owner[slot] and slot not in self.opened:
+            self.opened[slot] = target
+
+    def move_key(self, key: bytes) -> None:
+        slot = slot_of(key)
+        if slot in self.opened and key in self.held[self.owner[slot]]:
+            self.held[self.owner[slot]].remove(key)
+            self.held[self.opened[slot]].add(key)
+
+    def close_slot(self, slot: int) -> None:
+        target = self.opened.pop(slot, None)
+        if target is None:
+            return
+        source = self.owner[slot]
+        moved = {key for key in self.held[source] if slot_of(key) == slot}
+        self.held[source] -= moved
+        self.held[target] |= moved
+        self.owner[slot] = target
+        self.epochs[target] = max(self.epochs) + (self.epochs[target] < max(self.epochs))
+
+    # What nodes answer
+
+    def answer(self, node: int, argv: Sequence[bytes]) -> bytes:
+        self.calls.append((node, argv[0]))
+        if argv[:2] == (b"CLUSTER", b"NODES"):
+            return encode_bulk(self._nodes(node).encode())
+        if argv[:2] == (b"CLUSTER", b"GETKEYSINSLOT"):
+            return encode_array([key for key in BY_SLOT.get(int(argv[2]), ()) if key in self.held[node]])
+        if argv[0] == b"TYPE":
+            if self.owner[slot_of(argv[1])] != node:
+                return b"-MOVED 1 127.0.0.1:7000\r\n"
+            return b"+hash\r\n" if argv[1].startswith(b"h") else b"+string\r\n"
+        places = sorted((crc32(key, node) + 1, key) for key in self.held[node])
+        page = [(place, key) for place, key in places if place > int(argv[1])][:3]
+        more = page and page[-1] != places[-1]
+        cursor = page[-1][0] % (MOST_OWN + 1) if more else 0
+        return b"*2\r\n" + encode_bulk(b"%d" % cursor) + encode_array([key for _, key in page])
+
+    def _nodes(self, asked: int) -> str:
+        lines = []
+        for number, name in enumerate(IDS):
+            slots = [f"{slot}" for slot in BY_SLOT if self.owner[slot] == number]
+            if number == asked:
+                slots += [f"[{slot}->-{IDS[to]}]" for slot, to in self.opened.items() if self.owner[slot] == number]
+                slots += [f"[{slot}-<-{IDS[self.owner[slot]]}]" for slot, to in self.opened.items() if to == number]
+            flags = "myself,master" if number == asked else "master"
+            lines.append(f"{name} 127.0.0.1:1@2 {flags} - 0 0 {self.epochs[number]} connected {' '.join(slots)}")
+        return "\n".join(lines) + "\n"
+
+
+def step(model: Model, argv: list[bytes], database: int = 0, ids: Sequence[str] = IDS, between: object = None) -> bytes:
+    """One SCAN of a client; `between` happens between two rounds."""
+    walk = scan(argv, ids, database)
+    frames: list[bytes] | None = None
+    try:
+        asked = next(walk)
+        while True:
+            frames = [model.answer(IDS.index(ids[each.node]), each.argv) for each in asked]
+            if callable(between):
+                between()
+            asked = walk.send(frames)
+    except StopIteration as end:
+        return bytes(end.value)
+
+
+def page(reply: bytes) -> tuple[bytes, list[bytes]]:
+    cursor, keys = decode(reply)  # type: ignore[misc]
+    assert isinstance(cursor, bytes)
+    return cursor, keys  # type: ignore[return-value]
+
+
+def test_a_walk_over_quiet_nodes_shows_each_key_once() -> None:
+    model = Model(KEYS)
+    cursor, seen = b"0", []
+    while True:
+        cursor, keys = page(step(model, [b"SCAN", cursor, b"COUNT", b"3"]))
+        seen += keys
+        if cursor == b"0":
+            break
+        assert int(cursor) < 2**64
+    assert sorted(seen) == sorted(KEYS)
+
+
+def test_any_keyrail_can_go_on() -> None:
+    """Another one knows the same nodes in another order."""
+    model = Model(KEYS)
+    cursor, seen, orders = b"0", [], [IDS, IDS[::-1], [IDS[1], IDS[2], IDS[0]]]
+    for turn in range(1000):
+        cursor, keys = page(step(model, [b"SCAN", cursor], ids=orders[turn % 3]))
+        seen += keys
+        if cursor == b"0":
+            break
+    assert sorted(seen) == sorted(KEYS)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_key_that_stays_is_missed(seed: int) -> None:
+    random = Random(seed)
+    database, disturbances = seed % 3 // 2, random.randint(0, 100)
+    model = Model(KEYS)
+    left = disturbances
+
+    def disturb() -> None:
+        nonlocal left
+        key = random.choice(KEYS)
+        if left > 0 and random.random() < 0.5:
+            left -= 1
+            match random.randrange(3):
+                case 0:
+                    model.open_slot(slot_of(key), random.randrange(3))
+                case 1:
+                    model.move_key(key)
+                case _:
+                    model.close_slot(slot_of(key))
+        elif left == 0:
+            for slot in list(model.opened):
+                model.close_slot(slot)
+
+    cursor, seen = b"0", set()
+    for _ in range(5000):
+        cursor, keys = page(step(model, [b"SCAN", cursor], database, between=disturb))
+        seen.update(keys)
+        disturb()
+        if cursor == b"0":
+            break
+    assert cursor == b"0", "it ends"
+    assert seen == set(KEYS)
+
+
+def test_a_walk_ends_while_the_cluster_never_rests() -> None:
+    """A slot that stays open: three times anew, then by slots."""
+    model = Model(KEYS)
+    model.open_slot(slot_of(KEYS[0]), 1 - model.owner[slot_of(KEYS[0])])
+    cursor, restarts, steps, seen = b"0", set(), 0, set()
+    while steps == 0 or cursor != b"0":
+        cursor, keys = page(step(model, [b"SCAN", cursor]))
+        found = read_cursor(cursor)
+        assert found is not None
+        restarts.add(found.restarts)
+        seen.update(keys)
+        steps += 1
+    assert restarts == set(range(MOST_RESTARTS + 1))
+    assert seen == set(KEYS)
+    assert steps < 3 * 30 + SLOTS // 64 + 1
+
+
+def test_by_slots_match_and_type_are_applied_here() -> None:
+    model = Model(KEYS)
+    cursor, seen = ScanCursor(restarts=MOST_RESTARTS).encoded(), []
+    while cursor != b"0":
+        cursor, keys = page(step(model, [b"SCAN", cursor, b"match", b"[gh]*1?", b"COUNT", b"1", b"TYPE", b"HASH"]))
+        seen += keys
+    assert sorted(seen) == sorted(key for key in KEYS if key.startswith(b"h1") and len(key) == 3)
+
+
+@pytest.mark.parametrize("text", [b"x", b"", b"-1", b"1.0", b"18446744073709551616", b" 1"])
+def test_what_is_no_cursor_is_an_error(text: bytes) -> None:
+    assert step(Model(KEYS), [b"SCAN", text]) == b"-ERR invalid cursor\r\n"
+
+
+def test_errors_of_nodes_are_passed_on() -> None:
+    class Broken(Model):
+        def __init__(self, keys: Iterable[bytes], broken: bytes) -> None:
+            super().__init__(keys)
+            self.broken = broken
+
+        def answer(self, node: int, argv: Sequence[bytes]) -> bytes:
+            return b"-NOPERM no\r\n" if argv[0] == self.broken else super().answer(node, argv)
+
+    by_slots = ScanCursor(MOST_RESTARTS).encoded()
+    for broken, cursor in ((b"CLUSTER", b"0"), (b"SCAN", b"0"), (b"CLUSTER", by_slots)):
+        assert step(Broken(KEYS, broken), [b"SCAN", cursor]) == b"-NOPERM no\r\n"
+
+
+@given(st.integers(0, 3), st.integers(0, 1023), st.integers(0, 65535), st.integers(0, MOST_OWN))
+def test_a_cursor_says_all(restarts: int, node: int, mark: int, own: int) -> None:
+    cursor = ScanCursor(restarts, node, mark, own)
+    assert read_cursor(cursor.encoded()) == cursor
+    assert int(cursor.encoded()) < (2**53 if own < 2**25 else 2**64)
+
+
+# On real nodes
+
+
+def on_nodes(nodes: Sequence[Engine], ids: Sequence[str], argv: list[bytes]) -> bytes:
+    walk = scan(argv, ids, 0)
+    try:
+        asked = next(walk)
+        while True:
+            frames = []
+            for each in asked:
+                with nodes[each.node].wire() as wire:
+                    frames.append(wire.ask(*each.argv))
+            asked = walk.send(frames)
+    except StopIteration as end:
+        return bytes(end.value)
+
+
+def test_on_real_nodes_while_slots_move(cluster: RealCluster) -> None:
+    nodes = cluster.primaries()
+    ids = [cluster.id(node) for node in nodes]
+    keys = [b"key:%d" % number for number in range(600)]
+    with_slots = sorted({slot_of(key) for key in keys})[:6]
+    _fill(cluster, keys)
+    back: list[tuple[int, Engine, Engine]] = []
+    cursor, seen, steps = b"0", set(), 0
+    while steps == 0 or cursor != b"0":
+        cursor, found = page(on_nodes(nodes, ids, [b"SCAN", cursor, b"COUNT", b"40"]))
+        seen.update(found)
+        steps += 1
+        if steps % 4 == 0 and len(back) < len(with_slots):
+            slot = with_slots[len(back)]
+            source = cluster.owner(slot)
+            target = next(node for node in nodes if node is not source)
+            cluster.move_slots([slot], source, target)
+            back.append((slot, target, source))
+    assert seen >= set(keys)
+    assert len(back) > 1
+    for slot, source, target in back:
+        cluster.move_slots([slot], source, target)
+
+
+def _fill(cluster: RealCluster, keys: list[bytes]) -> None:
+    primaries = cluster.primaries()
+    owners = {node: next(words for words in cluster.table(node) if "myself" in words[2])[8:] for node in primaries}
+    for node, ranges in owners.items():
+        bounds = [tuple(map(int, (text.split("-") * 2)[:2])) for text in ranges if "[" not in text]
+        with node.wire() as wire:
+            for key in keys:
+                if any(first <= slot_of(key) <= last for first, last in bounds):
+                    assert wire.ask("SET", key, "x") == b"+OK\r\n"
+
+
+@pytest.mark.parametrize("how", ["quiet", "by slots"])
+def test_a_quiet_walk_over_real_nodes(cluster: RealCluster, how: str) -> None:
+    nodes = cluster.primaries()
+    ids = [cluster.id(node) for node in nodes]
+    keys = [b"other:%d" % number for number in range(300)]
+    _fill(cluster, keys)
+    cursor = b"0" if how == "quiet" else ScanCursor(MOST_RESTARTS, own=SLOTS - 640).encoded()
+    wanted = [key for key in keys if how == "quiet" or slot_of(key) >= SLOTS - 640]
+    seen: list[bytes] = []
+    for _ in range(100):
+        cursor, found = page(on_nodes(nodes, ids, [b"SCAN", cursor, b"MATCH", b"other:*", b"TYPE", b"string"]))
+        seen += found
+        if cursor == b"0":
+            break
+    assert sorted(set(seen)) == sorted(wanted)
