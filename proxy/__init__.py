@@ -11,6 +11,7 @@ Imports go in one direction only, from top to bottom of this map:
     traffic/       keys, patterns, slots, clients and violations: windows, merged over workers
     policy_yaml/   reads the YAML that policies have in common: lines, problems, durations, sizes, patterns
     schema/        key patterns, and the automaton that finds the schema entry of a key
+    cluster/       commands over several nodes: joined replies, SCAN, CLUSTER answers, no node's address
     hotpath/       plan, client intake, upstream queue, counters (compiled)
     commands/      the command table, and key extraction (compiled): the ONE place for facts about commands
     wire/          RESP requests, replies, encoding and limits (compiled): the grammar, no command

@@ -36,6 +36,24 @@ SpanSyntax: TypeAlias = Literal[
     "sort",
 ]
 ValueSyntax: TypeAlias = Literal["msetex", "payload", "setrange", "setbit", "bitfield"]
+ClusterAnswer: TypeAlias = Literal[
+    "read mode",
+    "asking",
+    "keyslot",
+    "slots",
+    "shards",
+    "nodes",
+    "info",
+    "myid",
+    "myshardid",
+    "links",
+    "replicas",
+    "failure reports",
+    "help",
+]
+"""What Keyrail answers to a command about the cluster itself."""
+NodeSigns: TypeAlias = Literal["info", "role", "clients", "client info", "config", "slow log", "hello"]
+"""In which form a reply names the node that sends it, or others."""
 ScriptUse: TypeAlias = Literal["text", "load", "sha", "function", "library", "payload", "exists"]
 """What the command is to scripts: it runs a text, loads one, runs one by its SHA1 or a function by its name, loads a
 library, restores libraries from a payload, or asks which scripts there are."""
@@ -214,6 +232,14 @@ class Row(NamedTuple):
     """Where it goes and how replies join, where tips and keys do not decide it."""
     subcommands_over_nodes: OverNodes | None = None
     """The same for the subcommands whose rows do not say it, those of engines to come included."""
+
+    cluster_answer: ClusterAnswer | None = None
+    """Keyrail answers it itself where the upstream is a cluster."""
+
+    shows_nodes: NodeSigns | None = None
+    """Its reply names nodes of a cluster, and in which form."""
+    names_addresses: bool = False
+    """Its arguments may be addresses of nodes, which SLOWLOG shows."""
 
     # Its keys
     key_syntax: KeySyntax | None = None

@@ -189,6 +189,25 @@ def test_a_walk_ends_while_the_cluster_never_rests() -> None:
     assert steps < 3 * 30 + SLOTS // 64 + 1
 
 
+def test_by_slots_a_key_that_moves_to_a_node_that_has_been_asked_is_seen() -> None:
+    key = KEYS[0]
+    source = DIVIDED[slot_of(key)]
+    target = (source + 1) % len(IDS)
+    order = [target, source, 3 - source - target]
+
+    class Moving(Model):
+        def answer(self, node: int, argv: Sequence[bytes]) -> bytes:
+            frame = super().answer(node, argv)
+            if node == target and argv[1] == b"GETKEYSINSLOT" and int(argv[2]) == slot_of(key):
+                self.open_slot(slot_of(key), target)
+                self.move_key(key)
+            return frame
+
+    begin = ScanCursor(MOST_RESTARTS, own=slot_of(key)).encoded()
+    _, keys = page(step(Moving(KEYS), [b"SCAN", begin], ids=[IDS[number] for number in order]))
+    assert key in keys
+
+
 def test_by_slots_match_and_type_are_applied_here() -> None:
     model = Model(KEYS)
     cursor, seen = ScanCursor(restarts=MOST_RESTARTS).encoded(), []
