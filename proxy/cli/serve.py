@@ -63,8 +63,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _show_tour(route: RouteSettings, addresses: Sequence[ListenAddress]) -> None:
-    if route.embedded:
-        print(tour_text(addresses[0], str(route.policy)), flush=True)
+    if route.embedded is not None:
+        print(tour_text(addresses[0], str(route.policy), route.embedded), flush=True)
 
 
 def _complain(problems: tuple[str, ...], status: int) -> int:

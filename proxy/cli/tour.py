@@ -4,6 +4,7 @@ The commands and answers are those of `policies/tour.yaml`; a test runs them and
 """
 
 from proxy.net.address import ListenAddress
+from proxy.net.settings import Embedded
 
 STEPS = (
     ("KEYS '*'", "(error) DENIED keyrail/no-keyspace-walks: …", "refused, with the reason and what to do instead"),
@@ -22,10 +23,21 @@ def client_command(address: ListenAddress) -> str:
     return f"redis-cli -h {host} -p {address.port}{tls}"
 
 
-def tour_text(address: ListenAddress, policy: str) -> str:
+_ENGINES = {
+    Embedded.SINGLE: "A private Valkey",
+    Embedded.CLUSTER: "A private Valkey cluster, three primaries with a replica each,",
+}
+
+
+def tour_text(address: ListenAddress, policy: str, embedded: Embedded = Embedded.SINGLE) -> str:
     """Return the whole text for a listener in front of the embedded engine."""
     client = client_command(address)
-    lines = [f"A private Valkey is behind {address}, under the policy {policy!r}. Connect with:", "", f"  {client}", ""]
+    lines = [
+        f"{_ENGINES[embedded]} is behind {address}, under the policy {policy!r}. Connect with:",
+        "",
+        f"  {client}",
+        "",
+    ]
     if policy == "tour":
         wide = max(len(command) for command, _, _ in STEPS)
         lines += ["Four commands worth trying, and what they show:", ""]

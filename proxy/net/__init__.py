@@ -51,7 +51,8 @@ address.py              reads listen and upstream URLs
 url_values.py            reads the values of a URL's options
 cluster_address.py      reads the seeds of a cluster, and which address leads to a node behind NAT
 tls.py                  TLS contexts that follow their files
-embedded.py             a private Valkey
+embedded.py             a private Valkey, or a cluster of them
+embedded_servers.py     the servers of an embedded engine
 interpreter.py          how Keyrail starts processes of its own program
 lacking.py              words for commands that Redis does not have or refuses
 """

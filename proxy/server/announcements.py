@@ -4,13 +4,18 @@ from collections.abc import Sequence
 
 from proxy.build_form import BUILD_FORM
 from proxy.net.address import ListenAddress
-from proxy.net.settings import RouteSettings
+from proxy.net.settings import Embedded, RouteSettings
 from proxy.server import exposure
 from proxy.server.admin.app import AdminServer
 from proxy.server.figures import RouteFigures
 from proxy.server.node_changes import Nodes, changes
 from proxy.server.notices import notice
 from proxy.server.workers import Workers
+
+_EMBEDDED: dict[Embedded | None, str] = {
+    Embedded.SINGLE: "embedded Valkey ({})",
+    Embedded.CLUSTER: "embedded Valkey cluster ({})",
+}
 
 
 class Announcements:
@@ -32,7 +37,7 @@ class Announcements:
         shown = []
         for (route, addresses), its in zip(routes, figures, strict=True):
             listeners = ", ".join(map(str, addresses))
-            upstream = f"embedded Valkey ({route.upstream})" if route.embedded else str(route.upstream)
+            upstream = _EMBEDDED.get(route.embedded, "{}").format(route.upstream)
             reason = its.reason.removeprefix(f"{route.upstream}: ") or "no answer"
             down = "" if its.ready else f" (down, {reason})"
             shown.append(f"{listeners} -> {upstream}{down} policy {route.policy} generation {workers.generation}")

@@ -21,6 +21,7 @@ from typing import Any
 from proxy.net.address import ListenAddress, UpstreamAddress, parse_listen
 from proxy.net.client_auth import ClientAuth
 from proxy.net.settings import (
+    Embedded,
     ListenerSettings,
     PolicyKind,
     PolicySource,
@@ -256,8 +257,8 @@ def _beside(value: Any, file: Path) -> Any:
 def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings:
     embedded = layer.get("embedded")
     upstream = layer.get("upstream")
-    is_embedded = embedded is not None and embedded.value is True
-    if embedded is not None and is_embedded and upstream is not None:
+    engine: Embedded | None = None if embedded is None else embedded.value
+    if embedded is not None and engine is not None and upstream is not None:
         problems.append(f"{embedded.place}: excludes an upstream, which {upstream.place} gives")
     policy = layer.get("policy")
     listen = layer.get("listen")
@@ -269,8 +270,8 @@ def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings
         upstream=UpstreamAddress() if upstream is None else upstream.value,
         policy=policy.value
         if policy is not None
-        else PolicySource(PolicyKind.PACKAGED, "tour" if is_embedded else "default"),
-        embedded=is_embedded,
+        else PolicySource(PolicyKind.PACKAGED, "default" if engine is None else "tour"),
+        embedded=engine,
     )
 
 

@@ -5,7 +5,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from proxy.net.settings import AdminSettings, LogFormat, PolicyKind, PolicySource, ReadyWhen, ViolationsSettings
+from proxy.net.settings import (
+    AdminSettings,
+    Embedded,
+    LogFormat,
+    PolicyKind,
+    PolicySource,
+    ReadyWhen,
+    ViolationsSettings,
+)
 from proxy.traffic.redaction import Redact
 from proxy.traffic.time_series import LEAST_MEMORY
 from proxy.wire.numbers import read_whole
@@ -32,6 +40,16 @@ def read_switch(text: str) -> bool:
     if folded in ("off", "no", "false", "0"):
         return False
     raise ValueError(f"expected on or off, got {text!r}")
+
+
+def read_embedded(text: str) -> Embedded | None:
+    """Read on, off or cluster."""
+    if text.lower() == Embedded.CLUSTER.value:
+        return Embedded.CLUSTER
+    try:
+        return Embedded.SINGLE if read_switch(text) else None
+    except ValueError:
+        raise ValueError(f"expected on, off or cluster, got {text!r}") from None
 
 
 def read_seconds(text: str) -> float:

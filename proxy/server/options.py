@@ -15,6 +15,7 @@ from proxy.server.option_readers import (
     PACKAGED_POLICIES,
     count,
     read_admin,
+    read_embedded,
     read_file,
     read_log_format,
     read_policy,
@@ -101,9 +102,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "embedded",
         OptionScope.ROUTE,
-        read_switch,
-        "on|off",
-        "start a private Valkey as the upstream, under the policy 'tour'",
+        read_embedded,
+        "on|off|cluster",
+        "start a private Valkey as the upstream, or a cluster of three with a replica each, under the policy 'tour'",
         switch=True,
     ),
     Option(

