@@ -19,16 +19,18 @@ class HungWorkers:
     """Looks at the workers of a group that should have ``workers`` of them."""
 
     def __init__(self, workers: int, now: float) -> None:
+        self.late = 0.0
+        """Seconds by which the last look came late: the lag of the supervisor's event loop."""
         self._workers = workers
         self._looked = now
 
     def look(self, workers: Collection[WorkerProcess], now: float) -> WorkerProcess | None:
         """The worker to replace now: one at a time, and none while another one is missing."""
-        pause = now - self._looked - TURN_SECONDS
+        self.late = max(0.0, now - self._looked - TURN_SECONDS)
         self._looked = now
-        if pause > _LATE:
+        if self.late > _LATE:
             for worker in workers:
-                worker.forgiven += pause
+                worker.forgiven += self.late
         if len(workers) < self._workers or not all(worker.serving for worker in workers):
             return None
         silent = [worker for worker in workers if silence(worker, now) > SILENT_SECONDS]

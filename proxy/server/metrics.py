@@ -19,10 +19,12 @@ keyrail_breaker_open{route,rule}            workers in which a circuit breaker a
 keyrail_upstream_silent_seconds{route}      how long the upstream has not answered; 0 while it does
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
 keyrail_incidents_total{route,kind}, keyrail_incidents_open{route,kind}   kind: hot-key, hot-slot, big-value
-keyrail_workers, keyrail_worker_restarts_total
+keyrail_workers, keyrail_worker_restarts_total, keyrail_max_clients   the last one for each worker
 keyrail_worker_cpu_seconds_total{worker}, keyrail_worker_memory_bytes{worker}, keyrail_worker_open_files{worker}
 keyrail_worker_lag_seconds{worker}          how late the event loop was
-keyrail_supervisor_memory_bytes             of the process that adds all this up; --traffic-memory bounds it
+keyrail_supervisor_cpu_seconds_total, keyrail_supervisor_memory_bytes, keyrail_supervisor_open_files
+keyrail_supervisor_lag_seconds              of the process that adds all this up; --traffic-memory bounds its memory
+keyrail_open_files_limit                    of the supervisor and of each worker
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 
 What goes through, and who sends it: ``traffic_metrics``.
@@ -45,6 +47,7 @@ from proxy.build_form import BUILD_FORM
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
+from proxy.server.open_files import open_files_limit
 from proxy.server.process_figures import ProcessFigures, figures_of_this_process
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import RouteTraffic, collect_traces, collect_traffic
@@ -68,6 +71,7 @@ class GroupCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
         yield from self._collect_group()
+        yield from _collect_supervisor(figures_of_this_process(self._workers.lag))
         yield from _collect_processes(self._workers.processes())
         routes = self._workers.figures()
         yield from _collect_commands(routes)
@@ -90,7 +94,7 @@ class GroupCollector(Collector):
         yield build
         yield GaugeMetricFamily("keyrail_workers", "Worker processes that serve.", self._workers.living)
         yield GaugeMetricFamily(
-            "keyrail_supervisor_memory_bytes", "Resident memory of the supervisor.", figures_of_this_process(0.0).memory
+            "keyrail_max_clients", "Clients that each worker accepts at most.", self._workers.max_clients
         )
         yield CounterMetricFamily(
             "keyrail_worker_restarts", "Workers that died and were replaced.", self._workers.restarts
@@ -104,6 +108,16 @@ class GroupCollector(Collector):
         yield CounterMetricFamily(
             "keyrail_policy_reload_failures", "Reloads that were refused.", self._reloader.failures
         )
+
+
+def _collect_supervisor(figures: ProcessFigures) -> Iterator[Metric]:
+    yield CounterMetricFamily("keyrail_supervisor_cpu_seconds", "CPU time that the supervisor has used.", figures.cpu)
+    yield GaugeMetricFamily("keyrail_supervisor_memory_bytes", "Resident memory of the supervisor.", figures.memory)
+    yield GaugeMetricFamily("keyrail_supervisor_open_files", "Open files of the supervisor.", figures.files)
+    yield GaugeMetricFamily("keyrail_supervisor_lag_seconds", "How late the supervisor's event loop was.", figures.lag)
+    yield GaugeMetricFamily(
+        "keyrail_open_files_limit", "Files that the supervisor, and each worker, may open.", open_files_limit()
+    )
 
 
 def _collect_processes(processes: Mapping[int, ProcessFigures]) -> Iterator[Metric]:

@@ -27,6 +27,12 @@ def allow_many_files(warn: Callable[[str], None]) -> int:
     return most
 
 
+def open_files_limit() -> float:
+    """How many files this process, and each worker, may open now; infinite if the system sets no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return float("inf") if soft == resource.RLIM_INFINITY else soft
+
+
 def within(settings: Settings, files: int) -> Settings:
     """The settings with limits of connections that ``files`` open files in each worker are enough for."""
     routes = len(settings.routes)

@@ -1,4 +1,4 @@
-"""How busy one worker process is: CPU time, memory, open files, and how late its event loop is."""
+"""How busy one process is, a worker or the supervisor: CPU time, memory, open files, and how late its event loop is."""
 
 import os
 import time
@@ -13,7 +13,7 @@ _FILES = Path("/proc/self/fd")
 class ProcessFigures:
     """``cpu`` and ``lag`` are in seconds, ``memory`` (resident) in bytes; what the system does not tell is 0.
 
-    ``lag`` is by how much the last report was late: commands wait as long.
+    ``lag`` is by how much the last timer was late: a worker's commands wait as long.
     """
 
     cpu: float

@@ -94,6 +94,8 @@ class Workers:
         self.paused = paused
         """The kill switch is on."""
         self.restarts = 0
+        self.lag = 0.0
+        """Seconds by which the supervisor's event loop was late, when it last looked at the workers."""
         self._group_info = group_info
         self._on_change = on_change
         self.time_series = tuple(TimeSeries(settings.traffic_memory) for _ in settings.routes)
@@ -129,6 +131,11 @@ class Workers:
         return len(self._workers) == self._settings.workers and all(
             worker.serving and worker.report is not None for worker in self._workers.values()
         )
+
+    @property
+    def max_clients(self) -> int:
+        """Clients that each worker accepts at most."""
+        return self._settings.max_clients
 
     @property
     def living(self) -> int:
@@ -293,6 +300,7 @@ class Workers:
                 await asyncio.wait_for(self._stopping.wait(), TURN_SECONDS)
                 return
             worker = hung.look(self._workers.values(), time.monotonic())
+            self.lag = hung.late
             if worker is not None and not self._orders:
                 age = silence(worker, time.monotonic())
                 notice(
