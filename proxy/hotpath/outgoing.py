@@ -18,16 +18,15 @@ from proxy.hotpath.in_flight import InFlightQueue, ReplySink
 class Outgoing(InFlightQueue):
     """The bytes of one connection on their way to Redis.
 
-    Whoever runs the connection sets ``write`` and ``schedule``, which arranges a call of ``flush``. While the
-    connection is ``watched``, each ``flush`` ends in a call of ``left``. ``unit`` and ``partial`` are the client that
-    has one open, or None.
+    Whoever runs the connection sets ``write`` and ``schedule``, which arranges a call of ``flush``. ``unit`` and
+    ``partial`` are the client that has one open, or None.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.outgoing: list[bytes] = []
         self.scheduled = False
-        self.watched = False
+        self.sent_calls: list[Callable[[], object]] | None = None
         self.closed = False
         self.unit: ReplySink | None = None
         self.partial: ReplySink | None = None
@@ -80,6 +79,13 @@ class Outgoing(InFlightQueue):
             self.withheld = b""
         self.partial = None
 
+    def when_sent(self, act: Callable[[], object]) -> None:
+        """Call ``act`` when what has gathered is written."""
+        if self.sent_calls is None:
+            self.sent_calls = [act]
+        else:
+            self.sent_calls.append(act)
+
     def _put(self, chunk: bytes) -> None:
         self.outgoing.append(chunk)
         if not self.scheduled and self.schedule is not None:
@@ -95,8 +101,8 @@ class Outgoing(InFlightQueue):
             outgoing.clear()
             if not self.closed and self.write is not None:
                 self.write(data)
-        if self.watched:
-            self.left()
-
-    def left(self) -> None:
-        """What had gathered has been written; called only while ``watched``."""
+        calls = self.sent_calls
+        if calls is not None:
+            self.sent_calls = None
+            for act in calls:
+                act()

@@ -30,6 +30,7 @@ from proxy.hotpath.in_flight import (
     ReplySink,
 )
 from proxy.hotpath.outgoing import Outgoing
+from proxy.hotpath.pipeline_listener import SubscriptionReader
 from proxy.wire.reply import ReplyScanner
 
 _SHORT = 4096  # bytes; a run that is longer is not kept, so that pending replies cost little memory
@@ -41,7 +42,7 @@ _PUSH = 62
 _ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
 """Actions under which an error goes to a client, and that leave it to no other action."""
 
-# What a listener says of a frame in subscribed state.
+# What subscriptions say of a frame.
 _MESSAGE = 0
 _CONFIRMATION = 1
 _REPLY = 2
@@ -54,7 +55,7 @@ class UpstreamPipeline(Outgoing):
     """One upstream connection: what was sent, and the replies that it still expects.
 
     ``owner`` is the only client of a private upstream, and None for a shared one. ``usable`` says that clients may
-    submit. ``listener`` follows the subscriptions of the owner; ``arrays`` says that they speak RESP2.
+    submit. ``subscriptions`` are the owner's; ``arrays`` says that they speak RESP2.
     ``errors`` counts the error replies that clients get, where somebody wants to know.
     """
 
@@ -68,7 +69,7 @@ class UpstreamPipeline(Outgoing):
         self.relay = False
         self.read_only = self.read_only_told = False
         self.owner: ReplySink | None = None
-        self.listener: Any = None
+        self.subscriptions: SubscriptionReader | None = None
         self.arrays = False
         self.commands = 0
         self.strays = 0
@@ -113,6 +114,11 @@ class UpstreamPipeline(Outgoing):
         marker = ReplySink()
         marker.write = lambda _: act()
         self.enqueue(marker, 1, LOCAL, b" ")
+
+    def follow(self, subscriptions: SubscriptionReader | None) -> None:
+        """The owner's subscriptions from now on; None when it has none."""
+        self.subscriptions = subscriptions
+        self.arrays = subscriptions is not None and subscriptions.protocol == 2
 
     # From Redis
 
@@ -302,11 +308,11 @@ class UpstreamPipeline(Outgoing):
     def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
         # A push frame, or an array in subscribed state, where RESP2 sends messages and confirmations as arrays.
         said = _MESSAGE
-        if self.listener is not None:
+        if self.subscriptions is not None:
             n = self.scanner.first_word_end(p, i, size)
             if n == -2:
                 return -2
-            said = self.listener.hears(data[i:n]) if n > 0 else _REPLY
+            said = self.subscriptions.hears(data[i:n]) if n > 0 else _REPLY
         if said == _MESSAGE:
             if self.owner is None:
                 self.strays += 1
@@ -323,14 +329,15 @@ class UpstreamPipeline(Outgoing):
         n = self.scanner.whole(p, i, size)
         if n < 0:
             return n
-        head = self.head
+        head, subscriptions = self.head, self.subscriptions
+        assert subscriptions is not None, "only subscriptions tell a confirmation"
         frame = data[i:n]
-        if head is not None and (head.action != CONFIRM or not self.listener.confirms(frame, head.payload[0])):
+        if head is not None and (head.action != CONFIRM or not subscriptions.confirms(frame, head.payload[0])):
             head = None
         if head is not None and head.due < 0:
             head.due = head.payload[1]()
             head.sink.pending_replies += head.due - 1
-        self.listener.confirm(frame)
+        subscriptions.confirm(frame)
         if self.owner is not None:
             self.deliver(self.owner, frame)
         if head is not None:

@@ -16,7 +16,6 @@ from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.session.client_identity import UNNAMED
-from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.wire.encode import encode_command
 
@@ -111,7 +110,6 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         self._patience = _PATIENCE
         self.transport: asyncio.Transport | None = None
         self.internal_client = InternalClient()
-        self.leaving: list[OpenTrace] = []
         self._questions: set[asyncio.Future[bytes]] = set()
         self._held_timer: asyncio.TimerHandle | None = None
         self._held_for: ReplySink | None = None
@@ -125,13 +123,6 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
         self.write = self.transport.write
         self.schedule = partial(self.loop.call_soon, self.flush)
-
-    def left(self) -> None:
-        """Whoever measures a part of what was written learns when it left."""
-        for trace in self.leaving:
-            trace.sent = trace.observer.clock()
-        self.leaving.clear()
-        self.watched = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pending replies are lost."""

@@ -16,7 +16,7 @@ from proxy.policy.decision import Hit
 from proxy.rules.shared_state import FactKey
 from proxy.session.client_identity import Names, Origin
 from proxy.session.info_query import InfoQuery
-from proxy.session.open_trace import Observer, OpenTrace
+from proxy.session.open_trace import Observer
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.wire.request import RequestLimits
 
@@ -245,9 +245,6 @@ class ReportPort(Protocol):
 
 class TracePort(Observer, Protocol):
     """Who takes traces."""
-
-    def note_sent(self, upstream: UpstreamPipeline, trace: OpenTrace) -> None:
-        """Note when the command, which has just been sent, leaves for Redis."""
 
     def start_n_plus_one(self, weight: int) -> int:
         """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""

@@ -95,13 +95,12 @@ class Bench:
         """The sole client of this upstream, that listens."""
         client = self.client()
         self.upstream.owner = client
-        self.upstream.listener = Subscriptions(protocol)
-        self.upstream.arrays = protocol == 2
+        self.upstream.follow(Subscriptions(protocol))
         return client
 
     def confirmed(self, client: Any, verb: bytes, due: int) -> None:
-        listener = self.upstream.listener
-        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
+        subscriptions = self.upstream.subscriptions
+        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: subscriptions.outstanding(verb)))
 
     def pending_replies(self) -> list[tuple[int, int]]:
         """The entries of the upstream pipeline: action and count of each."""

@@ -33,6 +33,19 @@ def what_is_sent_leaves_in_order_at_the_next_flush(module: ModuleType) -> None:
     assert bench.upstream.outgoing == []
 
 
+def who_wants_to_know_when_it_is_sent_is_told_once_it_is_written(module: ModuleType) -> None:
+    bench = Bench(module)
+    seen: list[tuple[str, int]] = []
+    for name in ("first", "second"):
+        bench.upstream.send_commands(bench.client(), name.encode())
+        bench.upstream.when_sent(lambda name=name: seen.append((name, len(bench.written))))
+    assert seen == []
+    bench.upstream.flush()
+    assert seen == [("first", 1), ("second", 1)]
+    bench.upstream.flush()
+    assert len(seen) == 2
+
+
 def runs_of_one_client_are_one_entry(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()

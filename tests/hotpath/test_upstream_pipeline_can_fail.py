@@ -53,6 +53,8 @@ BREAKS: dict[str, tuple[str, str]] = {
         "sink.pending_replies += due",
     ),
     "every send is scheduled": ("if not self.scheduled and", "if"),
+    "nobody is told that it is sent": ("            for act in calls:\n                act()", "            pass"),
+    "everybody is told again and again": ("            self.sent_calls = None\n", ""),
     "a flush does not end": ("        self.scheduled = False\n        outgoing", "        outgoing"),
     "a closed connection is written to": (
         "if not self.closed and self.write is not None:",
@@ -170,7 +172,7 @@ BREAKS: dict[str, tuple[str, str]] = {
         "if p[start + 1] == 45:",
     ),
     "a long array waits": ("return 0 if size - start > _SHORT_WORD else _INCOMPLETE", "return _INCOMPLETE"),
-    "a confirmation is not noted": ("        self.listener.confirm(frame)\n", ""),
+    "a confirmation is not noted": ("        subscriptions.confirm(frame)\n", ""),
     "READONLY is any error": ("if size - i > 9 and p[i + 1] == 82 and", "if"),
     "an error is not counted": (
         "                    self.errors.add(p, i, n)\n            begun",

@@ -430,9 +430,6 @@ class FakeRoute(
     def chance(self) -> float:
         return 0.5
 
-    def note_sent(self, upstream: UpstreamPipeline, trace: OpenTrace) -> None:
-        trace.sent = self.moment
-
     def start_n_plus_one(self, weight: int) -> int:
         return weight if self.follows else 0
 

@@ -110,8 +110,7 @@ class Play:
         if clients == 1:
             self.upstream.owner = self.clients[0]
         if transcript.get("listens"):
-            self.upstream.listener = Subscriptions(transcript["protocol"])
-            self.upstream.arrays = transcript["protocol"] == 2
+            self.upstream.follow(Subscriptions(transcript["protocol"]))
         for number, step in enumerate(transcript["steps"]):
             self._queue(step, self.clients[number % clients])
 
@@ -181,8 +180,8 @@ class Play:
         verb = step["send"].split()[0].lower().encode()
         # A bare SUBSCRIBE is one error; only a bare UNSUBSCRIBE has as many confirmations as there are channels.
         due = step["due"] if not step["bare"] or not verb.endswith(b"unsubscribe") else -1
-        listener = self.upstream.listener
-        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
+        subscriptions = self.upstream.subscriptions
+        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: subscriptions.outstanding(verb)))
 
     def receive(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
