@@ -1,4 +1,4 @@
-"""Says what an operator waits for: that Keyrail is ready, where, and whether each route's upstream answers."""
+"""Announces that Keyrail is ready, its addresses, and each change of a route's readiness."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from proxy.server.workers import Workers
 
 
 class Announcements:
-    """The ready line of one run, and behind it each change of a route's readiness."""
+    """The ready line of one run, and then each change of a route's readiness."""
 
     def __init__(self) -> None:
         self._ready: dict[str, bool] = {}
@@ -25,7 +25,7 @@ class Announcements:
         admin: AdminServer | None,
         limits: str,
     ) -> None:
-        """Say that Keyrail serves these routes on these addresses, and within which limits."""
+        """Announce that Keyrail serves these routes on these addresses, and its limits."""
         figures = workers.figures()
         shown = []
         for (route, addresses), its in zip(routes, figures, strict=True):
@@ -40,7 +40,7 @@ class Announcements:
         notice(f"ready on {'; '.join(shown)}; {serving}, {BUILD_FORM}{at}")
         notice(limits)
         if admin is not None and admin.closed:
-            notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
+            notice("the admin port is not on loopback; without --admin-token-file it shows no keys and takes no orders")
         for route, _ in routes:
             for warning in exposure.warnings(route):
                 notice(f"warning: {warning}")
@@ -48,7 +48,7 @@ class Announcements:
             _say_features(its)
 
     def changes(self, workers: Workers) -> None:
-        """Say which routes' upstreams have gone or come back since they were announced."""
+        """Announce each upstream that has gone or come back since its last announcement."""
         if not self._ready or not workers.complete:
             return
         for its in workers.figures():

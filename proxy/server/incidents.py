@@ -1,7 +1,7 @@
 """Incidents of all routes: searched every second, reported on standard error, and kept for a week.
 
-With a file (``--incidents``) each is a line of JSON when it begins and another when it is over, so that the morning
-still has the night, over a restart too. Each line has the whole incident:
+With a file (``--incidents``) each incident is a line of JSON when it begins and another when it is over, so that
+incidents survive a restart. Each line has the whole incident:
 
     {"id": "INC-9", "route": "default", "kind": "hot-key", "subject": "product:8841:stock", "about":
      "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": ["…", …],
@@ -10,11 +10,11 @@ still has the night, over a restart too. Each line has the whole incident:
      "peak": {"at": "2026-11-21T02:47:07.000Z", "size": 41022.4}, "before": 120.0, "slot": 7211,
      "cap": {"app": "checkout", "rate": "5000/s"}}
 
-``figures`` are those of a hot key when it was found last, as ``/hotkeys?window=5`` showed them in the snapshot ``at``.
-``peak`` is in uses per second, or in bytes for a large value; ``before`` is the rate of a hot key before, ``cap`` what
-its advice says. Unknown values are null, as are those that a kind does not have.
+``figures`` are the last figures of a hot key, as ``/hotkeys?window=5`` showed them in the snapshot ``at``. ``peak`` is
+in uses per second, or in bytes for a large value. ``before`` is the rate of a hot key before the incident, ``cap`` the
+advised limit. Unknown values are null, as are values that do not apply to the kind of incident.
 
-Number and age of the incidents in memory are bounded. From time to time the file is rewritten from them.
+The number and age of the incidents in memory are bounded. From time to time the file is rewritten from memory.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from proxy.traffic.shapes import shape
 KEPT_SECONDS = 7 * 86_400.0
 MOST_KEPT = 1000
 LARGEST_FILE = 8 << 20
-"""Bytes; the incidents that are kept are smaller."""
+"""In bytes. The incidents in memory take less."""
 
 
 class IncidentsError(Exception):
@@ -49,13 +49,13 @@ class IncidentsError(Exception):
 class Incidents:
     """All incidents; ``routes`` are the names of the group's routes.
 
-    With ``admin_options``, such as `` --admin URL``, ``keyrail remedy`` reaches this Keyrail.
+    With ``admin_options``, for example `` --admin URL``, ``keyrail remedy`` reaches this Keyrail.
     """
 
     def __init__(self, workers: Workers, routes: list[str], file: Path | None, admin_options: str = "") -> None:
         """Continue the incidents of the file. Raises IncidentsError."""
         self.begun: Counter[tuple[str, str]] = Counter()
-        """Since the start, by route and kind."""
+        """The number of incidents since the start, by route and kind."""
         self._workers = workers
         self._file = file
         self._admin_options = admin_options
@@ -76,12 +76,12 @@ class Incidents:
     def _lookout(self, route: str, several: bool, numbers: "itertools.count[int]", now: float) -> Lookout:
         known = [each for each in self._kept.values() if each.route == route and each.ended is None]
         for each in known:
-            each.found = now  # Whether it went on is unknown: from now on it is searched.
+            each.found = now  # Whether it continued is unknown: from now on it is searched.
         options = f" --route {route}" if several else ""
         return Lookout(route, options + self._admin_options, numbers.__next__, known)
 
     async def run(self) -> None:
-        """Search every second, for as long as this runs."""
+        """Search every second until cancelled."""
         while True:
             await asyncio.sleep(1.0)
             try:
@@ -90,7 +90,7 @@ class Incidents:
                 self._complain(f"cannot look for incidents: {type(error).__name__}: {error}")
 
     def look(self, now: float) -> None:
-        """Look once."""
+        """Search once."""
         for index, lookout in enumerate(self._lookouts):
             policy = self._workers.policies[index]
 
@@ -116,15 +116,15 @@ class Incidents:
         self._write(incident)
 
     def all(self) -> list[Incident]:
-        """The incidents that are kept, the newest first."""
+        """The incidents in memory, the newest first."""
         return sorted(self._kept.values(), key=lambda each: -each.number)
 
     def named(self, name: str) -> Incident | None:
-        """The incident that people call so."""
+        """The incident with this name, such as INC-9."""
         return next((each for each in self._kept.values() if each.name == name), None)
 
     def open(self, route: int) -> Counter[str]:
-        """How many of each kind are not over."""
+        """The number of open incidents of each kind."""
         return Counter(each.kind.value for each in self._lookouts[route].open)
 
     def _forget(self, now: float) -> None:
@@ -155,7 +155,7 @@ class Incidents:
         self._complaint = text
 
     def _write_all(self, file: Path) -> None:
-        """Replace the whole file by the incidents that are kept."""
+        """Rewrite the whole file from the incidents in memory."""
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         try:
             with os.fdopen(descriptor, "wb") as out:
@@ -170,7 +170,7 @@ class Incidents:
 
 
 def present(incident: Incident) -> dict[str, Any]:
-    """One incident as programs are told of it."""
+    """One incident as a JSON object."""
     return {
         "id": incident.name,
         "route": incident.route,
@@ -222,9 +222,9 @@ def _line(incident: Incident) -> bytes:
 
 
 def _read(file: Path, routes: list[str]) -> list[Incident]:
-    """The incidents of a file, each as its last line has it. A line that is none, as half a line, is left out.
+    """The incidents of a file, each from its last line. Broken lines, such as half a line, are left out.
 
-    Those of routes that are gone are over.
+    Incidents of routes that no longer exist are over.
     """
     try:
         lines = file.read_bytes().splitlines()

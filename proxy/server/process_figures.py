@@ -11,9 +11,9 @@ _FILES = Path("/proc/self/fd")
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """``cpu`` and ``lag`` are in seconds, ``memory`` (resident) in bytes; what the system does not tell is 0.
+    """``cpu`` and ``lag`` are in seconds, ``memory`` (resident) in bytes; figures that the system does not have are 0.
 
-    ``lag`` is by how much the last timer was late: a worker's commands wait as long.
+    ``lag`` is the delay of the last timer: a worker's commands wait as long.
     """
 
     cpu: float

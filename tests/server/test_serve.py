@@ -134,7 +134,7 @@ def test_one_dead_redis_need_not_take_the_others_traffic(upstream: str, tmp_path
         assert re.fullmatch(r"route dead: redis://\S+: [Cc]onnection refused\n", why)
         assert running.http("/readyz") == (status, "ready\n" if when == "any" else why)
         for wrong in ("/readyz?route=other", "/readyz?routes=alive"):
-            expected = "expected nothing, or route=NAME with one of alive, dead\n"
+            expected = "expected no parameter, or route=NAME with one of alive, dead\n"
             assert running.http(wrong) == (400, expected)
 
 
