@@ -11,19 +11,23 @@ So a command says who sends it, and where something is open it is refused here, 
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from proxy.hotpath.in_flight import InFlightQueue, ReplySink
+
+Schedule: TypeAlias = Callable[[Callable[[], object]], object]
 
 
 class Outgoing(InFlightQueue):
     """The bytes of one connection on their way to Redis.
 
-    Whoever runs the connection sets ``write`` and ``schedule``, which arranges a call of ``flush``. ``unit`` and
-    ``partial`` are the client that has one open, or None.
+    ``write`` is the transport's, and None until there is one. ``schedule`` calls what it is given at the end of this
+    turn of the event loop. ``unit`` and ``partial`` are the client that has one open, or None.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, schedule: Schedule) -> None:
         super().__init__()
+        self.schedule = schedule
         self.outgoing: list[bytes] = []
         self.scheduled = False
         self.sent_calls: list[Callable[[], object]] | None = None
@@ -32,7 +36,6 @@ class Outgoing(InFlightQueue):
         self.partial: ReplySink | None = None
         self.withheld = b""
         self.write: Callable[[bytes], object] | None = None
-        self.schedule: Callable[[], object] | None = None
 
     def admits(self, sender: ReplySink) -> bool:
         """Whether commands of this sender may be written now: nobody's come between those of an open unit, and none
@@ -88,9 +91,9 @@ class Outgoing(InFlightQueue):
 
     def _put(self, chunk: bytes) -> None:
         self.outgoing.append(chunk)
-        if not self.scheduled and self.schedule is not None:
+        if not self.scheduled:
             self.scheduled = True
-            self.schedule()
+            self.schedule(self.flush)
 
     def flush(self) -> None:
         """Write what has gathered, as one piece."""

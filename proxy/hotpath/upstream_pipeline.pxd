@@ -20,6 +20,7 @@ cdef class UpstreamPipeline(Outgoing):
     cdef public bint read_only
     cdef public bint read_only_told
     cdef public ReplySink owner
+    cdef public object listener
     cdef public object subscriptions
     cdef public bint arrays
     cdef public long long commands

@@ -3,6 +3,7 @@
 route.py                one route in one worker: listeners, clients, counters
 client.py               a client connection: a session with a transport
 upstream.py             an upstream connection: a pipeline with a transport
+slow_reader.py          a client that does not read its replies, and its time to catch up
 connect.py              opens an upstream connection: transport, login, database
 topology.py             the servers behind a route: nodes, their addresses, and who owns a key
 supply.py               opens a route's upstream connections, and puts them into pools

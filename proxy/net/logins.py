@@ -221,7 +221,6 @@ class Logins(LoginPort):
             # The user's pool gets it before the client, which waits there for what this user may run.
             upstream.key = upstream.key._replace(user=user)
             upstream.apart = False
-            upstream.usable = True
             self._give_back(upstream)
         else:
             upstream.close()

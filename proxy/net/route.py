@@ -179,7 +179,7 @@ class Route(RoutePort):
         )
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
-        self._checkout.release(upstream)
+        self._checkout.give_back(upstream)
 
     def _doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
         self._relearning.doubt(upstream, line)
@@ -389,7 +389,7 @@ class Route(RoutePort):
                 "local": self._local + sum(client.local for client in self.clients),
             },
             "calls": self._policies.calls.figures(),
-            "errors": {"redis": self._connections.all.errors.figures(), "keyrail": self._own_errors.figures()},
+            "errors": {"redis": self._connections.errors.figures(), "keyrail": self._own_errors.figures()},
             "backlog": self._backlog.figures(),
             "oldest": self._backlog.oldest,
             "verdicts": self._verdicts.figures(),

@@ -187,8 +187,7 @@ class Supply:
         seconds = self._settings.connect_timeout
         address = self._topology.address(key.node)
         opened = await asyncio.wait_for(open_upstream(address, self._tls, self._keeper, key, self._loop), seconds)
-        self._connections.members.add(opened.upstream)
-        opened.upstream.errors = self._connections.errors
+        self._connections.add(opened.upstream)
         try:
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:
@@ -214,7 +213,7 @@ class Supply:
         opening = open_without_login(address, self._tls, self._keeper, home._replace(protocol=2), self._loop)
         upstream = await asyncio.wait_for(opening, seconds)
         upstream.apart = True
-        self._connections.members.add(upstream)
+        self._connections.add(upstream)
         return upstream
 
     async def open_to_learn(self) -> UpstreamConnection | None:

@@ -7,14 +7,16 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
+from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
-from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.outgoing import Schedule
+from proxy.hotpath.pipeline_listener import PipelineListener
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.rules.shared_state import FactKey
-from proxy.session.client_identity import Names, Origin
+from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
 from proxy.session.open_trace import Observer
 from proxy.session.pool_waiter import PoolWaiter
@@ -114,11 +116,14 @@ class PrivatePipeline(UpstreamPipeline):
     ``key`` is what it is logged in and set to, ``names`` is what CLIENT LIST shows of it.
     """
 
-    key: PoolKey
-    names: Names
+    __slots__ = ("key", "names")
 
-    def resume_for(self, client: ReplySink) -> None:
-        """This client takes what it is sent again: read on, if that was held for it."""
+    def __init__(
+        self, listener: PipelineListener, schedule: Schedule, key: PoolKey, errors: ErrorCounts | None = None
+    ) -> None:
+        super().__init__(listener, schedule, errors)
+        self.key = key
+        self.names = UNNAMED
 
 
 class PoolPort(Protocol):

@@ -330,7 +330,6 @@ class Session(Intake):
         upstream = self.leave_upstream()
         if upstream is not None:
             upstream.follow(None)
-            upstream.resume_for(self)
             if not upstream.closed:
                 self.ports.pools.release(upstream)
 

@@ -39,7 +39,7 @@ class Upstream:
     def __init__(self, redis: Redis) -> None:
         self.redis = redis
         self.key = PoolKey(None, 0, 2)
-        self.apart, self.usable, self.ended = True, False, False
+        self.apart, self.ended = True, False
         self.farewell = ""
 
     async def ask(self, argv: list[bytes]) -> bytes:

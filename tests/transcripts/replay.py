@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from proxy.session.subscription import Subscriptions
+from tests.hotpath.listening import Listener, never
 from tests.resp import frame_end
 
 Transcript = dict[str, Any]
@@ -100,10 +101,9 @@ class Play:
 
     def __init__(self, module: ModuleType, transcript: Transcript, clients: int = 1) -> None:
         self.module = module
-        self.complaints: list[str] = []
+        self.listener = Listener()
         self.peeked: list[bytes] = []
         self.on_idle = 0
-        self.retired = 0
         self.upstream = self._upstream()
         self.clients = [self._client() for _ in range(clients)]
         self.out: list[list[bytes]] = [client.sent for client in self.clients]
@@ -115,23 +115,9 @@ class Play:
             self._queue(step, self.clients[number % clients])
 
     def _upstream(self) -> Any:
-        play = self
-
-        class Watched(self.module.UpstreamPipeline):  # type: ignore[misc, name-defined]  # whichever module is under test
-            def out_of_step(self) -> None:
-                play.complaints.append("out of step")
-
-            def uninvited(self, frame: bytes) -> None:
-                play.complaints.append(f"uninvited: {frame!r}")
-
-            def doubt_role(self) -> None:
-                self.usable = False
-                play.retired += 1
-
-        upstream = Watched()
+        upstream = self.module.UpstreamPipeline(self.listener, never)
         upstream.usable = True
         upstream.write = lambda _: None
-        upstream.schedule = lambda: None
         return upstream
 
     def _client(self) -> Any:
@@ -191,14 +177,14 @@ class Play:
 
     def check(self, transcript: Transcript, expected: Expectation) -> None:
         """Everything is paid, everybody has what is theirs."""
-        assert not self.complaints
+        told = [event for event in self.listener.events if event[0] != "command_refused"]
+        assert told == ["doubt_role"] * expected.retires
         assert [b"".join(sent) for sent in self.out] == expected.out
         assert self.upstream.head is None
         assert self.upstream.tail is None
         assert self.upstream.rest == b""
         assert [client.pending_replies for client in self.clients] == [0] * len(self.clients)
         assert self.upstream.strays == 0 or self.upstream.owner is None
-        assert self.retired == (1 if expected.retires else 0)
         steps = transcript["steps"]
         looked = [step["frames"][0].encode("latin-1") for step in steps if step["action"] == "peek"]
         assert self.peeked == [frame[: frame.index(b"\n") + 1] for frame in looked]
