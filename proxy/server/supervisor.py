@@ -163,9 +163,10 @@ class Supervisor:
             )
             self._switch = KillSwitch(self._workers, state_file, pause)
             reloader = Reloader(self._settings.routes, self._workers, policies, standing.join)
-            self._remedies = Remedies(self._workers, reloader, standing)
+            self._remedies = remedies = Remedies(self._workers, reloader, standing)
             options = "" if self._admin is None else self._admin.options
-            incidents = Incidents(self._workers, names, self._settings.incidents, options)
+            file = self._settings.incidents
+            incidents = Incidents(self._workers, names, file, options, lambda: remedies.standing)
             if self._admin is not None:
                 state = AdminState(
                     settings=self._settings,
