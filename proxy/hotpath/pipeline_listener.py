@@ -7,6 +7,10 @@ from typing import Protocol
 
 from proxy.hotpath.in_flight import ReplySink
 
+MESSAGE = 0
+CONFIRMATION = 1
+REPLY = 2
+
 
 class PipelineListener(Protocol):
     """Runs the connection of a pipeline, and acts on what the pipeline finds in the bytes from Redis."""

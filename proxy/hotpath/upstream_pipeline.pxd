@@ -6,7 +6,7 @@ from proxy.hotpath.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
 cdef int FORWARD, HIDE, LOCAL, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE
-cdef int _MESSAGE, _CONFIRMATION, _REPLY
+cdef int MESSAGE, CONFIRMATION, REPLY
 cdef int _MINUS, _STAR, _PUSH, _SHORT
 
 

@@ -30,11 +30,10 @@ from proxy.hotpath.in_flight import (
     ReplySink,
 )
 from proxy.hotpath.outgoing import Outgoing, Schedule
-from proxy.hotpath.pipeline_listener import PipelineListener, SubscriptionReader
+from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY, PipelineListener, SubscriptionReader
 from proxy.wire.reply import ReplyScanner
 
 _SHORT = 4096  # bytes; a run that is longer is not kept, so that pending replies cost little memory
-
 _MINUS = 45
 _STAR = 42
 _PUSH = 62
@@ -42,21 +41,13 @@ _PUSH = 62
 _ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
 """Actions under which an error goes to a client, and that leave it to no other action."""
 
-# What subscriptions say of a frame.
-_MESSAGE = 0
-_CONFIRMATION = 1
-_REPLY = 2
-MESSAGE = _MESSAGE
-CONFIRMATION = _CONFIRMATION
-REPLY = _REPLY
-
 
 class UpstreamPipeline(Outgoing):
     """One upstream connection: what was sent, and the replies that it still expects.
 
     ``listener`` runs the connection. ``owner`` is the only client of a private upstream, and None for a shared one.
     ``usable`` says that clients may submit. ``subscriptions`` are the owner's; ``arrays`` says that they speak RESP2.
-    ``errors`` counts the error replies that clients get, where somebody wants to know.
+    ``errors`` counts the error replies that clients get.
     """
 
     def __init__(self, listener: PipelineListener, schedule: Schedule, errors: ErrorCounts | None = None) -> None:
@@ -72,8 +63,7 @@ class UpstreamPipeline(Outgoing):
         self.owner: ReplySink | None = None
         self.subscriptions: SubscriptionReader | None = None
         self.arrays = False
-        self.commands = 0
-        self.strays = 0
+        self.commands = self.strays = 0
         self.errors = errors
         self.large = 1 << 20
 
@@ -308,17 +298,17 @@ class UpstreamPipeline(Outgoing):
 
     def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
         # A push frame, or an array in subscribed state, where RESP2 sends messages and confirmations as arrays.
-        said = _MESSAGE
+        said = MESSAGE
         if self.subscriptions is not None:
             n = self.scanner.first_word_end(p, i, size)
             if n == -2:
                 return -2
-            said = self.subscriptions.hears(data[i:n]) if n > 0 else _REPLY
-        if said == _MESSAGE:
+            said = self.subscriptions.hears(data[i:n]) if n > 0 else REPLY
+        if said == MESSAGE:
             if self.owner is None:
                 self.strays += 1
             return self._stream(data, p, i, size, self.owner, False)
-        if said == _CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.action == CONFIRM)):
+        if said == CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.action == CONFIRM)):
             return self._confirm(data, p, i, size)
         if self.head is None:
             return self._uninvited(data, p, i, size)

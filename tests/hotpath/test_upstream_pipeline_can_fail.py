@@ -165,7 +165,7 @@ BREAKS: dict[str, tuple[str, str]] = {
     "the tail stays at EXEC": ("            self.tail = entries[len(entries) - 1]\n", "            pass\n"),
     "members come in any order": ("sorted(actions)", "actions"),
     "strays are not counted": ("self.strays += 1", "pass"),
-    "a confirmation is a message": ("if said == _CONFIRMATION and (p[i] == _PUSH or", "if False and (p[i] == _PUSH or"),
+    "a confirmation is a message": ("if said == CONFIRMATION and (p[i] == _PUSH or", "if False and (p[i] == _PUSH or"),
     "a null array hangs": (
         "if p[start + 1] == 45 or (n == start + 4 and p[start + 1] < 50):",
         "if n == start + 4 and p[start + 1] < 50:",
