@@ -23,8 +23,9 @@ leases.py               rate limits shared by workers
 remedies.py             temporary limits on one key
 incidents.py            finds and keeps incidents
 violations.py           where violations are logged
+line_writer.py          whole lines at the end of a file, also after the disk was full
 rule_stats.py           what each rule has found, for /rules
-process_figures.py      how busy a worker process is
+process_figures.py      how busy a process is, a worker or the supervisor
 figures.py              counters of all workers, summed
 readiness.py            why Keyrail or one of its routes is not ready, for /readyz
 group_info.py           the answers to clients and operators about the whole group

@@ -32,6 +32,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from proxy.server.line_writer import LineWriter
 from proxy.server.notices import notice
 from proxy.server.remedies import Remedy
 from proxy.server.workers import Workers
@@ -73,6 +74,7 @@ class Incidents:
         self._file = file
         self._admin_options = admin_options
         self._standing = standing
+        self._lines = LineWriter()
         self._written = 0
         self._complaint = ""
         self._kept: dict[int, Incident] = {}
@@ -168,8 +170,8 @@ class Incidents:
             return
         try:
             line = _line(incident)
-            with self._file.open("ab") as out:
-                out.write(line)
+            with self._file.open("ab", buffering=0) as out:
+                self._lines.write(out.fileno(), line)
             self._written += len(line)
             if self._written > LARGEST_FILE:
                 self._write_all(self._file)
@@ -191,7 +193,7 @@ class Incidents:
                 out.writelines(lines)
             Path(name).chmod(0o640)
             Path(name).replace(file)
-            self._written = sum(map(len, lines))
+            self._lines, self._written = LineWriter(), sum(map(len, lines))
         except OSError:
             Path(name).unlink(missing_ok=True)
             raise

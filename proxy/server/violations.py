@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from proxy.net.settings import ViolationsSettings
+from proxy.server.line_writer import LineWriter
 from proxy.server.notices import notice
 
 MOST_KEPT = 200
@@ -34,6 +35,7 @@ class ViolationLog:
         self.dropped = 0
         self._path = settings.path
         self._open = -1
+        self._lines = LineWriter()
         self._troubled = False
         if self._path is not None:
             try:
@@ -64,9 +66,9 @@ class ViolationLog:
         try:
             if self._open < 0 or not _is_open(path, self._open):
                 self.close()
-                self._open = _append_to(path)
+                self._open, self._lines = _append_to(path), LineWriter()
             for line in lines:
-                os.write(self._open, line)
+                self._lines.write(self._open, line)
         except OSError as error:
             self.dropped += len(lines)
             if not self._troubled:
