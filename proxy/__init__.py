@@ -9,7 +9,7 @@ Imports go in one direction only, from top to bottom of this map:
     policy/        YAML -> model -> compiled policy
     rules/         guardrails: one folder each, verdicts, and the order in which they judge
     traffic/       keys, patterns, slots, clients and violations: windows, merged over workers
-    policy_yaml/   reads the YAML that policies have in common: lines, problems, durations, sizes, patterns
+    policy_yaml/   reads the YAML values that all guardrails share: lines, problems, durations, sizes, patterns
     schema/        key patterns, and the automaton that finds the schema entry of a key
     cluster/       commands over several nodes: joined replies, SCAN, CLUSTER answers, no node's address
     hotpath/       plan, client intake, upstream queue, counters (compiled)
@@ -17,8 +17,8 @@ Imports go in one direction only, from top to bottom of this map:
     wire/          RESP requests, replies, encoding and limits (compiled): the grammar, no command
     build_form.py  tells whether this Keyrail runs compiled or plain
 
-From ``wire`` to ``session`` nothing does I/O or reads a clock: bytes, ``now`` and randomness in, bytes and decisions
-out. All asyncio is in ``net`` and ``server``.
+No package from ``wire`` to ``session`` does I/O or reads a clock: bytes, ``now`` and randomness go in, bytes and
+decisions come out. All asyncio is in ``net`` and ``server``.
 """
 
 __version__ = "0.1.0"

@@ -1,8 +1,8 @@
-"""Whether this Keyrail runs compiled or plain: the same modules, either as machine code or as Python.
+"""Tells whether this Keyrail runs compiled or plain: the same modules, either as machine code or as Python.
 
-The modules in question are those with a ``.pxd`` beside them. They come all compiled (a wheel built where there is a C
-compiler) or all plain (a source tree, or a wheel built without one). A mixture would be neither tested nor measured by
-anyone, so it is an error: it means that files of two builds lie in one folder.
+This is about the modules with a ``.pxd`` beside them. They come all compiled (a wheel built with a C compiler) or all
+plain (a source tree, or a wheel built without one). A mixture means that files of two builds lie in one folder. It is
+an error: nobody tests or measures a mixture.
 """
 
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -13,9 +13,9 @@ BuildForm = Literal["compiled", "plain"]
 
 
 def build_form_of(package: Path) -> BuildForm:
-    """Say which form the package in this folder has.
+    """The form of the package in this folder.
 
-    Raises ImportError for a mixture, naming the modules that differ.
+    Raises ImportError for a mixture; the error names the modules that differ.
     """
     hot = [types.with_suffix("") for types in sorted(package.rglob("*.pxd"))]
     plain = [module.relative_to(package) for module in hot if not _has_machine_code(module)]
@@ -28,7 +28,7 @@ def build_form_of(package: Path) -> BuildForm:
 
 
 def _has_machine_code(module: Path) -> bool:
-    """Whether Python, which looks for machine code before it looks for source, would find some for this module."""
+    """Whether Python would load machine code for this module: it looks for machine code before source."""
     return any(module.with_name(module.name + suffix).exists() for suffix in EXTENSION_SUFFIXES)
 
 

@@ -7,10 +7,10 @@ from proxy.commands.spec import Spec
 from proxy.commands.table import Table
 
 
-# Not frozen: those take three times as long to make, and one is made for each key of a judged command.
+# Not frozen: a frozen dataclass takes three times as long to construct, and each key of a judged command is one.
 @dataclass(slots=True)
 class Key:
-    """A key of a command: which argument it is, and whether the command may write it."""
+    """A key of a command: the index of its argument, and whether the command may write it."""
 
     index: int
     name: bytes
@@ -18,16 +18,16 @@ class Key:
 
 
 class KeysUnknownError(Exception):
-    """The keys of a command are unknown, which is not the same as none. The text says why."""
+    """The keys of a command are unknown, which is not the same as no keys. The text says why."""
 
 
 class Command:
     """A command and its arguments, the name included.
 
-    ``streamed`` is the index of an argument of ``streamed_length`` bytes that are passed on while they arrive; ``argv``
-    holds the first of them in its place, enough to tell a word (``words.LONGEST``). ``further`` has the lengths of
-    large arguments behind that one, by index: of those, too, only the first bytes are here. ``named`` are the keys that
-    the script which it runs names itself, beside those that the command declares, where somebody has read the script.
+    ``streamed`` is the index of an argument of ``streamed_length`` bytes that Keyrail forwards while they arrive.
+    ``argv`` has only its first bytes, enough to recognise a word (``words.LONGEST``). ``further`` has the lengths of
+    later large arguments, by index; ``argv`` has only their first bytes, too. ``named`` are the keys that a script
+    names itself, beside the keys that the command declares, if Keyrail has read the script.
     """
 
     __slots__ = ("_keys", "_places", "_table", "argv", "further", "named", "spec", "streamed", "streamed_length")
@@ -52,14 +52,14 @@ class Command:
 
     @property
     def name(self) -> str:
-        """``CONFIG SET``; for a command that the table does not know, its first argument made printable."""
+        """``CONFIG SET``; for an unknown command, its first argument made printable."""
         return self.spec.display or _printable(self.argv[0] if self.argv else b"")
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """The command's keys, in the order of its arguments as the key specifications list them.
+        """The command's keys, in the order in which the key specifications list the arguments.
 
-        Raises KeysUnknownError where not all of them can be told.
+        Raises KeysUnknownError if any key is unknown.
         """
         if self._keys is None:
             keys = []
@@ -73,13 +73,13 @@ class Command:
         return self._keys
 
     def preset_keys(self, keys: tuple[Key, ...]) -> None:
-        """Use these keys, whatever the arguments say."""
+        """Use these keys in place of those in the arguments."""
         self._keys = keys
         self._places = tuple((key.index, key.write) for key in keys)
 
     @property
     def known_keys(self) -> tuple[Key, ...]:
-        """The keys, or none if not all are known: for counting keys, never for judging."""
+        """The keys, or no keys if any is unknown: for counting, never for judging."""
         try:
             return self.keys
         except KeysUnknownError:
@@ -87,11 +87,11 @@ class Command:
 
     @property
     def key_places(self) -> tuple[tuple[int, bool], ...]:
-        """Which arguments are keys, and whether the command may write each. Raises KeysUnknownError."""
+        """The arguments that are keys, by index, and whether the command may write each. Raises KeysUnknownError."""
         if self._places is None:
             found = self._table.keys_of(self.spec, self.argv)
             if found is None:
-                raise KeysUnknownError(f"which arguments of this {self.name} are keys cannot be told")
+                raise KeysUnknownError(f"it is unknown which arguments of this {self.name} are keys")
             self._places = tuple(found)
         return self._places
 
@@ -105,7 +105,7 @@ class Command:
 
     @property
     def unseen(self) -> int:
-        """The bytes of its arguments that have not arrived."""
+        """The number of bytes of its arguments that have not arrived."""
         if self.streamed is None:
             return 0
         return sum(self.length(index) - len(self.argv[index]) for index in (self.streamed, *self.further))

@@ -1,8 +1,8 @@
-"""Commands that write a whole collection from others: the most members that it can have.
+"""Commands that write a collection computed from others, and the greatest number of members of the result.
 
-No argument says how large the result is. It is never larger than its sources allow: a union has at most all of their
-members, an intersection as many as the smallest of them, anything else as many as the first. A command that asks for a
-part (LIMIT, COUNT, ranks) gets no more than that, and SORT stores an element for each GET.
+No argument says how large the result is, but the sizes of its sources bound it: a union has at most the members of all
+sources, an intersection at most those of the smallest, any other result at most those of the first. A command that asks
+for a part (LIMIT, COUNT, ranks) stores at most that part. SORT stores one element for each GET.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ DERIVED = {row.name: row.derives for row in ROWS.values() if row.derives is not 
 
 
 def sources_of(command: Command) -> tuple[bytes, ...]:
-    """The source keys of the result, each once; none if the command stores nothing."""
+    """The source keys of the result, each once; no keys if the command stores nothing."""
     if DERIVED[command.spec.name].takes_over:
         return tuple(key.name for key in command.keys[:1])
     if not any(key.write for key in command.keys):
@@ -26,7 +26,7 @@ def sources_of(command: Command) -> tuple[bytes, ...]:
 
 
 def most_derived(command: Command, sizes: Sequence[int]) -> int:
-    """How many members the result has at most, by the sizes of the sources."""
+    """The greatest number of members of the result, by the sizes of the sources."""
     most = DERIVED[command.spec.name].bound(sizes)
     asked = elements_asked(command)
     if asked is not None:

@@ -1,10 +1,10 @@
-"""How commands state a TTL: in which argument, in which unit, relative or as a time.
+"""How commands state a TTL: in which argument, in which unit, as a duration or as a point in time.
 
     SETEX k 60 v            SET k v EX 60          GETEX k PXAT 1767225600000      EXPIRE k 60 NX
     RESTORE k 60000 data    MSETEX 1 k v EX 60
 
-Numbers are read as Redis reads them: no sign but a minus, no leading zero, 64 bits. A number that Redis will refuse, or
-that makes it delete the key, states no lifetime.
+Numbers are read as Redis reads them: no sign but a minus, no leading zero, 64 bits. A number states no lifetime if
+Redis refuses it or deletes the key.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from proxy.commands.words import word_of
 
 
 class Unstated(Enum):
-    """What a command does with the TTL if it states none."""
+    """What a command that states no TTL does with the key's TTL."""
 
     NOTHING = auto()
     KEEPS = auto()
@@ -44,25 +44,25 @@ OPTIONS = tuple(_OPTIONS)
 """The options that state a lifetime, in capitals."""
 _UNSTATED = {"KEEPTTL": {b"KEEPTTL": Unstated.KEEPS}, "PERSIST": {b"PERSIST": Unstated.PERSISTS}}
 _OTHER_OPTIONS = {b"NX": 0, b"XX": 0, b"GET": 0, b"IFEQ": 1, b"IFNE": 1, b"IFDEQ": 1, b"IFDNE": 1}
-"""The options of SET and MSETEX that say nothing about the lifetime, and how many arguments each takes."""
+"""The options of SET and MSETEX that do not affect the lifetime, and how many arguments each takes."""
 _STATES = {row.name: row.expiry for row in ROWS.values() if row.expiry is not None}
 
 RESTORES = frozenset(name for name, expiry in _STATES.items() if expiry == "restore")
 
 WITH_TTL = {row.name: row.ttl_with for row in ROWS.values() if row.ttl_with}
-"""Commands whose work another one does that can state a lifetime, and which one."""
+"""Commands that another command can replace which can state a lifetime: the name of that command."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatedExpiry:
-    """Argument `index` states a lifetime, in units of `scale` milliseconds; `moment` says that it is a time of day."""
+    """Argument `index` states a lifetime, in units of `scale` milliseconds; if `moment`, it is a point in time."""
 
     index: int
     scale: int
     moment: bool
 
     def milliseconds(self, argv: Sequence[bytes], now: float) -> int | None:
-        """The lifetime from `now` (seconds since the epoch) on; None if Redis refuses it, or deletes the key."""
+        """The lifetime from `now` (seconds since the epoch); None if Redis refuses it or deletes the key."""
         text = argv[self.index] if self.index < len(argv) else b""
         if not text.isdigit() or len(text) > _DIGITS or (text[:1] == b"0" and len(text) > 1):
             return None
@@ -74,7 +74,7 @@ class StatedExpiry:
         return left if left > 0 else None
 
     def number(self, milliseconds: int, now: float, *, up: bool) -> bytes:
-        """A lifetime as this argument writes it, rounded up or down to its unit."""
+        """A lifetime in the form of this argument, rounded up or down to its unit."""
         end = milliseconds + round(now * 1000) if self.moment else milliseconds
         return b"%d" % (-(-end // self.scale) if up else end // self.scale)
 
@@ -96,7 +96,7 @@ def may_persist(spec: Spec) -> bool:
 
 
 def may_omit_expiry(spec: Spec) -> bool:
-    """Whether the command creates keys and can state their lifetime, or leave it out."""
+    """Whether the command creates keys and can state their lifetime, but does not have to."""
     if creation_of(spec) is None:
         return False
     expiry = _STATES.get(spec.name)
@@ -104,8 +104,8 @@ def may_omit_expiry(spec: Spec) -> bool:
 
 
 class PlainForm(NamedTuple):
-    """A request of `argc` arguments that states a lifetime from now on in argument `number_at`, in units of `scale`
-    milliseconds; `word` stands before it, in argument `word_at`, unless that is 0."""
+    """A request of `argc` arguments with a relative lifetime in argument `number_at`, in units of `scale` milliseconds.
+    Argument `word_at` is `word`, unless `word_at` is 0."""
 
     argc: int
     number_at: int
@@ -115,7 +115,7 @@ class PlainForm(NamedTuple):
 
 
 def plain_forms(spec: Spec) -> tuple[PlainForm, ...]:
-    """The usual ways in which the command states a lifetime; it may have others."""
+    """The usual forms of the command that state a lifetime; it may have others."""
     expiry = _STATES.get(spec.name)
     if isinstance(expiry, ExpiryOptions) and not expiry.behind_pairs:
         at = expiry.first
@@ -128,7 +128,7 @@ def plain_forms(spec: Spec) -> tuple[PlainForm, ...]:
 
 
 def read_expiry(command: Command) -> StatedExpiry | Unstated:
-    """What a command that can state a lifetime says of it. Its number of arguments is one that Redis accepts."""
+    """The lifetime that a command states, if it can. The command must have a number of arguments that Redis accepts."""
     expiry, argv = _STATES[command.spec.name], command.argv
     if isinstance(expiry, ExpiryArgument):
         return StatedExpiry(*expiry)
@@ -144,7 +144,7 @@ def read_expiry(command: Command) -> StatedExpiry | Unstated:
 
 
 def _read_options(argv: Sequence[bytes], first: int, unstated: dict[bytes, Unstated]) -> StatedExpiry | Unstated:
-    # Redis accepts one option about the TTL, but accepts it repeatedly: the last one counts.
+    # Redis accepts one kind of option about the TTL, and accepts it repeatedly: the last one counts.
     said: StatedExpiry | Unstated = Unstated.NOTHING
     i = first
     while i < len(argv):
@@ -182,5 +182,5 @@ _TYPE_OF_DUMP = {number: name for name, numbers in _TYPES_OF_DUMPS.items() for n
 
 
 def dumped_type(payload: bytes) -> str | None:
-    """The type of the value in a payload of DUMP, which its first byte tells; None for one that is not known here."""
+    """The type of the value in a payload of DUMP, by its first byte; None for an unknown type."""
     return _TYPE_OF_DUMP.get(payload[0]) if payload else None

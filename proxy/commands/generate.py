@@ -1,11 +1,10 @@
-"""Writes ``generated.json``: what live engines say about every command.
+"""Writes ``generated.json``: what running engines report about every command.
 
     python -m proxy.commands.generate --server redis://127.0.0.1:7000 --server unix:///tmp/old.sock
 
-Name the engines newest first: where they disagree about a command, the first that knows it is followed,
-except that arity is the loosest of all, and that a flag "blocking" or "write" from any of them holds.
-Containers come before their subcommands. The result is refused while a command lacks a fact in ``rows``, or a row is
-about a command that does not exist.
+Name the engines newest first. If they disagree about a command, the first engine that knows it counts. But the arity is
+the loosest of all, and a flag "blocking" or "write" from any of them counts. Containers come before their subcommands.
+The result is refused while a command lacks a fact in ``rows``, or a row is about a command that does not exist.
 """
 
 import argparse
@@ -30,12 +29,12 @@ _STICKY_FLAGS = frozenset({"blocking", "write"})
 
 
 def read_engine(url: str) -> list[Recorded]:
-    """The commands of the engine at ``url``; raises redis.RedisError where it can't be asked."""
+    """The commands of the engine at ``url``; raises redis.RedisError if it does not answer."""
     with Redis.from_url(url, protocol=2) as client:
         info: dict[str, Any] = client.info("server")
         version = str(info.get("valkey_version") or info["redis_version"]).split(".")
         engine = f"{'valkey' if 'valkey_version' in info else 'redis'}-{version[0]}.{version[1]}"
-        # The client would parse these replies with its own callbacks; the raw replies are needed.
+        # Without this, the client parses these replies with its own callbacks; the raw replies are needed.
         client.response_callbacks.clear()
         found = list(descriptions(client.execute_command("COMMAND")))
         since = _since(client.execute_command("COMMAND", "DOCS")) if int(version[0]) >= 7 else {}
@@ -53,7 +52,7 @@ def _since(reply: object, parent: str = "") -> dict[str, str]:
 
 
 def merged(sources: Iterable[Sequence[Recorded]]) -> dict[str, Recorded]:
-    """All commands of all sources by name, in an order that does not depend on the engines'."""
+    """All commands of all sources by name, in an order that is independent of the engines."""
     commands: dict[str, Recorded] = {}
     for source in sources:
         for recorded in source:
@@ -78,12 +77,14 @@ def _joined(first: Recorded, other: Recorded) -> Recorded:
 
 
 def undecided(commands: dict[str, Recorded]) -> list[str]:
-    """The differences between rows and the engines' commands, one line each."""
+    """The problems in rows and in the engines' commands, one line each."""
     published = {recorded.description.name: recorded for recorded in published_commands()}
     known = published | commands
     own = {description.name for description in keyrail_commands()}
-    problems = [f"{name}: it has a row, and no engine knows it" for name in sorted(ROWS.keys() - known.keys() - own)]
-    problems += [f"{name}: an engine tells what its row publishes" for name in published if name in commands]
+    problems = [f"{name}: it has a row, but no engine knows it" for name in sorted(ROWS.keys() - known.keys() - own)]
+    problems += [
+        f"{name}: an engine reports it: remove Published from the row" for name in published if name in commands
+    ]
     for name, recorded in known.items():
         problems += [f"{name}: nothing says {what}" for what in _missing(name, recorded.description)]
     return problems
@@ -92,7 +93,7 @@ def undecided(commands: dict[str, Recorded]) -> list[str]:
 def _missing(name: str, found: Description) -> Iterator[str]:
     has_keys = any(key_spec.names_keys for key_spec in found.key_specs)
     if overlay.state_of(name, found.flags, has_keys, found.container) is None:
-        yield "what it needs of its connection"
+        yield "which state it needs of its connection"
     tips = tipped(found.request_policy, found.response_policy)
     if overlay.over_nodes(name, found.flags, tips, has_keys=bool(found.key_specs), container=found.container) is None:
         yield "which nodes of a cluster it goes to"
@@ -105,7 +106,7 @@ def _missing(name: str, found: Description) -> Iterator[str]:
 
 
 def write(commands: dict[str, Recorded], target: Path) -> None:
-    """One line for each command, so that a new engine's changes can be read in a diff."""
+    """Write one line for each command, so that a diff shows what a new engine changes."""
     lines = [f"{json.dumps(name)}: {json.dumps(recorded.as_record())}" for name, recorded in commands.items()]
     engines = sorted({engine for recorded in commands.values() for engine in recorded.engines})
     head = f'{{"engines": {json.dumps(engines)},\n"commands": {{\n'
@@ -113,7 +114,7 @@ def write(commands: dict[str, Recorded], target: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 when the data was written, 1 when something has to be decided by hand first."""
+    """The exit status: 0 if the data was written, 1 if ``rows`` must be completed by hand first."""
     parser = argparse.ArgumentParser(prog="python -m proxy.commands.generate")
     parser.add_argument("--server", action="append", required=True, metavar="URL", help="newest engine first")
     parser.add_argument("--output", type=Path, default=_TARGET, help="the file to write")

@@ -1,7 +1,7 @@
-"""Which commands make a collection grow, which of their keys it is, and which command tells its size.
+"""Which commands make a collection grow, which of their keys it is, and which command returns its size.
 
-The commands that write members say so by themselves (``values``); their rows say which collections they write them to,
-and which commands move a member from one key to another.
+``values`` has the commands that write members. Their rows say which collection they write to, and which commands move a
+member from one key to another.
 """
 
 from typing import NamedTuple
@@ -18,17 +18,17 @@ GROWING = frozenset(_GROWS)
 """Commands that make a collection grow."""
 
 TOLD = frozenset(name for name, grows in _GROWS.items() if grows.told)
-"""Those whose reply is the length that the list has now (0 or -1 where nothing was written)."""
+"""The commands that reply with the new length of the list (0 or -1 if nothing was written)."""
 
 MEASURED = {row.name: row.measures for row in ROWS.values() if row.measures is not None}
-"""Commands that tell a collection's size, and what of it they measure."""
+"""Commands that return a collection's size, and what they measure."""
 
 PUSHES = {name: grows.pushes for name, grows in _GROWS.items() if grows.pushes is not None}
-"""Those that push, and at which end."""
+"""The commands that push, and at which end."""
 
 
 class Growth(NamedTuple):
-    """A collection that a command makes grow: its key, how to ask for its size, and by how many members at most."""
+    """A collection that a command makes grow: its key, the command for its size, and the most members that it gains."""
 
     key: bytes
     measure: str
@@ -36,26 +36,26 @@ class Growth(NamedTuple):
 
 
 def growth_of(command: Command) -> Growth | None:
-    """The collection that the command makes grow; None without the keys for that."""
+    """The collection that the command makes grow; None if the command has too few keys."""
     grows = _GROWS.get(command.spec.name)
     place = 1 if grows is not None and grows.moves else 0
     if grows is None or len(command.keys) <= place:
         return None
-    # An entry of a stream has fields, but is one.
+    # An entry of a stream has several fields, but counts as one.
     members = 1 if grows.measure == _ENTRIES else max(1, members_of(command))
     return Growth(command.keys[place].name, grows.measure, members)
 
 
 def adds_entries(name: str) -> bool:
-    """Whether what a command makes grow is a stream."""
+    """Whether the command makes a stream grow."""
     return name in _GROWS and _GROWS[name].measure == _ENTRIES
 
 
 def kept_by_trimming(command: Command) -> int | None:
-    """How many entries an XADD leaves in its stream by trimming it; None where it may leave any number.
+    """How many entries an XADD leaves in its stream by trimming it; None if it may leave any number.
 
-    ``MAXLEN ~`` trims by whole nodes of the stream, so it leaves some entries more (a hundred where Redis is not
-    configured otherwise). With a LIMIT it may never trim: a node that has more entries than that stays.
+    ``MAXLEN ~`` trims whole nodes of the stream, so it leaves up to one node more (100 entries by default). With a
+    LIMIT it may never trim: it does not remove a node with more entries than the limit.
     """
     if not adds_entries(command.spec.name):
         return None

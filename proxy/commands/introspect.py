@@ -1,7 +1,7 @@
 """An engine's COMMAND reply, read into plain descriptions.
 
 The reply differs by engine and protocol: Redis 6.2 has no key specifications, tips or subcommands; RESP3
-turns the specifications into maps. Text may be bytes or str, whichever the decoder was told. Entries that
+turns the specifications into maps. Text may be bytes or str, as the decoder is configured. Entries that
 cannot be read are left out: an unexpected reply must not prevent the proxy from starting.
 """
 
@@ -15,7 +15,7 @@ _MOST_ARGUMENTS = 1 << 20
 
 
 class Description(NamedTuple):
-    """What an engine says about one command."""
+    """What an engine reports about one command."""
 
     name: str
     arity: int
@@ -117,7 +117,7 @@ def pairs(value: object) -> dict[str, Any]:
 
 
 def text(value: object) -> str:
-    """A name as str: what is not text at all is empty."""
+    """A name as str; empty if the value is not text."""
     if isinstance(value, bytes):
         return value.decode("ascii", "replace")
     return value if isinstance(value, str) else ""

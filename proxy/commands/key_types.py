@@ -1,8 +1,8 @@
-"""Which types of keys a command is for, in the words of TYPE.
+"""The types of keys that a command works on, in the words of TYPE.
 
-Redis answers WRONGTYPE where a key of another type is there, and nothing at all where there is none yet, or where the
-command overwrites whatever is there (SET, and every STORE). An engine tells it by ACL categories; the rows of commands
-that have none, or that take more than one type, say it.
+Redis answers WRONGTYPE if the key has another type. It does not if the key does not exist, or if the command overwrites
+any key (SET, and every STORE). An engine tells the types by ACL categories. If a command has no category of a type, or
+takes several types, its row tells them.
 """
 
 from typing import NamedTuple
@@ -32,11 +32,11 @@ _BY_PREFIX = {
     "TS.": "time-series",
     "FT.SUG": "suggestions",
 }
-"""Modules' types have names of ours: those that TYPE shows (ReJSON-RL, MBbloom--) are no words."""
+"""Keyrail has its own names for the types of modules: those that TYPE shows (ReJSON-RL, MBbloom--) are no words."""
 
 
 class KeyTypes(NamedTuple):
-    """The types that a command's keys may have: those that it reads, those that it writes. Empty: any."""
+    """The types that a command's keys may have: of the keys that it reads and of those that it writes. Empty: any."""
 
     read: frozenset[str]
     written: frozenset[str]
@@ -56,11 +56,11 @@ _STATED = {row.name: _read(row.types) for row in ROWS.values() if row.types}
 _NAMED = (key_type for types in _STATED.values() for key_type in sorted(types.read))
 
 KEY_TYPES = tuple(dict.fromkeys((*_BY_CATEGORY.values(), *_NAMED, *_BY_PREFIX.values())))
-"""Every type that a key can have, Redis's own first."""
+"""Every type of keys, those of Redis itself first."""
 
 
 def key_types_of(spec: Spec) -> KeyTypes:
-    """The types that a command is for; any, of a command of which nothing says it."""
+    """The types that a command works on; any type if nothing tells them."""
     stated = _STATED.get(spec.name)
     if stated is not None:
         return stated
@@ -76,5 +76,5 @@ def _type_of(name: str, categories: frozenset[str]) -> str | None:
 
 
 def type_is_decided(name: str, categories: frozenset[str]) -> bool:
-    """Whether its row, its name or its categories tell the types of a command: they must, for each that has keys."""
+    """Whether a command's row, name or categories tell its types. They must for each command that has keys."""
     return name in _STATED or _type_of(name, categories) is not None

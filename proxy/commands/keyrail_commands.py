@@ -1,4 +1,4 @@
-"""The commands of Keyrail's own: what a client can ask it in-band. No engine knows them, and none ever sees them."""
+"""The commands of Keyrail itself (KEYRAIL …). Keyrail answers them and never forwards them."""
 
 from collections.abc import Iterator
 

@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 # cython: initializedcheck=False
-"""Which arguments of a request are keys, and which of those it may write.
+"""Finds the arguments of a request that are keys, and the keys that it may write.
 
-Most commands have one plain range of keys and take one step. The rest follow Redis's key specifications. Where one
-does not fit the arguments (a count that is no number, keys beyond the last argument), or where only the command itself
-can tell its keys, the answer is UNKNOWN_KEYS, never "no keys". A keyword that is absent is no misfit: it is
-optional. Nor is an empty range up to the end, as the sources of ``PFMERGE dest``.
+Most commands have one plain range of keys and take one step. The others follow Redis's key specifications. The answer
+is UNKNOWN_KEYS, never "no keys", if a specification does not fit the arguments (a count that is no number, keys beyond
+the last argument), or if only the command itself knows its keys. A keyword is optional: its absence is no misfit. Nor
+is an empty range up to the end, as the sources of ``PFMERGE dest``.
 
-Five syntaxes are walked as the commands themselves walk them, because no specification tells the truth about
-them: SORT (the last STORE counts), MIGRATE, GEORADIUS (the last STORE or STOREDIST is written, and engines take all of
-them for keys), XREAD and XREADGROUP (a group or consumer may be called STREAMS), and BITFIELD (which only reads when
-all it does is GET). Following Redis's own key functions there would leave ways to name a key that the command uses and
-the policy does not see.
+Five syntaxes are walked as the commands themselves walk them, because no specification describes them correctly: SORT
+(the last STORE counts), MIGRATE, GEORADIUS (the last STORE or STOREDIST is written, and engines take all of them for
+keys), XREAD and XREADGROUP (a group or consumer may be called STREAMS), and BITFIELD (it only reads if all its
+operations are GET). With Redis's own key functions, a client could name a key that the command uses and that the policy
+does not see.
 """
 
 from array import array
@@ -39,7 +39,7 @@ _UNTOLD = 8
 _WALKED = {"sort": _SORT, "migrate": _MIGRATE, "georadius": _GEORADIUS, "streams": _STREAMS, "bitfield": _BITFIELD}
 _SYNTAXES = {row.name: _WALKED[row.key_syntax] for row in ROWS.values() if row.key_syntax is not None}
 
-# Under two names: a C integer in here, Python's for everybody else.
+# It has two names: a C integer for this module, a Python integer for other modules.
 _UNKNOWN_KEYS = -2
 UNKNOWN_KEYS = _UNKNOWN_KEYS
 """The result of ``KeyFinder.find`` if the keys are unknown."""
@@ -75,10 +75,10 @@ _WORD_OVERFLOW = Keyword(b"OVERFLOW")
 
 
 class KeyFinder:
-    """The keys of requests: ``find`` says how many; ``indexes`` then holds the arguments that are keys, and
-    ``access`` what the command may do to each: 1 only read it, 2 write it.
+    """The keys of requests. ``find`` returns how many there are; ``indexes`` then holds the indexes of the arguments
+    that are keys, and ``access`` the access to each: 1 read, 2 write.
 
-    ``commands`` are their names and key specifications; of one without a name, nothing is known.
+    ``commands`` are names and key specifications. Of a command without a name, nothing is known.
     """
 
     def __init__(self, commands: Sequence[tuple[str, Sequence[KeySpec]]]) -> None:
@@ -133,7 +133,7 @@ class KeyFinder:
         return self._find(kind, command_id, request, request.data)
 
     def listed(self) -> list[tuple[int, bool]]:
-        """What ``find`` has found, as (argument, whether the command may write it)."""
+        """The keys that ``find`` has found, as (argument, whether the command may write it)."""
         result = []
         i = 0
         while i < self.count:
@@ -142,7 +142,7 @@ class KeyFinder:
         return result
 
     def blocks(self, command_id: int, request: Request) -> bool:
-        """Whether a command of State.BLOCKING can block as it was sent: XREAD without BLOCK never does."""
+        """Whether a command of ConnectionState.BLOCKING can block with these arguments: XREAD without BLOCK cannot."""
         if self.kinds[command_id] != _STREAMS:
             return True
         return self._stream_options(request, request.data) < 0
@@ -264,7 +264,7 @@ class KeyFinder:
         return 0
 
     def _number(self, request: Request, data: bytes | bytearray, index: int) -> int:
-        """The argument as Redis reads counts (no sign, no leading zero); -1 for anything else."""
+        """The argument as Redis reads a count (no sign, no leading zero); -1 if it is none."""
         i = request.starts[index]
         end = request.ends[index]
         if i == end or end - i > _MOST_DIGITS or (data[i] == 48 and end - i > 1):
@@ -346,9 +346,9 @@ class KeyFinder:
         return self.count
 
     def _stream_options(self, request: Request, data: bytes | bytearray) -> int:
-        """The index behind STREAMS, negative where BLOCK was among the options; 0 without STREAMS.
+        """The index behind STREAMS, negative if BLOCK is among the options; 0 without STREAMS.
 
-        Every option but GROUP takes a number or nothing, so none of their arguments can pass for STREAMS.
+        Every option but GROUP takes a number or no argument, so none of their arguments can be mistaken for STREAMS.
         """
         argc = request.argc
         sign = 1

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 # cython: initializedcheck=False
-"""Which command a request is, found without making a Python object.
+"""Finds the command of a request without making a Python object.
 
-An open-addressing hash over the names, folded to lower case as Redis folds them (ASCII only). A subcommand is
-looked up by its own name with its container's id as part of both hash and comparison, so that
-``CLIENT|SETNAME`` sent as ONE argument is what it is to Redis: an unknown command.
+An open-addressing hash over the names, folded to lower case as Redis folds them (ASCII only). A subcommand is looked up
+by its own name; its container's id is part of both hash and comparison. So ``CLIENT|SETNAME`` sent as ONE argument is
+an unknown command, as it is in Redis.
 """
 
 from array import array
@@ -48,16 +48,15 @@ class Lookup:
             self.slots[slot] = i
 
     def find(self, request: Request) -> int:
-        """The id of the request's command; 0 where the table does not know it.
+        """The id of the request's command; 0 if the table does not know it.
 
-        The second argument belongs to the name where the first is a container: an unknown subcommand is
-        unknown, and a container alone is the container (to which Redis answers an error, or its own reply in
-        the case of COMMAND).
+        If the first argument is a container, the second belongs to the name. With an unknown subcommand the command is
+        unknown. A container alone is the container: Redis answers an error to it, or a reply in the case of COMMAND.
         """
         return self.find_in(request, request.data)
 
     def find_in(self, request: Request, data: bytes | bytearray) -> int:
-        """``find`` for who has the request's bytes at hand as a pointer."""
+        """``find`` for callers that have the request's bytes as a pointer."""
         if request.argc == 0:
             return 0
         found = self._find_name(data, request.starts[0], request.ends[0], 0)

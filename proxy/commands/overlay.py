@@ -1,8 +1,8 @@
-"""What a command needs of its connection, its lane, what it creates and changes: what flags prove, and rows decide.
+"""A command's connection state, its lane, and what it creates and changes, from its flags and its row.
 
-An engine's COMMAND tells arity, flags and keys, which prove some of it; the rest stands in ``rows``. A command that
-neither decides is *undecided*: ``generate`` and the tests refuse such a table, and a running proxy, which may meet one
-in a newer engine, keeps it on a private connection.
+An engine's COMMAND tells arity, flags and keys, which prove some of these facts; ``rows`` has the others. If neither
+decides, the command is *undecided*. ``generate`` and the tests refuse a table with an undecided command. A running
+proxy may meet one in a newer engine, and keeps it on a private connection.
 """
 
 from proxy.commands.over_nodes import ANY_NODE, TO_SLOT, OverNodes
@@ -13,17 +13,17 @@ from proxy.commands.spec import ConnectionState, Lane
 _NO_ROW = Row("")
 
 HANDSHAKE = frozenset(row.name for row in ROWS.values() if row.handshake)
-"""What client libraries send while they connect, and whose errors they branch on."""
+"""Commands that client libraries send while they connect. The libraries branch on the errors of these commands."""
 
 READ_KEYS = frozenset(row.name for row in ROWS.values() if row.reads_keys)
-"""Commands whose keys are read although the engine says RW."""
+"""Commands that only read their keys, although the engine says RW."""
 
 
 def state_of(name: str, flags: frozenset[str], has_keys: bool, container: bool) -> ConnectionState | None:
-    """What the command needs of its connection; None where nothing here decides it.
+    """The connection state that the command needs or makes; None if nothing here decides it.
 
-    Provable from flags: a blocking command blocks; a subcommand of administrators is about the server; a command that
-    scripts may run, with keys and no channels, can't have to do with its connection, for a script has none.
+    Flags prove: a blocking command blocks; an admin subcommand is about the server; a command with keys and without
+    channels that scripts may run has nothing to do with its connection, since a script has no connection.
     """
     stated = _row(name).state
     if stated is None:
@@ -42,7 +42,7 @@ def state_of(name: str, flags: frozenset[str], has_keys: bool, container: bool) 
 
 
 def lane_of(name: str, flags: frozenset[str]) -> Lane:
-    """Slow for what can hold up everybody behind it; what a module does is not known."""
+    """SLOW for a command that can delay the commands behind it. What a module's command does is unknown: SLOW, too."""
     return Lane.SLOW if _row(name).slow or "module" in flags else Lane.FAST
 
 
@@ -50,7 +50,7 @@ _CHANGING = frozenset({"write", "may_replicate", "admin", "noscript", "pubsub", 
 
 
 def creates_of(name: str, flags: frozenset[str]) -> bool | None:
-    """Whether the command may create a key; None for a write that nothing here decides."""
+    """Whether the command may create a key; None for a write if nothing here decides it."""
     row = _row(name)
     if row.creates is not None or row.creates_elsewhere:
         return True
@@ -82,7 +82,7 @@ def over_nodes(
 
 
 def drops_ttl(name: str) -> bool:
-    """Whether the command may leave a key without the lifetime that it had."""
+    """Whether the command may remove the TTL of a key."""
     return _row(name).drops_ttl
 
 
@@ -95,16 +95,16 @@ def only_reads(name: str, flags: frozenset[str], *, container: bool) -> bool:
 
 
 def process_bound(name: str, categories: frozenset[str]) -> bool:
-    """Whether the client counts on something that the server forgets when it restarts.
+    """Whether the client relies on memory that the server loses when it restarts.
 
-    ioredis keeps a list of loaded scripts for each socket, and does not load them again inside MULTI.
+    For example, ioredis keeps a list of loaded scripts for each socket, and does not load them again inside MULTI.
     """
     stated = _row(name).process_bound
     return "scripting" in categories if stated is None else stated
 
 
 def may_change_data(name: str, flags: frozenset[str]) -> bool:
-    """Whether the command may change what is stored: of a module's command the worst is assumed."""
+    """Whether the command may change stored data. A module's command is assumed to."""
     return "write" in flags or _row(name).changes_data or ("module" in flags and "readonly" not in flags)
 
 

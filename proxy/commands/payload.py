@@ -1,12 +1,11 @@
-"""What a payload of RESTORE unpacks to, as its headers tell: how many bytes, and how many members.
+"""The size of the value in a payload of RESTORE, by its headers: how many bytes, and how many members.
 
 A payload is a value in the format of RDB files (``rdb.c``): a type, the value, and ten bytes of version and checksum.
-Strings in it may be compressed, collections of a few members are one string, and each string says in front how long it
-is unpacked. Nothing is unpacked here but the first bytes of such a collection, where its members are counted; Redis
-takes that count as it stands, too.
+Strings in it may be compressed; the header of a string has its uncompressed length. A small collection is one string.
+Keyrail uncompresses only the first bytes of such a string: they hold the number of members, which Redis trusts, too.
 
-What cannot be read so (the types of modules and of later engines, a payload that is streamed, or one of very many
-parts) is taken for the most that so many bytes can hold. Compression (LZF) makes at most 264 bytes of 3.
+Some payloads cannot be read in this way: types of modules and of later engines, a streamed payload, or one with very
+many parts. They count as the most that their length can hold. Compression (LZF) makes at most 264 bytes of 3.
 """
 
 from enum import StrEnum
@@ -14,19 +13,19 @@ from typing import NamedTuple
 
 _EXPANDS = 88
 _MOST_PARTS = 20_000
-"""Strings of a payload that are looked at."""
+"""The most strings of a payload that Keyrail reads."""
 _LZF = 3
 _MOST_DIGITS = 11
-"""Of a number of four bytes, with its sign."""
+"""The length of a number of four bytes as text, with its sign."""
 _HEAD = 16
-"""Bytes that are enough to hold the count of any collection that is one string."""
+"""The first bytes of a collection that is one string: enough for the number of its members."""
 _MANY = 0xFFFF
-"""The count of a listpack or a ziplist that does not know it."""
+"""The number that a listpack or a ziplist has if it does not know the number of its members."""
 _MANY_IN_ZIPMAP = 254
 
 
 class PayloadKind(StrEnum):
-    """What a payload holds, as far as caps differ for it."""
+    """The kinds of values in payloads that have different caps."""
 
     STRING = "string"
     COLLECTION = "collection"
@@ -35,7 +34,7 @@ class PayloadKind(StrEnum):
 
 
 class Unpacked(NamedTuple):
-    """The most bytes and members that a payload unpacks to; entries if it is a stream."""
+    """The most bytes and members of the value in a payload; of a stream, its entries."""
 
     kind: PayloadKind
     bytes: int
@@ -48,18 +47,18 @@ _OLD_SORTED_SET, _SORTED_SET = 3, 5
 _ZIPMAP, _INTSET = 9, 11
 _ZIPLISTS = {10: 1, 12: 2, 13: 2}
 _LISTPACKS = {16: 2, 17: 2, 20: 1}
-"""Types that are one string, and how many elements of it each member takes."""
+"""Types that are one string, and how many of its elements each member takes."""
 _ZIPLIST_NODES, _NODES = 14, 18
 _STREAMS = frozenset({15, 19, 21})
 _PLAIN = 1
 
 
 class _UnreadablePayloadError(Exception):
-    """The payload is not what its headers say, or has more parts than are looked at."""
+    """The payload contradicts its headers, or has more parts than Keyrail reads."""
 
 
 def unpacked(payload: bytes, length: int) -> Unpacked:
-    """What a payload of `length` bytes unpacks to; `payload` is all of it, or its beginning."""
+    """The size of the value in a payload of `length` bytes; `payload` is all of it, or its beginning."""
     most = length * _EXPANDS
     if length == len(payload):
         try:
@@ -70,7 +69,7 @@ def unpacked(payload: bytes, length: int) -> Unpacked:
 
 
 class _Part(NamedTuple):
-    """One string: where it begins and ends as it is packed, and how long it is unpacked."""
+    """One string: the offsets of its (compressed) bytes, and its uncompressed length."""
 
     start: int
     end: int
@@ -198,7 +197,7 @@ class _Reader:
 
 
 def _unpacked_head(packed: bytes) -> bytes:
-    """The first bytes of what LZF has compressed."""
+    """The first bytes of a string that LZF has compressed."""
     made = bytearray()
     i = 0
     while i < len(packed) and len(made) < _HEAD:

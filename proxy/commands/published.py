@@ -1,7 +1,7 @@
-"""Commands that no engine at hand reports, as their rows have it from the published documentation.
+"""Commands that no available engine reports: their rows have what the documentation says.
 
 Keys are written as ``RW 1`` (argument 1), ``RW 1..2``, ``RO 1..-2`` (to the last but one), ``OW 1../3`` (every third
-from 1 to the end), ``RO #1`` (argument 1 says how many follow it), several joined by ``;``.
+from 1 to the end), ``RO #1`` (argument 1 says how many follow it). A ``;`` separates several ranges.
 """
 
 import re
@@ -29,7 +29,7 @@ _KEYS = re.compile(
 
 
 def published_commands() -> Iterator[Recorded]:
-    """All commands whose rows begin with what is published of them."""
+    """All commands that have a ``Published`` in their rows."""
     for row in ROWS.values():
         if row.published is not None:
             yield Recorded(_described(row.name, row.published), "", (row.published.engine,))
@@ -49,10 +49,10 @@ def _described(name: str, published: Published) -> Description:
 
 @cache
 def key_spec(text: str) -> KeySpec:
-    """The specification that a listed form like ``RO 1..-2`` stands for; ValueError for any other text."""
+    """The key specification for a text such as ``RO 1..-2``; ValueError for any other text."""
     found = _KEYS.fullmatch(text)
     if found is None:
-        raise ValueError(f"no form of keys: {text!r}")
+        raise ValueError(f"no range of keys: {text!r}; expected a text such as 'RW 1' or 'RO 1..-2'")
     flags = _ACCESS_FLAGS[found["access"]]
     step = int(found["step"] or 1)
     if found["count"]:

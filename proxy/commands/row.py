@@ -1,7 +1,7 @@
-"""What one row of ``rows`` says about a command beyond the engines' own tables: its fields, and their types.
+"""The fields of a row of ``rows``, and their types. A row has the facts about a command that engines do not report.
 
-A field that is left out says nothing: then the command's flags, categories and key specifications decide, or the
-command has nothing of the kind.
+If a field is left out, the command's flags, categories and key specifications decide, or the fact does not apply to the
+command.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from proxy.commands.over_nodes import OverNodes
 from proxy.commands.spec import ConnectionState
 
 UNKNOWN_TYPE = ""
-"""Of a key whose type only the key itself can tell."""
+"""The type of a key if only the key itself tells it."""
 
 NULLS = (b"$-1\r\n", b"*-1\r\n", b"_\r\n")
 
@@ -55,15 +55,15 @@ ClusterAnswer: TypeAlias = Literal[
 NodeSigns: TypeAlias = Literal["info", "role", "clients", "client info", "config", "slow log", "hello"]
 """In which form a reply names the node that sends it, or others."""
 ScriptUse: TypeAlias = Literal["text", "load", "sha", "function", "library", "payload", "exists"]
-"""What the command is to scripts: it runs a text, loads one, runs one by its SHA1 or a function by its name, loads a
-library, restores libraries from a payload, or asks which scripts there are."""
+"""What a command does with scripts: it runs a text, loads one, runs one by its SHA1 or a function by its name, loads a
+library, restores libraries from a payload, or asks which scripts exist."""
 
 
 class Published(NamedTuple):
-    """What the documentation says of a command that no engine at hand reports.
+    """What the documentation says about a command that no available engine reports.
 
-    `engine` is where it appeared. `flags` are separated by spaces; ``module`` is the flag that engines give to what a
-    module brings. `keys` is read by ``listed.key_spec``, several are joined by ``;``.
+    `engine` is the first version that has it. Spaces separate `flags`; engines give the flag ``module`` to the commands
+    of a module. ``published.key_spec`` reads `keys`; a ``;`` separates several.
     """
 
     engine: str
@@ -76,10 +76,10 @@ class Published(NamedTuple):
 class Creation(NamedTuple):
     """How one command creates keys.
 
-    `zero_is_nothing`: so a reply of ``:0`` is to be read. `counts_from` is where the pushed elements begin, for the
-    commands whose reply is their length, otherwise 0. `last_key_only`: of the keys that it may write, it creates the
-    last. `null_is_nothing`: so is a null. `by_script`: it may also take away the lifetime of a key that is there.
-    `takes_over`: the key gets what another key has, its value, and its lifetime or the lack of one.
+    `zero_is_nothing`: a reply of ``:0`` means that nothing was written. `counts_from` is the index of the first pushed
+    element if the reply is the length of the list, else 0. `last_key_only`: of the keys that it may write, it creates
+    only the last. `null_is_nothing`: a null means that nothing was written. `by_script`: it may also remove the TTL of
+    an existing key. `takes_over`: the key gets the value of another key, and its TTL or the lack of one.
     """
 
     type: str
@@ -92,14 +92,14 @@ class Creation(NamedTuple):
     takes_over: bool = False
 
     def may_have_written(self, reply: bytes) -> bool:
-        """Whether something may have been written, by the first line of a reply that is no error."""
+        """Whether the command may have written something, by the first line of a reply that is no error."""
         if reply in NULLS:
             return not self.null_is_nothing
         return not (self.zero_is_nothing and reply == b":0\r\n")
 
 
 class ExpiryArgument(NamedTuple):
-    """The `argument` that is a lifetime, in units of `scale` milliseconds; `moment` says that it is a time of day."""
+    """The `argument` that is a lifetime, in units of `scale` milliseconds; if `moment`, it is a point in time."""
 
     argument: int
     scale: int
@@ -107,9 +107,9 @@ class ExpiryArgument(NamedTuple):
 
 
 class ExpiryOptions(NamedTuple):
-    """Options from argument `first` on may state a lifetime, or `unstated` what becomes of the one that a key has.
+    """Options from argument `first` on may state a lifetime; `unstated` is what the command does without one.
 
-    If `behind_pairs`, argument 1 counts the pairs of keys and values that stand before the options.
+    If `behind_pairs`, argument 1 is the number of pairs of keys and values before the options.
     """
 
     first: int
@@ -119,10 +119,10 @@ class ExpiryOptions(NamedTuple):
 
 class Stores(NamedTuple):
     """Which arguments are values to be stored, and which are members: ``2`` is argument 2, ``2..`` all from there on,
-    ``2../2`` every second of them, and nothing is none.
+    ``2../2`` every second of them, and an empty text none.
 
-    `members` may also name the syntax that tells how many there are (``values``). Where each value has a key of its
-    own, that is `key_before` arguments before it. `syntax`: only the command's syntax tells what it stores.
+    `members` may also name the syntax that tells how many there are (``values``). If each value has its own key, the
+    key is `key_before` arguments before the value. `syntax`: only the command's syntax tells what it stores.
     """
 
     values: str = ""
@@ -132,11 +132,11 @@ class Stores(NamedTuple):
 
 
 class Grows(NamedTuple):
-    """The collection that a command makes grow: the first of its keys, or if `moves` the second, into which it moves a
-    member of the first. `measure` asks for its size.
+    """The collection that a command makes grow: its first key. If `moves`, the command moves a member of the first key
+    into the second, and the second grows. `measure` is the command for the size.
 
-    `told`: the reply is the length that the list has now (0 or -1 where nothing was written). `pushes` is the end at
-    which a push adds elements.
+    `told`: the reply is the new length of the list (0 or -1 if nothing was written). `pushes` is the end at which a
+    push adds elements.
     """
 
     measure: str
@@ -146,7 +146,7 @@ class Grows(NamedTuple):
 
 
 class Derivation(NamedTuple):
-    """How one command derives its result: `measures` tell a source's size, `bound` what sizes allow at most."""
+    """How one command computes its result: `measures` return a source's size, `bound` the result's most members."""
 
     measures: tuple[str, ...]
     bound: Callable[[Iterable[int]], int]
@@ -154,16 +154,17 @@ class Derivation(NamedTuple):
 
 
 def first(sizes: Iterable[int]) -> int:
-    """The bound of what has no more members than its first source."""
+    """The bound of a result that has no more members than its first source."""
     return next(iter(sizes))
 
 
 class Whole(NamedTuple):
     """A command that works on whole collections.
 
-    One of ``measures`` tells the size of each (an operation on sorted sets takes plain sets too). Of several, an
-    intersection costs what the ``smallest`` has, anything else the sum. Where ``spans``, it is about the whole only
-    when its arguments name no end. ``instead`` is advice. ``sent`` says that the client is sent all of it.
+    One of ``measures`` returns the size of each (an operation on sorted sets takes plain sets too). With several
+    collections, an intersection costs the size of the ``smallest``, any other operation the sum. If ``spans``, the
+    command reads all of the collection only if its arguments name no end. ``instead`` is advice. If ``sent``, the
+    client receives the whole collection.
     """
 
     measures: tuple[str, ...]
@@ -174,14 +175,14 @@ class Whole(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a command that tells a collection's size measures, in words."""
+    """What a command for the size of a collection measures, in words."""
 
     collection: str
     members: str
 
 
 class NamedDatabase(NamedTuple):
-    """Which arguments name databases: so many `arguments` from `first` on, or each behind an `option` from there on."""
+    """Which arguments name databases: as many as `arguments` from `first` on, or each one behind an `option`."""
 
     first: int
     arguments: int = 1
@@ -189,43 +190,44 @@ class NamedDatabase(NamedTuple):
 
 
 class Row(NamedTuple):
-    """All that Keyrail must know about one command beyond the engines' own tables."""
+    """All facts about one command that engines do not report."""
 
     name: str
     published: Published | None = None
     own_arity: int = 0
-    """Of a command that Keyrail answers itself."""
+    """The description of a command that Keyrail answers itself."""
 
     # Its connection
     state: ConnectionState | None = None
-    """Unless the flags prove it."""
+    """Needed unless the flags prove it."""
     subcommands: ConnectionState | None = None
-    """The same for the subcommands whose rows do not say it, those of engines to come included."""
+    """The same for each subcommand without a state in its own row, including those of future engines."""
     slow: bool = False
     """Its work grows with the keyspace, with several whole collections, or with a script or a disk."""
     only_reads: bool = False
-    """Changes nothing, though the engines flag it as a command of administrators or of no script."""
+    """It changes nothing, although the engines flag it ``admin`` or ``noscript``."""
     process_bound: bool | None = None
-    """Whether the client counts on what dies with the server process, unless its category says it."""
+    """Whether the client relies on memory that the server loses when it restarts, unless its category tells it."""
     handshake: bool = False
     """Client libraries send it while they connect, and branch on its errors."""
     tried_subcommands: bool = False
     """Client libraries try newer subcommands of it, and branch on the error for those that do not exist."""
     needed: bool = False
-    """Without it a client cannot log in, or cannot leave a state that it is in."""
+    """Without it a client cannot log in, or cannot leave its state."""
     always_allowed: bool = False
-    """A list of allowed commands always has it, as it has those that are `needed`."""
+    """A list of allowed commands always contains it, as it contains `needed` commands."""
     from_web_page: bool = False
-    """Browsers send it, and commands of a web page may follow: Redis closes the connection, whoever sends it."""
+    """Browsers send it, and the commands of a web page may follow. Redis closes the connection of any client that sends
+    it."""
     databases: NamedDatabase | None = None
     shows_in_no_reply: bool = False
-    """It changes something, and no reply to a read of another connection tells whether it has run. (INFO counts
-    clients and commands, which come and go by themselves.)"""
+    """It changes something that no read on another connection can see. (INFO counts clients and commands, but others
+    change these counts, too.)"""
     changes_users: bool = False
-    """Of ``ConnectionState.ADMIN``: who may log in, or with which password, may be another after it."""
+    """For ``ConnectionState.ADMIN``: it may change users and passwords."""
     ends_waits_with: bytes = b""
-    """Of ``ConnectionState.IDLE``: it only ends what others wait for with this word among its arguments, and may begin
-    something without."""
+    """For ``ConnectionState.IDLE``: only with this word among its arguments does it end what other clients wait for.
+    Without the word it may begin something."""
 
     # Over the nodes of a cluster
     over_nodes: OverNodes | None = None
@@ -243,37 +245,37 @@ class Row(NamedTuple):
 
     # Its keys
     key_syntax: KeySyntax | None = None
-    """What walks its arguments, where key specifications do not tell the truth."""
+    """The code that walks its arguments, if its key specifications are wrong."""
     reads_keys: bool = False
-    """Its keys are only read, although the engine says that they are written."""
+    """It only reads its keys, although the engine says that it writes them."""
     types: str = ""
-    """Of its keys, where categories do not tell: ``any``, or types in the words of TYPE; ``zset set > zset`` reads the
-    first two and writes the last."""
+    """The types of its keys, if its categories do not tell them: ``any``, or types in the words of TYPE. With
+    ``zset set > zset`` it reads keys of the first two types and writes one of the last."""
     changes_data: bool = False
     """It may change or replace data without a flag that says so."""
 
     # Keys that it creates, and their lifetimes
     creates: Creation | None = None
     creates_elsewhere: str = ""
-    """It creates a key where, or in a way that, nothing can be done about it from its own connection, and why."""
+    """Why no hidden command on its own connection can act on the key that it creates."""
     never_creates: bool = False
     """A write that creates no key."""
     drops_ttl: bool = False
-    """It may leave a key without the lifetime that it had."""
+    """It may remove the TTL of a key."""
     expiry: ExpiryArgument | ExpiryOptions | Literal["restore", "persist"] | None = None
-    """How it states a lifetime, or takes it away."""
+    """How it states or removes a lifetime."""
     ttl_with: str = ""
     """The command that does the same and can state a lifetime."""
 
     # What it stores and reads
     stores: Stores | None = None
-    """Any command that may take memory has it."""
+    """Every command that may take memory has one."""
     grows: Grows | None = None
     derives: Derivation | None = None
-    """It writes a collection whole, made of others or taken over."""
+    """It writes a whole collection: computed from others, or copied."""
     whole: Whole | None = None
     span: SpanSyntax | None = None
-    """It asks for a span of elements, and how its arguments tell how long that is."""
+    """It asks for a span of elements: how its arguments tell the length of the span."""
     string_span: bool = False
     """It asks for a part of a string."""
     walks_keys: bool = False
@@ -281,21 +283,21 @@ class Row(NamedTuple):
     scan_options: int = 0
     """Where the options of one of the SCAN family begin."""
     large_reply: bool = False
-    """It may be answered by much, beside those that ask for spans or for whole collections."""
+    """Its reply may be large, although it asks for no span and no whole collection."""
     measures: Measured | None = None
     script: ScriptUse | None = None
 
     # Other commands in its place
     alias_of: str = ""
-    """The command that does one and the same thing under another name."""
+    """The other name of the same command."""
     interchangeable: str = ""
-    """The command that can be sent in its place, and it in place of that: no client can tell from the reply."""
+    """The command that has the same effect and the same reply: each can be sent in place of the other."""
     async_option: bool = False
-    """The argument ASYNC changes nothing that a client can see but how long it takes."""
+    """The argument ASYNC changes only how long the command takes."""
     read_with: str = ""
-    """The command that does its reading without writing."""
+    """The command that only reads, and has the same reply."""
     instead: str = ""
-    """Advice for those whom it is refused."""
+    """The advice in a refusal of it."""
 
     @property
     def display(self) -> str:

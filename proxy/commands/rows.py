@@ -1,13 +1,13 @@
-"""What Keyrail knows about commands beyond the engines' own tables: one row for each command, and nowhere else.
+"""The facts about commands that engines do not report: one row for each command, and nowhere else.
 
-An engine's COMMAND tells arity, flags and keys. It does not tell what a command needs of its connection, whether it can
-hold up everybody behind it, whether and how it creates keys, or how it states a lifetime. ``row`` tells what the fields
-mean. A command that has no row is one of which the engines' tables say all. A write that no row decides is *undecided*:
-``generate`` and the tests refuse such a table, and a running proxy, which may meet one in a newer engine, assumes the
+An engine's COMMAND tells arity, flags and keys. It does not tell which state a command needs of its connection, whether
+it can delay the commands behind it, whether and how it creates keys, or how it states a lifetime. ``row`` describes the
+fields. A command without a row is one that COMMAND describes fully. A write that no row decides is *undecided*:
+``generate`` and the tests refuse a table with one. A running proxy may meet one in a newer engine, and assumes the
 worst.
 
-The row of a command that no engine at hand reports begins with what is published of it. Once an engine that knows the
-command is at hand, ``generate`` asks for that part to be taken out.
+If no available engine reports a command, its row begins with what the documentation says (``Published``). Once an
+available engine knows the command, ``generate`` asks for ``Published`` to be removed.
 """
 
 from proxy.commands.over_nodes import (
@@ -74,7 +74,7 @@ _RESTORED = Creation(UNKNOWN_TYPE, fresh=True)
 _TAKEN_OVER = Creation(UNKNOWN_TYPE, fresh=True, zero_is_nothing=True, last_key_only=True, takes_over=True)
 
 _NOTHING = Stores()
-"""It may take memory, and brings no value: it counts, hashes, moves or derives what is there."""
+"""It may take memory, but brings no value: it counts, hashes, moves or combines existing data."""
 
 _ANY = ("HLEN", "LLEN", "SCARD", "ZCARD", "XLEN")
 _SORTED_OR_SETS = ("ZCARD", "SCARD")
@@ -84,7 +84,7 @@ _FIELDS = "walk it with HSCAN, or read the fields that you need with HMGET"
 _MEMBERS = "walk it with SSCAN, or ask for members with SMISMEMBER"
 _SETS = "keep the sets small, or combine them where they are written"
 _SORTED_SETS = "keep the sorted sets small, or combine them where they are written"
-_RANKS = "ask for a part of it: so many ranks, or LIMIT"
+_RANKS = "ask for a part of it: a range of ranks, or LIMIT"
 _ENTRIES = "ask for a part of it with COUNT"
 
 ALL: tuple[Row, ...] = (
@@ -133,7 +133,7 @@ ALL: tuple[Row, ...] = (
         over_nodes=ALL_CONNECTIONS,
         shows_nodes="hello",
     ),
-    # Redis logs an attack and closes the connection: it must be the client's own.
+    # Redis logs an attack and closes the connection, so the connection must be the client's own.
     Row("HOST:", state=ConnectionState.PIN, from_web_page=True, over_nodes=ANY_NODE),
     Row("MONITOR", state=ConnectionState.MONITOR, over_nodes=REFUSED),
     Row("MULTI", state=ConnectionState.MULTI, over_nodes=IN_TRANSACTION),
@@ -291,7 +291,7 @@ ALL: tuple[Row, ...] = (
     Row("RENAME", types="any", creates=_TAKEN_OVER, drops_ttl=True, derives=_OVER),
     Row("RENAMENX", types="any", creates=_TAKEN_OVER, derives=_OVER),
     Row("RESTORE", types="any", creates=_RESTORED, drops_ttl=True, expiry="restore", stores=Stores(syntax="payload")),
-    # The nodes of a cluster send it to each other; anybody else may, too.
+    # The nodes of a cluster send it to each other; any client may send it, too.
     Row(
         "RESTORE-ASKING",
         types="any",
@@ -371,7 +371,7 @@ ALL: tuple[Row, ...] = (
     ),
     Row("MSETNX", creates=_STORED_STRING, ttl_with="MSETEX", stores=Stores("2../2", key_before=1), over_nodes=TO_SLOT),
     Row("PFADD", creates=_COUNTED_STRING, stores=Stores("", "2..")),
-    # It only writes its own cache into its keys.
+    # It writes only its own cache into its keys.
     Row("PFCOUNT", reads_keys=True),
     Row("PFDEBUG", slow=True, never_creates=True, stores=_NOTHING),
     Row("PFMERGE", slow=True, creates=_STRING, stores=_NOTHING),
@@ -392,7 +392,7 @@ ALL: tuple[Row, ...] = (
     Row("HGETDEL", never_creates=True),
     Row("HGETEX", never_creates=True),
     Row("HIMPORT", Published("redis-8.10", -2, container=True)),
-    # Its fieldsets live on the connection.
+    # Its fieldsets belong to the connection.
     Row("HIMPORT|DISCARD", Published("redis-8.10", 3, "fast"), state=ConnectionState.PIN, over_nodes=ALL_CONNECTIONS),
     Row(
         "HIMPORT|DISCARDALL", Published("redis-8.10", 2, "fast"), state=ConnectionState.PIN, over_nodes=ALL_CONNECTIONS
@@ -432,7 +432,7 @@ ALL: tuple[Row, ...] = (
     Row("HSETNX", creates=_COUNTED_HASH, stores=Stores("2..", "2"), grows=Grows("HLEN")),
     Row("HVALS", whole=Whole(("HLEN",), _FIELDS)),
     # Lists
-    # Redis before 7 does not flag what blocks, so each of these says it.
+    # Redis before 7 does not flag blocking commands, so their rows say it.
     Row("BLMOVE", state=ConnectionState.BLOCKING, creates=_MOVED, stores=_NOTHING, grows=Grows("LLEN", moves=True)),
     Row(
         "BLMOVEM",
@@ -942,7 +942,7 @@ ALL: tuple[Row, ...] = (
     Row("CONFIG|GET", only_reads=True, over_nodes=ONE_NODE, shows_nodes="config"),
     Row("CONFIG|REWRITE", slow=True),
     Row("CONFIG|SET", changes_users=True, names_addresses=True),
-    # It can change how its connection speaks.
+    # It can change the protocol of its connection.
     Row("DEBUG", state=ConnectionState.PIN, slow=True, changes_data=True, over_nodes=NAMED_NODE),
     Row(
         "FAILOVER",

@@ -1,4 +1,4 @@
-"""Redis Cluster's hash slots: which of the 16,384 a key lies in."""
+"""The hash slot of a key in Redis Cluster, one of 16,384."""
 
 from binascii import crc_hqx
 
@@ -6,7 +6,7 @@ SLOTS = 16_384
 
 
 def hashed_part(key: bytes) -> bytes:
-    """The part of a key that is hashed: between its first ``{`` and the next ``}`` if anything is there, else all."""
+    """The hash tag of a key: the text between its first ``{`` and the next ``}``; the whole key if there is none."""
     start = key.find(b"{") + 1
     end = key.find(b"}", start) if start else -1
     return key[start:end] if end > start else key

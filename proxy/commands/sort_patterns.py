@@ -1,7 +1,7 @@
 """The keys that SORT looks up beside its own: ``SORT k BY weight:* GET page:*->title``.
 
-Which they are, the elements of the list say: each takes the place of the pattern's first ``*``. Without one, nothing is
-looked up. So all that a command tells is how the names of those keys begin.
+Each element of the list replaces the first ``*`` of the pattern. Without a ``*``, SORT looks up nothing. So the command
+tells only how the names of those keys begin.
 """
 
 from proxy.commands.command import Command
@@ -13,7 +13,7 @@ _STEPS = {b"LIMIT": 3, b"STORE": 2, b"BY": 2, b"GET": 2}
 
 
 def beginnings_of(command: Command) -> list[tuple[int, bytes]]:
-    """The arguments that are such patterns, and how the names begin that each leads to."""
+    """The arguments that are patterns of BY and GET, and the prefix of the keys that each looks up."""
     if command.spec.name not in SORTS:
         return []
     argv, found, i = command.argv, [], 2
@@ -28,7 +28,7 @@ def beginnings_of(command: Command) -> list[tuple[int, bytes]]:
 
 
 def columns_of(command: Command) -> int:
-    """How many values SORT returns for each element: one for each GET, and the element itself without any."""
+    """How many values SORT returns for each element: one for each GET; without GET, the element itself."""
     argv, count, i = command.argv, 0, 2
     while i < len(argv):
         word = word_of(argv[i])

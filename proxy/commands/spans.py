@@ -1,8 +1,8 @@
-"""How many elements, or bytes, a read asks for, as far as its arguments tell.
+"""How many elements or bytes a read asks for, as far as its arguments tell.
 
-A span that ends where the collection ends (``LRANGE k 0 -1``, XRANGE without COUNT) is *endless*: only the collection
-says how long it is. Options are read as the commands themselves read them: of an option given twice the last counts.
-Arguments that Redis refuses ask for nothing.
+A span up to the end of the collection (``LRANGE k 0 -1``, XRANGE without COUNT) is *endless*: its length depends on the
+collection. Options are read as the commands themselves read them: if an option occurs twice, the last counts. Arguments
+that Redis refuses ask for nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,33 +15,33 @@ from proxy.commands.values import whole_number
 from proxy.commands.words import word_of
 
 ENDLESS = 1 << 63
-"""As many as there are."""
+"""All elements."""
 
 _Argv: TypeAlias = list[bytes]
 
 
 def elements_asked(command: Command) -> int | None:
-    """The most elements that the command can return, remove or store; None for one that asks for no span."""
+    """The most elements that the command can return, remove or store; None if it asks for no span."""
     read = _ELEMENTS.get(command.spec.name)
     return None if read is None else read(command.argv)
 
 
 def bytes_asked(command: Command) -> int | None:
-    """The most bytes of a string that the command can return; None for one that asks for no part of a string."""
+    """The most bytes of a string that the command can return; None if it asks for no part of a string."""
     if command.spec.name not in BYTE_SPANS:
         return None
     return _by_rank(command.argv, 2) if len(command.argv) == 4 else 0
 
 
 def scan_count(command: Command) -> tuple[int, int] | None:
-    """COUNT of SCAN, HSCAN, SSCAN and ZSCAN: the number and the argument that holds it; None where none is given."""
+    """COUNT of SCAN, HSCAN, SSCAN and ZSCAN: the number and the index of its argument; None without COUNT."""
     index = _scan_option(command, b"COUNT")
     number = whole_number(command.argv[index]) if index else None
     return None if number is None else (number, index)
 
 
 def scan_pattern(command: Command) -> int:
-    """The argument that holds the pattern of MATCH, for the same commands; 0 where there is none."""
+    """The index of the argument with MATCH's pattern, for the same commands; 0 without MATCH."""
     return _scan_option(command, b"MATCH")
 
 
@@ -63,7 +63,7 @@ def _number(argv: _Argv, index: int) -> int:
 
 
 def _by_rank(argv: _Argv, start: int) -> int:
-    # Two ranks; a negative one counts from the end, which is not known here.
+    # Two ranks. A negative one counts from the end of the collection, and its length is unknown here.
     first, last = whole_number(argv[start]), whole_number(argv[start + 1])
     if first is None or last is None:
         return 0
@@ -73,7 +73,7 @@ def _by_rank(argv: _Argv, start: int) -> int:
 
 
 def _options(argv: _Argv, start: int, wanted: bytes, widths: Mapping[bytes, int], at: int = 1) -> int | None:
-    # The number ``at`` places behind the last ``wanted``; None without it. Options take one argument unless said.
+    # The number ``at`` places behind the last ``wanted``; None without it. Options take one argument by default.
     found = None
     i = start
     while i < len(argv):
@@ -121,7 +121,7 @@ _STREAM_OPTIONS = {b"COUNT": 2, b"BLOCK": 2, b"GROUP": 3, b"CLAIM": 2}
 
 
 def _xread(argv: _Argv) -> int:
-    # COUNT is for each stream. Behind ``$`` is only what comes while the command waits; ``+`` is the last entry.
+    # COUNT is for each stream. ``$`` asks for the entries that come while the command waits, ``+`` for the last entry.
     i, count = 1, 0
     while i < len(argv) and word_of(argv[i]) != b"STREAMS":
         if word_of(argv[i]) == b"COUNT":
@@ -140,7 +140,7 @@ def _xpending(argv: _Argv) -> int:
 
 
 def _xinfo_stream(argv: _Argv) -> int:
-    # XINFO STREAM key [FULL [COUNT n]]: the last entries, and as many pending ones of each group; 0 is all of them.
+    # XINFO STREAM key [FULL [COUNT n]]: the last n entries, and n pending entries of each group; 0 means all.
     if len(argv) < 4 or word_of(argv[3]) != b"FULL":
         return 2
     found = _options(argv, 4, b"COUNT", {b"COUNT": 2})
@@ -156,7 +156,7 @@ _AREA = {b"COUNT": 2, b"FROMMEMBER": 2, b"FROMLONLAT": 3, b"BYRADIUS": 3, b"BYBO
 
 
 def _near(start: int) -> Callable[[_Argv], int]:
-    # The GEO family: members and places come before ``start`` at the earliest, so no member can pass for an option.
+    # The GEO family: options begin at ``start``, behind members and places, so no member can be mistaken for an option.
     widths = {**_AREA, b"STORE": 2, b"STOREDIST": 2}
 
     def read(argv: _Argv) -> int:
@@ -173,7 +173,7 @@ def _geosearchstore(argv: _Argv) -> int:
 
 
 def _counted(argv: _Argv) -> int:
-    # LPOP key [count] and its relatives; a negative count of SRANDMEMBER asks for so many, repeated ones included.
+    # LPOP key [count] and similar commands. A negative count of SRANDMEMBER may return a member several times.
     return abs(_number(argv, 2)) if len(argv) > 2 else 1
 
 

@@ -1,4 +1,4 @@
-"""One command as the proxy sees it: what engines say about it, and what flags and rows decide."""
+"""One command in the command table: what engines report about it, and what flags and rows decide."""
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
@@ -9,10 +9,10 @@ from proxy.commands.over_nodes import OverNodes
 
 
 class ConnectionState(IntEnum):
-    """What a command needs of, or does to, the connection that it runs on."""
+    """The state that a command needs of its connection, or changes."""
 
     POOL = 0
-    """Nothing: any shared upstream will do."""
+    """None: it can run on any shared upstream connection."""
     MULTI = 1
     EXEC = 2
     DISCARD = 3
@@ -23,12 +23,12 @@ class ConnectionState(IntEnum):
     UNSUBSCRIBE = 7
     """UNSUBSCRIBE, PUNSUBSCRIBE, SUNSUBSCRIBE."""
     BLOCKING = 8
-    """Private until its reply (``KeyFinder.blocks`` tells whether these arguments can block at all)."""
+    """Private until its reply (``KeyFinder.blocks`` tells whether it can block with its arguments)."""
     WAIT = 9
-    """WAIT, WAITAOF: they speak about the connection's own writes."""
+    """WAIT, WAITAOF: about the connection's own writes."""
     MONITOR = 10
     PIN = 11
-    """Private for the rest of the session."""
+    """Private until the client disconnects."""
     REPLY = 12
     """CLIENT REPLY."""
     SELECT = 13
@@ -37,21 +37,22 @@ class ConnectionState(IntEnum):
     RESET = 16
     QUIT = 17
     NAME = 18
-    """CLIENT SETNAME, GETNAME, SETINFO: about the client, not about a shared upstream."""
+    """CLIENT SETNAME, GETNAME, SETINFO: about the client, not about a shared upstream connection."""
     IDLE = 19
-    """Ends what other clients wait for: needs an upstream without pending replies, of whatever database."""
+    """It ends what other clients wait for: needs an upstream connection without pending replies, of any database."""
     REFUSED = 20
-    """Turns the connection into a replication link: never passed on."""
+    """It turns the connection into a replication link: never forwarded."""
     UNKNOWN = 21
-    """Not in the table: private until the engine has said what it is."""
+    """Not in the table: private until the engine has described it."""
     KEYRAIL = 22
-    """KEYRAIL …: answered here."""
+    """KEYRAIL …: Keyrail answers it."""
     ADMIN = 23
-    """About the server, and not paused by CLIENT PAUSE … WRITE: waits behind nobody else's commands, which may be."""
+    """About the server. CLIENT PAUSE … WRITE does not pause it, so it must not wait behind other clients' commands,
+    which may be paused."""
 
 
 class Lane(Enum):
-    """Whether a command may stand in front of other clients' commands on a shared upstream."""
+    """Whether other clients' commands may wait behind a command on a shared upstream connection."""
 
     FAST = 0
     SLOW = 1
@@ -61,12 +62,12 @@ class Lane(Enum):
 class KeySpec:
     """Where some of a command's keys are, in the terms of Redis's own key specifications.
 
-    The search begins at argument ``start`` (``begin`` is ``index``), or behind the first ``keyword`` at or
-    after argument ``start`` (a negative start counts from the end and searches backwards). From there
-    ``range`` takes every ``step``-th argument to ``last`` (relative to the first; negative: from the end of
-    the arguments, or with ``limit`` n, of their first n-th part); ``keynum`` reads how many keys there are at
-    ``count_at`` and takes that many from ``first_key``, both relative. ``unknown``: only the command's own
-    syntax tells.
+    The search begins at argument ``start`` (``begin`` is ``index``), or behind the first ``keyword`` at or after
+    argument ``start`` (a negative start counts from the end and searches backwards). From there ``range`` takes every
+    ``step``-th argument up to ``last``, relative to the first. A negative ``last`` counts from the end of the
+    arguments, or with ``limit`` n from the end of their first n-th part. ``keynum`` reads the number of keys at
+    ``count_at`` and takes as many from ``first_key``; both are relative. ``unknown``: only the command's own syntax
+    tells.
     """
 
     flags: frozenset[str]
@@ -82,12 +83,12 @@ class KeySpec:
 
     @property
     def names_keys(self) -> bool:
-        """False for arguments that are hashed like keys but are none (channels)."""
+        """False for arguments that Redis hashes like keys, but that are channels."""
         return "not_key" not in self.flags
 
     @property
     def writes(self) -> bool:
-        """Whether the command may change or remove the key, not only read it."""
+        """Whether the command may change or remove the key."""
         return "RO" not in self.flags
 
     @staticmethod
@@ -122,14 +123,14 @@ _FIND_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One command or subcommand: ``name`` is ``"GET"`` or ``"CLIENT|SETNAME"``, id 0 the unknown command."""
+    """One command or subcommand: ``name`` is ``"GET"`` or ``"CLIENT|SETNAME"``; id 0 is the unknown command."""
 
     id: int
     name: str
     arity: int
-    """As Redis counts: the command's name included; negative: at least that many."""
+    """As Redis counts: the command's name included. A negative arity means: at least that many."""
     container: bool
-    """Has subcommands; this spec then stands for the bare command."""
+    """Has subcommands; this spec stands for the bare command."""
     flags: frozenset[str]
     categories: frozenset[str]
     """ACL categories, without ``@``."""
@@ -137,20 +138,20 @@ class Spec:
     state: ConnectionState
     lane: Lane
     creates: bool
-    """May create a key that was not there."""
+    """May create a key."""
     drops_ttl: bool
-    """May leave a key without the lifetime that it had."""
+    """May remove the TTL of a key."""
     only_reads: bool
-    """Changes nothing. Scripts, unknown commands and what a module does not flag as a read may."""
+    """Changes nothing. False for scripts, unknown commands, and modules' commands without the flag of a read."""
     process_bound: bool
-    """Whoever sends it counts on what dies with the server process: loaded scripts and functions, tracking."""
+    """Its sender relies on memory that the server loses when it restarts: loaded scripts and functions, tracking."""
     over_nodes: OverNodes
     """Where it goes on a cluster, and how replies join."""
     since: str
     engines: tuple[str, ...]
-    """Where it was seen: ``valkey-9.1``, ``redis-7.0``, …; empty when only a running engine told of it."""
+    """The engines that have it: ``valkey-9.1``, ``redis-7.0``, …; empty if only the running engine reported it."""
     may_have_keys: bool = field(init=False, compare=False)
-    """Some request of the command has keys. Told once, as every rule asks each time that a policy is compiled."""
+    """Some request of the command has keys. Computed once: every rule reads it each time that a policy is compiled."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "may_have_keys", any(key_spec.names_keys for key_spec in self.key_specs))
@@ -162,12 +163,12 @@ class Spec:
 
     @property
     def write(self) -> bool:
-        """Flagged as a write by the engine. Scripts are not: what they do is known only to them."""
+        """The engine flags it as a write. It does not flag scripts: only the script knows what it does."""
         return "write" in self.flags
 
     @property
     def one_reply(self) -> bool:
-        """Whether the command is answered by exactly one frame that is no push, whatever its arguments."""
+        """Whether the reply is exactly one frame and no push, with any arguments."""
         return self.state not in _OTHER_REPLY_COUNTS
 
 

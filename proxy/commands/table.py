@@ -1,7 +1,7 @@
-"""The command table: what engines say joined with what the rows of commands decide.
+"""The command table: what engines report, joined with the rows of commands.
 
-Ids index everything on the hot path. They are the position in ``Table.specs``, stay as they are when a table
-is completed from a running engine, and mean nothing outside the process.
+Ids are positions in ``Table.specs``; they index everything on the hot path. They do not change when a table is
+completed from a running engine. They mean nothing outside the process.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +48,7 @@ UNKNOWN = Spec(
     since="",
     engines=(),
 )
-"""Stands for every command that the table does not know: of such a command the worst is assumed."""
+"""Stands for every command that the table does not know; the worst is assumed."""
 
 
 class Table:
@@ -65,14 +65,14 @@ class Table:
         self.lookup = Lookup([spec.name for spec in self.specs], [spec.container for spec in self.specs])
         key_specs = [(spec.name, spec.key_specs) for spec in self.specs]
         self.keys = KeyFinder(key_specs)
-        # A finder holds its last answer. Who judges a command must not disturb what the hot path still reads.
+        # A finder holds its last answer. Judging a command must not overwrite the answer that the hot path still reads.
         self._judged_keys = KeyFinder(key_specs)
         self._judged = Request()
         self.states = bytes(spec.state for spec in self.specs)
         self.lanes = bytes(spec.lane.value for spec in self.specs)
 
     def find(self, name: str) -> Spec | None:
-        """The command of that name, ``config set`` or ``CONFIG|SET``; None where there is none."""
+        """The command of that name, ``config set`` or ``CONFIG|SET``; None if it is unknown."""
         return self._by_name.get("|".join(name.upper().replace("|", " ").split()))
 
     def subcommands(self, container: str) -> tuple[Spec, ...]:
@@ -80,19 +80,19 @@ class Table:
         return tuple(self._subcommands.get(container.upper(), ()))
 
     def spec_of(self, argv: Sequence[bytes]) -> Spec:
-        """The command of a request whose arguments are apart already."""
+        """The command of a request, by its split arguments."""
         self._judged.load(argv[:2])
         return self.specs[self.lookup.find(self._judged)]
 
     def container_of(self, argv: Sequence[bytes]) -> Spec | None:
-        """The container (CONFIG, KEYRAIL) that a request names with its first argument alone, as Redis reads it."""
+        """The container (CONFIG, KEYRAIL) that the first argument names, as Redis reads it; None if it names none."""
         spec = self.spec_of(argv[:1])
         return spec if spec.container else None
 
     def keys_of(self, spec: Spec, argv: Sequence[bytes]) -> list[tuple[int, bool]] | None:
-        """Which arguments of a request whose arguments are apart are keys, and whether it may write each.
+        """The split arguments of a request that are keys: their indexes, and whether it may write each.
 
-        None where that cannot be told, which is not the same as a request without keys.
+        None if the keys are unknown, which is not the same as a request without keys.
         """
         finder = self._judged_keys
         # No keyword and no count is longer, and values need no copy.
@@ -102,8 +102,7 @@ class Table:
     def completed_by(self, command_reply: object) -> "Table":
         """This table and, with new ids, the commands of a running engine that it lacks.
 
-        ``command_reply`` is the engine's COMMAND reply as hiredis decodes it; what can't be read in it is
-        left out.
+        ``command_reply`` is the engine's COMMAND reply as hiredis decodes it; unreadable entries are left out.
         """
         new = [found for found in descriptions(command_reply) if found.name not in self._by_name]
         known = {spec.name: spec.container for spec in self.specs}
@@ -111,7 +110,7 @@ class Table:
         specs = list(self.specs)
         for found in new:
             container, is_subcommand, _ = found.name.partition("|")
-            # What the table knows as a plain command stays one: its ids and its lookups must not change.
+            # A plain command of the table stays one: its ids and its lookups must not change.
             if not is_subcommand or known.get(container):
                 specs.append(_spec(len(specs), found))
         return Table(specs)
@@ -160,4 +159,4 @@ def _standard() -> Table:
 
 
 STANDARD = _standard()
-"""The commands of all engines that ``generate`` was run against, those that rows describe, and Keyrail's own."""
+"""The commands of all engines that ``generate`` has read, those that rows describe, and Keyrail's own."""

@@ -1,9 +1,8 @@
-"""What a command brings along to be stored: which of its arguments are values, and how many members they make.
+"""The values that a command stores: which of its arguments are values, and how many members they make.
 
-No engine says this about its commands, so their rows do. Names of fields and members count as values, since they are
-stored like them; scores, times and options among them are short and do no harm. A command that writes at an offset
-(SETRANGE, SETBIT, BITFIELD) makes a string as long as where its write ends, however little it brings. A payload of
-RESTORE counts for what it unpacks to.
+No engine reports this, so the rows of commands do. Names of fields and members count as values: Redis stores them, too.
+Scores, times and options among them are short and do not matter. A command that writes at an offset (SETRANGE, SETBIT,
+BITFIELD) makes the string at least as long as the end of its write. A payload of RESTORE counts with its unpacked size.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from proxy.commands.words import word_of
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Bytes to be stored: argument ``index``, of the key in argument ``key``; ``length`` is what they need at least."""
+    """Bytes to be stored: argument ``index``, for the key in argument ``key``; ``length`` is their least size."""
 
     key: int
     index: int
@@ -27,7 +26,7 @@ class Value:
 
 
 class _Run(NamedTuple):
-    """Every ``step``-th argument from ``first`` on; only that one where ``step`` is 0. No argument at all: first 0."""
+    """Every ``step``-th argument from ``first`` on; only that one if ``step`` is 0; none if ``first`` is 0."""
 
     first: int
     step: int
@@ -52,17 +51,17 @@ _FAR = frozenset(name for name, stores in _STORES.items() if stores.syntax not i
 
 
 def brings_values(name: str) -> bool:
-    """Whether a command (``"SET"``) stores, or may lengthen, what its arguments say."""
+    """Whether a command (``"SET"``) stores bytes of its arguments, or may make a string longer."""
     return name in _STORES
 
 
 def writes_far(name: str) -> bool:
-    """Whether it can store much more than its arguments hold, by writing at an offset or by unpacking."""
+    """Whether it can store many more bytes than its arguments have, by writing at an offset or by unpacking."""
     return name in _FAR
 
 
 def values_of(command: Command) -> list[Value]:
-    """The values that a command brings, in the order of its arguments; none where Redis refuses it for its numbers."""
+    """The values that a command brings, in the order of its arguments; none if Redis refuses its numbers."""
     stores = _STORES.get(command.spec.name)
     if stores is None:
         return []
@@ -75,7 +74,7 @@ def values_of(command: Command) -> list[Value]:
 
 
 def members_of(command: Command) -> int:
-    """How many fields, elements or members a command writes, or an entry of a stream has; 0 where it writes none."""
+    """How many fields, elements or members a command writes, or an entry of a stream has; 0 if it writes none."""
     if command.spec.name in RESTORES:
         return payload_of(command).members
     stores = _STORES.get(command.spec.name)
@@ -93,7 +92,7 @@ _PLACED = frozenset({b"NX", b"XX", b"CH"})
 
 
 def _behind_options(options: frozenset[bytes], width: int) -> Callable[[Command], int]:
-    # Each member has so many arguments.
+    # Each member has this number of arguments.
     def count(command: Command) -> int:
         argv, i = command.argv, 2
         while i < len(argv) and word_of(argv[i]) in options:
@@ -153,7 +152,7 @@ def _end_of_setrange(command: Command) -> list[Value]:
     if len(command.argv) != 4:
         return []
     offset, length = whole_number(command.argv[2]), command.length(3)
-    # Without bytes it changes nothing, at whatever offset.
+    # Without bytes it changes nothing, at any offset.
     return [Value(1, 3, max(offset or 0, 0) + length)] if length else []
 
 
@@ -175,7 +174,7 @@ def _ends_of_bitfield(command: Command) -> list[Value]:
 
 
 def _end_of_bits(kind: bytes, offset: bytes) -> int:
-    # The length in bytes of a string that has this field: ``u8 100``, ``i5 #3`` (the fourth of so many bits).
+    # The length in bytes of a string that has this field: ``u8 100``, ``i5 #3`` (the fourth field of 5 bits).
     width = whole_number(word_of(kind)[1:])
     start = whole_number(offset.removeprefix(b"#"))
     if width is None or start is None or start < 0:
@@ -187,7 +186,7 @@ RESTORES = frozenset(name for name, stores in _STORES.items() if stores.syntax =
 
 
 def payload_of(command: Command) -> Unpacked:
-    """What a RESTORE's payload unpacks to; nothing where it has none."""
+    """The size of the value in a RESTORE's payload; zero if it has no payload."""
     if len(command.argv) <= _PAYLOAD:
         return Unpacked(PayloadKind.UNKNOWN, 0, 0)
     return unpacked(command.argv[_PAYLOAD], command.length(_PAYLOAD))
@@ -210,7 +209,7 @@ _READERS: dict[ValueSyntax, Callable[[Command], list[Value]]] = {
 
 
 def whole_number(word: bytes) -> int | None:
-    """A number as Redis reads one from an argument; None for what it calls no integer."""
+    """A number as Redis reads it from an argument; None if Redis answers that it is no integer."""
     digits = word[1:] if word.startswith(b"-") else word
     if not digits.isdigit() or len(digits) > 19 or (digits.startswith(b"0") and len(word) > 1):
         return None

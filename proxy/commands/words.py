@@ -5,16 +5,17 @@
 Redis compares them as C strings in any letter case (``strcasecmp``), so a word ends at its first NUL: ``COPY a b
 "DB\\0x" 1`` names a database. Keys, values and numbers are not read in this way.
 
-Nothing else in Keyrail compares a client's arguments with words: ``word_of`` is for arguments that are apart, Keyword
-for those in the bytes of a request.
+No other module compares a client's arguments with words. ``word_of`` is for split arguments, ``Keyword`` for arguments
+in the bytes of a request.
 """
 
 LONGEST = 64
-"""Bytes of an argument that tell which word it is. No word is so long: without a NUL among them, it is none."""
+"""The first bytes of an argument that tell which word it is. Every word is shorter: without a NUL among these bytes,
+the argument is no word."""
 
 
 def word_of(argument: bytes) -> bytes:
-    """What Redis compares with the name of a command or an option, in capitals."""
+    """The part of an argument that Redis compares with the names of commands and options, in capitals."""
     return argument.partition(b"\0")[0].upper()
 
 
@@ -26,7 +27,7 @@ class Keyword:
         self.size = len(self.text)
 
     def stands_at(self, data: bytes | bytearray, start: int, end: int) -> bool:
-        """Whether ``word_of`` the argument between the offsets is this word."""
+        """Whether the argument between the offsets is this word, as ``word_of`` reads it."""
         size = self.size
         if end - start != size and (end - start < size or data[start + size] != 0):
             return False

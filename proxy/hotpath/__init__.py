@@ -13,6 +13,7 @@ command_sender.py     one client towards Redis: the only place through which its
 outgoing.py           the bytes on their way to Redis on one upstream connection, and who may send there
 in_flight.py          the queue of pending replies: whose each one is
 upstream_pipeline.py  one upstream connection without its socket: routes each reply to its client
+pipeline_listener.py  the objects that an upstream pipeline calls
 router.py             which node a request goes to, where a topology has several
 split.py              a request with keys of several slots, as one for each slot
 join.py               replies of several nodes that become one

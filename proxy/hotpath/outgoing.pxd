@@ -6,7 +6,7 @@ from proxy.hotpath.in_flight cimport ReplySink, InFlightQueue
 cdef class Outgoing(InFlightQueue):
     cdef public list outgoing
     cdef public bint scheduled
-    cdef public bint watched
+    cdef public list sent_calls
     cdef public bint closed
     cdef public ReplySink unit
     cdef public ReplySink partial
@@ -22,5 +22,5 @@ cdef class Outgoing(InFlightQueue):
     cpdef send_partial(self, ReplySink sender, bytes piece, bint withhold)
     cpdef end_partial(self, ReplySink sender)
     cdef _put(self, bytes chunk)
-    @cython.locals(outgoing=list)
+    @cython.locals(outgoing=list, calls=list)
     cpdef flush(self)

@@ -11,29 +11,33 @@ So a command says who sends it, and where something is open it is refused here, 
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
 from proxy.hotpath.in_flight import InFlightQueue, ReplySink
+
+Schedule: TypeAlias = Callable[[Callable[[], object]], object]
 
 
 class Outgoing(InFlightQueue):
     """The bytes of one connection on their way to Redis.
 
-    Whoever runs the connection sets ``write`` and ``schedule``, which arranges a call of ``flush``. While the
-    connection is ``watched``, each ``flush`` ends in a call of ``left``. ``unit`` and ``partial`` are the client that
-    has one open, or None.
+    ``write`` is the transport's, and None until there is one. ``schedule`` calls what it is given in the next
+    turn of the event loop. ``unit`` and ``partial`` are the client that has one open, or None.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, schedule: Schedule) -> None:
         super().__init__()
+        # Bound once: at one command a flush, binding each time would cost 25 ns a command.
+        self.schedule = partial(schedule, self.flush)
         self.outgoing: list[bytes] = []
         self.scheduled = False
-        self.watched = False
+        self.sent_calls: list[Callable[[], object]] | None = None
         self.closed = False
         self.unit: ReplySink | None = None
         self.partial: ReplySink | None = None
         self.withheld = b""
         self.write: Callable[[bytes], object] | None = None
-        self.schedule: Callable[[], object] | None = None
 
     def admits(self, sender: ReplySink) -> bool:
         """Whether commands of this sender may be written now: nobody's come between those of an open unit, and none
@@ -80,9 +84,16 @@ class Outgoing(InFlightQueue):
             self.withheld = b""
         self.partial = None
 
+    def when_sent(self, act: Callable[[], object]) -> None:
+        """Call ``act`` when what has gathered is written."""
+        if self.sent_calls is None:
+            self.sent_calls = [act]
+        else:
+            self.sent_calls.append(act)
+
     def _put(self, chunk: bytes) -> None:
         self.outgoing.append(chunk)
-        if not self.scheduled and self.schedule is not None:
+        if not self.scheduled:
             self.scheduled = True
             self.schedule()
 
@@ -95,8 +106,8 @@ class Outgoing(InFlightQueue):
             outgoing.clear()
             if not self.closed and self.write is not None:
                 self.write(data)
-        if self.watched:
-            self.left()
-
-    def left(self) -> None:
-        """What had gathered has been written; called only while ``watched``."""
+        calls = self.sent_calls
+        if calls is not None:
+            self.sent_calls = None
+            for act in calls:
+                act()

@@ -6,7 +6,7 @@ from proxy.hotpath.outgoing cimport Outgoing
 from proxy.wire.reply cimport ReplyScanner
 
 cdef int FORWARD, HIDE, LOCAL, REPLACE, EDIT, PEEK, MEMBERS, CONFIRM, NOTE, UNWRAP, TRACE, JOIN
-cdef int _MESSAGE, _CONFIRMATION, _REPLY
+cdef int MESSAGE, CONFIRMATION, REPLY
 cdef int _MINUS, _STAR, _PUSH, _SHORT
 
 
@@ -21,6 +21,7 @@ cdef class UpstreamPipeline(Outgoing):
     cdef public bint read_only_told
     cdef public ReplySink owner
     cdef public object listener
+    cdef public object subscriptions
     cdef public bint arrays
     cdef public long long commands
     cdef public long long strays

@@ -31,11 +31,11 @@ from proxy.hotpath.in_flight import (
     ReplyPart,
     ReplySink,
 )
-from proxy.hotpath.outgoing import Outgoing
+from proxy.hotpath.outgoing import Outgoing, Schedule
+from proxy.hotpath.pipeline_listener import CONFIRMATION, MESSAGE, REPLY, PipelineListener, SubscriptionReader
 from proxy.wire.reply import ReplyScanner
 
 _SHORT = 4096  # bytes; a run that is longer is not kept, so that pending replies cost little memory
-
 _MINUS = 45
 _STAR = 42
 _PUSH = 62
@@ -43,25 +43,18 @@ _PUSH = 62
 _ANSWERS = frozenset((EDIT, CONFIRM, UNWRAP, TRACE))
 """Actions under which an error goes to a client, and that leave it to no other action."""
 
-# What a listener says of a frame in subscribed state.
-_MESSAGE = 0
-_CONFIRMATION = 1
-_REPLY = 2
-MESSAGE = _MESSAGE
-CONFIRMATION = _CONFIRMATION
-REPLY = _REPLY
-
 
 class UpstreamPipeline(Outgoing):
     """One upstream connection: what was sent, and the replies that it still expects.
 
-    ``owner`` is the only client of a private upstream, and None for a shared one. ``usable`` says that clients may
-    submit. ``listener`` follows the subscriptions of the owner; ``arrays`` says that they speak RESP2.
-    ``errors`` counts the error replies that clients get, where somebody wants to know.
+    ``listener`` runs the connection. ``owner`` is the only client of a private upstream, and None for a shared one.
+    ``usable`` says that clients may submit. ``subscriptions`` are the owner's; ``arrays`` says that they speak RESP2.
+    ``errors`` counts the error replies that clients get.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, listener: PipelineListener, schedule: Schedule, errors: ErrorCounts | None = None) -> None:
+        super().__init__(schedule)
+        self.listener = listener
         self.scanner = ReplyScanner()
         self.rest = b""
         self.destination: ReplySink | None = None
@@ -70,11 +63,10 @@ class UpstreamPipeline(Outgoing):
         self.relay = False
         self.read_only = self.read_only_told = False
         self.owner: ReplySink | None = None
-        self.listener: Any = None
+        self.subscriptions: SubscriptionReader | None = None
         self.arrays = False
-        self.commands = 0
-        self.strays = 0
-        self.errors: ErrorCounts | None = None
+        self.commands = self.strays = 0
+        self.errors = errors
         self.large = 1 << 20
 
     # Towards Redis
@@ -116,6 +108,11 @@ class UpstreamPipeline(Outgoing):
         marker.write = lambda _: act()
         self.enqueue(marker, 1, LOCAL, b" ")
 
+    def follow(self, subscriptions: SubscriptionReader | None) -> None:
+        """The owner's subscriptions from now on; None when it has none."""
+        self.subscriptions = subscriptions
+        self.arrays = subscriptions is not None and subscriptions.protocol == 2
+
     # From Redis
 
     def receive(self, data: bytes) -> None:
@@ -130,7 +127,7 @@ class UpstreamPipeline(Outgoing):
             self.rest = data[position:]
         self._end()
         if position < 0 and not self.closed:
-            self.out_of_step()
+            self.listener.out_of_step()
 
     def _distribute(self, data: bytes, p: bytes, size: int) -> int:
         # The offset of the first byte that must wait for more, or -1 when out of step.
@@ -210,7 +207,7 @@ class UpstreamPipeline(Outgoing):
             self.counts = True
             if scanner.bulk > self.large:
                 sink.large_reply_begins(due, done, i - begun + scanner.bulk)
-                self.on_large_head(sink)
+                self.listener.on_large_head(sink)
         if done > 0:
             self.complete(entry, done)
         return i
@@ -284,7 +281,7 @@ class UpstreamPipeline(Outgoing):
         if n >= 0:
             entry.payload.comes(n - i, self.scanner.elements == 0)
             if self.scanner.bulk > self.large:
-                self.on_large_head(entry.sink)
+                self.listener.on_large_head(entry.sink)
         return n
 
     def _take(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, size: int) -> int:
@@ -293,7 +290,7 @@ class UpstreamPipeline(Outgoing):
             part: ReplyPart = entry.payload
             part.take(self._cut(data, p, i, n), self.scanner.elements == 0)
             if self.scanner.bulk > self.large:
-                self.on_large_head(entry.sink)
+                self.listener.on_large_head(entry.sink)
         return n
 
     def _expand(self, entry: InFlightEntry, data: bytes, p: bytes, i: int, n: int) -> int:
@@ -318,17 +315,17 @@ class UpstreamPipeline(Outgoing):
 
     def _push(self, data: bytes, p: bytes, i: int, size: int) -> int:
         # A push frame, or an array in subscribed state, where RESP2 sends messages and confirmations as arrays.
-        said = _MESSAGE
-        if self.listener is not None:
+        said = MESSAGE
+        if self.subscriptions is not None:
             n = self.scanner.first_word_end(p, i, size)
             if n == -2:
                 return -2
-            said = self.listener.hears(data[i:n]) if n > 0 else _REPLY
-        if said == _MESSAGE:
+            said = self.subscriptions.hears(data[i:n]) if n > 0 else REPLY
+        if said == MESSAGE:
             if self.owner is None:
                 self.strays += 1
             return self._stream(data, p, i, size, self.owner, False)
-        if said == _CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.action == CONFIRM)):
+        if said == CONFIRMATION and (p[i] == _PUSH or (self.head is not None and self.head.action == CONFIRM)):
             return self._confirm(data, p, i, size)
         if self.head is None:
             return self._uninvited(data, p, i, size)
@@ -340,14 +337,15 @@ class UpstreamPipeline(Outgoing):
         n = self.scanner.whole(p, i, size)
         if n < 0:
             return n
-        head = self.head
+        head, subscriptions = self.head, self.subscriptions
+        assert subscriptions is not None, "only subscriptions tell a confirmation"
         frame = data[i:n]
-        if head is not None and (head.action != CONFIRM or not self.listener.confirms(frame, head.payload[0])):
+        if head is not None and (head.action != CONFIRM or not subscriptions.confirms(frame, head.payload[0])):
             head = None
         if head is not None and head.due < 0:
             head.due = head.payload[1]()
             head.sink.pending_replies += head.due - 1
-        self.listener.confirm(frame)
+        subscriptions.confirm(frame)
         if self.owner is not None:
             self.deliver(self.owner, frame)
         if head is not None:
@@ -357,7 +355,7 @@ class UpstreamPipeline(Outgoing):
     def _uninvited(self, data: bytes, p: bytes, i: int, size: int) -> int:
         n = self.scanner.whole(p, i, size)
         if n >= 0:
-            self.uninvited(data[i:n])
+            self.listener.uninvited(data[i:n])
         return n
 
     def _read_error(self, p: bytes, i: int, size: int) -> None:
@@ -374,7 +372,7 @@ class UpstreamPipeline(Outgoing):
         ):
             n = self.scanner.line_end(p, i, size)
             if n > 0:
-                self.command_refused(p[i:n])
+                self.listener.command_refused(p[i:n])
 
     def _cut(self, data: bytes, p: bytes, start: int, end: int) -> bytes:
         # Cut from the pointer, compiled: from the object it would take a slice object.
@@ -384,7 +382,7 @@ class UpstreamPipeline(Outgoing):
         self.end_round()
         if self.read_only and not self.read_only_told:
             self.read_only_told = True
-            self.doubt_role()
+            self.listener.doubt_role()
 
     def abandon(self) -> list[ReplySink]:
         """The connection is lost: return those who still expect a reply of Redis. LOCAL answers of others are sent."""
@@ -395,22 +393,24 @@ class UpstreamPipeline(Outgoing):
         self._end()
         return unanswered
 
-    # What the connection's keeper does about it
+    # For the connection
 
-    def out_of_step(self) -> None:
-        """These bytes can't be the reply that is due: both sides must be closed."""
+    def overflowing(self, sink: ReplySink) -> None:
+        self.listener.overflowing(sink)
 
-    def uninvited(self, frame: bytes) -> None:
-        """A whole frame that nobody asked for."""
+    def suspect_role(self) -> None:
+        """Its role is being looked into: an error that says READONLY tells nothing new until ``trust_role``."""
+        self.read_only = self.read_only_told = True
 
-    def on_large_head(self, sink: ReplySink) -> None:
-        """A bulk string of more than ``large`` bytes has begun on its way to ``sink``."""
+    def trust_role(self) -> None:
+        """The server is no replica: the next error that says READONLY is told again."""
+        self.read_only = self.read_only_told = False
 
-    def command_refused(self, line: bytes) -> None:
-        """The server said that it does not know a command, or that this user may not run it."""
+    def between_frames(self) -> bool:
+        """Whether no part of a reply has come: bytes of Keyrail's own could go to the client now."""
+        return not self.rest and self.scanner.elements == 0 and self.scanner.bulk == 0
 
-    def doubt_role(self) -> None:
-        """An error said READONLY: whether the server is a replica now, only its role tells.
-
-        Not called again until ``read_only`` and ``read_only_told`` are taken back.
-        """
+    def progress(self) -> tuple[int, ...]:
+        """Numbers of which at least one changes with each reply, or piece of one, that comes."""
+        due = 0 if self.head is None else self.head.due
+        return id(self.head), due, self.scanner.elements, self.scanner.bulk, len(self.rest)

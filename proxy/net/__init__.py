@@ -1,8 +1,10 @@
 """Sockets: client and upstream connections, pools, TLS, the embedded engine.
 
 route.py                one route in one worker: listeners, clients, counters
+route_clients.py        the clients of a route, and what they have sent
 client.py               a client connection: a session with a transport
 upstream.py             an upstream connection: a pipeline with a transport
+slow_reader.py          a client that does not read its replies, and its time to catch up
 connect.py              opens an upstream connection: transport, login, database
 topology.py             the servers behind a route: nodes, their addresses, and who owns a key
 cluster.py              the nodes of a cluster as a topology, with stable numbers

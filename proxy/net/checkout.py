@@ -65,12 +65,17 @@ class Checkout(PoolPort):
             return False
         return self._pools.reaches(key)
 
-    def ready(self, key: PoolKey) -> UpstreamConnection | None:
+    def ready(self, key: PoolKey) -> UpstreamPipeline | None:
         """A shared connection of the fast lane that takes work now; none is opened for this."""
-        return self._pools.of(key).shared(Lane.FAST)
+        found = self._pools.of(key).shared(Lane.FAST)
+        return None if found is None else found.pipeline
 
-    def shared(self, key: PoolKey, lane: Lane) -> UpstreamConnection | None:
+    def shared(self, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
         """A shared connection that takes work now; another is opened when all are busy."""
+        found = self._shared(key, lane)
+        return None if found is None else found.pipeline
+
+    def _shared(self, key: PoolKey, lane: Lane) -> UpstreamConnection | None:
         # Nobody can open more connections for a user whose password is not known here: they have one lane.
         lane = Lane.FAST if key.user is not None else lane
         pool = self._pools.of(key)
@@ -101,26 +106,26 @@ class Checkout(PoolPort):
 
     # Private
 
-    def private(self, key: PoolKey) -> UpstreamConnection | None:
+    def private(self, key: PoolKey) -> PrivatePipeline | None:
         """An idle connection for one client; for users without a password here, one of theirs set right."""
         found = self._pools.of(key).take_idle()
         if found is None and key.user is not None:
             found = self._connections.all.take_spare(key)
-        return found
+        return None if found is None else found.pipeline
 
-    def private_anywhere(self, key: PoolKey) -> UpstreamConnection | None:
+    def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
         """An idle connection of the key's user, whatever its database: for a command that has none."""
         found = self._pools.of(key).take_idle() or self._pools.take_idle(key)
         if found is None and key.user is not None:
             found = self._connections.all.take_spare(key, anywhere=True)
-        return found
+        return None if found is None else found.pipeline
 
-    def private_alike(self, key: PoolKey) -> UpstreamConnection | None:
+    def private_alike(self, key: PoolKey) -> PrivatePipeline | None:
         """The same, of the key's protocol."""
         found = self._pools.of(key).take_idle() or self._pools.take_idle(key, alike=True)
         if found is None and key.user is not None:
             found = self._connections.all.take_spare(key)
-        return found
+        return None if found is None else found.pipeline
 
     def opens_private(self, key: PoolKey) -> bool:
         """Whether a connection for one client can be opened now: not for users whose password is not known here."""
@@ -158,9 +163,9 @@ class Checkout(PoolPort):
         # Those who wait are served when no reply is pending any more on one of the login's shared connections.
         for pool in self._pools.of_login(key):
             for upstream in pool.lanes[Lane.FAST]:
-                if upstream.head is not None and upstream not in self._watched:
+                if upstream.pipeline.head is not None and upstream not in self._watched:
                     self._watched.add(upstream)
-                    upstream.when_drained(partial(self._drained, upstream, key))
+                    upstream.pipeline.when_drained(partial(self._drained, upstream, key))
 
     def _drained(self, upstream: UpstreamConnection, key: PoolKey) -> None:
         # In a turn of its own: the connection is free when what it has just received has been distributed.
@@ -186,7 +191,7 @@ class Checkout(PoolPort):
         The last one that a user's clients share is never taken from them.
         """
         found = self._pools.of(key).take_idle()
-        return self.shared(key, Lane.FAST) if found is None and key.user is not None else found
+        return self._shared(key, Lane.FAST) if found is None and key.user is not None else found
 
     def has_spare(self, key: PoolKey) -> bool:
         """Whether a connection to ask on, of the route's own login, is to be had without a client waiting for it."""
@@ -208,15 +213,18 @@ class Checkout(PoolPort):
         return True
 
     def release(self, upstream: PrivatePipeline) -> None:
-        """Take back a connection: to share it where its pool has none, else to lie ready for a single client."""
-        assert isinstance(upstream, UpstreamConnection)
-        spent = (
-            upstream.retiring or upstream.head is not None or upstream.relay or upstream.closed or not upstream.vacant()
-        )
-        if self._connections.all.closing or spent:
+        """Take back a connection of one client alone."""
+        connection = self._connections.all.members.get(upstream)
+        if connection is not None:
+            self.give_back(connection)
+
+    def give_back(self, upstream: UpstreamConnection) -> None:
+        """Share a connection that nobody has where its pool has none, else put it by for a single client."""
+        upstream.resume()
+        if self._connections.all.closing or upstream.pipeline.relay or not upstream.is_free():
             upstream.close()
             return
-        if upstream.read_only:
+        if upstream.pipeline.read_only:
             self._connections.all.start(self._release_unless_replica(upstream))
             return
         user = upstream.key.user
@@ -226,7 +234,6 @@ class Checkout(PoolPort):
             return
         pool = self._pools.of(upstream.key)
         self._connections.all.account(upstream)
-        upstream.resume()
         if self._settings.pooling and pool.shared(Lane.FAST) is None and pool.opening[Lane.FAST] == 0:
             self._supply.share(pool, upstream, Lane.FAST)
             if user is None:
@@ -243,7 +250,7 @@ class Checkout(PoolPort):
     async def _release_unless_replica(self, upstream: UpstreamConnection) -> None:
         with contextlib.suppress(OSError):
             if not await self._connections.leads_to_replica(upstream):
-                self.release(upstream)
+                self.give_back(upstream)
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
         """This client counts on the memory of the server process: it is closed when that is another one."""
@@ -251,19 +258,22 @@ class Checkout(PoolPort):
 
     def discard(self, upstream: UpstreamPipeline) -> None:
         """Close a connection at once."""
-        assert isinstance(upstream, UpstreamConnection)
-        upstream.abort()
+        connection = self._connections.all.members.get(upstream)
+        if connection is not None:
+            connection.abort()
 
     def close_gracefully(self, upstream: UpstreamPipeline) -> None:
         """Close a connection whose state is not wanted, behind what was sent on it and what follows from that."""
-        assert isinstance(upstream, UpstreamConnection)
-        upstream.resume()
-        upstream.finish()
+        connection = self._connections.all.members.get(upstream)
+        if connection is not None:
+            connection.resume()
+            connection.finish()
 
     def retire(self, upstream: UpstreamPipeline) -> None:
         """Close a shared connection once it has no pending replies; new work goes to others."""
-        assert isinstance(upstream, UpstreamConnection)
-        upstream.retire()
+        connection = self._connections.all.members.get(upstream)
+        if connection is not None:
+            connection.retire()
 
     # Users that clients have logged in as
 
@@ -299,7 +309,7 @@ class Checkout(PoolPort):
         if self._capabilities.refusal is not None:
             for client in list(self._clients):
                 client.close("not_ready")
-        self.release(upstream)
+        self.give_back(upstream)
 
     async def _learn_on(self, upstream: UpstreamConnection, user: str) -> None:
         if not upstream.identified:

@@ -50,6 +50,7 @@ class ClusterWatch:
     """
 
     output_limit = 0
+    errors = None
 
     def __init__(
         self,
@@ -253,7 +254,7 @@ class ClusterWatch:
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """A node may have ended."""
-        upstream.abandon()
+        upstream.pipeline.abandon()
         self._wanted.set()
 
     def on_resume(self, upstream: UpstreamConnection) -> None:

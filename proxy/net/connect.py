@@ -93,7 +93,6 @@ async def set_to(upstream: UpstreamConnection, key: PoolKey, seconds: float, bus
     if upstream.key.database != key.database:
         await _select(upstream, key, seconds, busy)
         upstream.key = upstream.key._replace(database=key.database)
-    upstream.usable = True
 
 
 async def _select(upstream: UpstreamConnection, key: PoolKey, seconds: float, busy: "Counter[PoolKey]") -> None:

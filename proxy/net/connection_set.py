@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
-from proxy.hotpath.error_counts import ErrorCounts
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
 from proxy.session.dispatcher import Dispatcher
@@ -13,9 +13,10 @@ from proxy.session.ports import Node, PoolKey
 
 
 class ConnectionSet:
-    """The connections of one route, ``members``, and the tasks that work on them; ``closing`` says that it ends.
+    """The connections of one route, and the tasks that work on them; ``closing`` says that it ends.
 
-    ``events`` and ``errors`` (replies of Redis to clients) count for the metrics.
+    ``members`` finds a connection by its pipeline, which is all that sessions know of it. ``events`` count for the
+    metrics.
     """
 
     def __init__(
@@ -27,13 +28,12 @@ class ConnectionSet:
         events: Counter[str],
     ) -> None:
         self.pools = Pools(home, place)
-        self.members: set[UpstreamConnection] = set()
+        self.members: dict[UpstreamPipeline, UpstreamConnection] = {}
         self.closing = False
         self.events = events
         self._loop = loop
         self._clients = clients
         self._tasks: set[asyncio.Task[None]] = set()
-        self.errors = ErrorCounts()
         self._pooled = 0
         self._pinned = 0
 
@@ -43,12 +43,21 @@ class ConnectionSet:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def add(self, upstream: UpstreamConnection) -> None:
+        """A connection has been opened."""
+        self.members[upstream.pipeline] = upstream
+
+    def remove(self, upstream: UpstreamConnection) -> None:
+        """A connection is lost; what it has carried still counts."""
+        self.members.pop(upstream.pipeline, None)
+        self.account(upstream)
+
     def close(self) -> None:
         """Close all of them now."""
         self.closing = True
         for task in self._tasks:
             task.cancel()
-        for upstream in list(self.members):
+        for upstream in list(self.members.values()):
             upstream.abort()
 
     def take_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
@@ -62,7 +71,7 @@ class ConnectionSet:
         self.account(upstream)
         upstream.shared = False
         for client in self._clients:  # no reply is pending on it: they only forget it
-            if client.upstream is upstream:
+            if client.upstream is upstream.pipeline:
                 client.upstream, client.direct = None, False
         return upstream
 
@@ -70,28 +79,29 @@ class ConnectionSet:
 
     def account(self, upstream: UpstreamConnection) -> None:
         """Count the commands and ownerless pushes of a connection, before it becomes shared or private."""
+        pipeline = upstream.pipeline
         if upstream.shared:
-            self._pooled += upstream.commands
+            self._pooled += pipeline.commands
         else:
-            self._pinned += upstream.commands
-        upstream.commands = 0
-        if upstream.strays:
-            self.events["ownerless_push"] += upstream.strays
-            upstream.strays = 0
+            self._pinned += pipeline.commands
+        pipeline.commands = 0
+        if pipeline.strays:
+            self.events["ownerless_push"] += pipeline.strays
+            pipeline.strays = 0
 
     def carried(self) -> dict[str, int]:
         """How many commands went over shared connections, and over connections of one client."""
-        for upstream in self.members:
+        for upstream in self.members.values():
             self.account(upstream)
         return {"pooled": self._pooled, "pinned": self._pinned}
 
     def connection_counts(self) -> dict[str, int]:
         """How many connections are shared, in the hands of one client, or ready for one."""
-        shared = sum(upstream.shared for upstream in self.members)
-        apart = sum(upstream.apart for upstream in self.members)
+        shared = sum(upstream.shared for upstream in self.members.values())
+        apart = sum(upstream.apart for upstream in self.members.values())
         idle = self.pools.idle()
         return {"shared": shared, "private": len(self.members) - shared - apart - idle, "idle": idle}
 
     def private(self) -> int:
         """How many connections are for single clients, those that are being opened included."""
-        return self.pools.opening_private() + sum(not (each.shared or each.apart) for each in self.members)
+        return self.pools.opening_private() + sum(not (each.shared or each.apart) for each in self.members.values())

@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from proxy.hotpath.error_counts import ErrorCounts
 from proxy.net.capabilities import Capabilities
 from proxy.net.cluster import Change
 from proxy.net.connection_set import ConnectionSet
@@ -47,11 +48,12 @@ class Connections:
         self.settings = settings
         self.loop = loop
         self.output_limit = settings.client_output_limit
+        self.errors = ErrorCounts()
         self.all = ConnectionSet(
             PoolKey(None, topology.login.database, 2, topology.home), topology.place, loop, clients, events
         )
         self.pools = self.all.pools
-        self.restarts = Restarts(topology, self.all.members, capabilities.forget_all)
+        self.restarts = Restarts(topology, self.all.members.values(), capabilities.forget_all)
         self.supply = Supply(
             topology, settings, loop, self.all, self, capabilities, policies, self.restarts, failures, give_back
         )
@@ -61,12 +63,11 @@ class Connections:
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """Close the clients that have pending replies or state on it; the others notice nothing."""
-        self.all.members.discard(upstream)
-        self.all.account(upstream)
+        self.all.remove(upstream)
         pool = self.pools.of(upstream.key)
         shared = pool.forget(upstream)
-        unanswered = {sink.client() for sink in upstream.abandon()}
-        owner = upstream.owner
+        unanswered = {sink.client() for sink in upstream.pipeline.abandon()}
+        owner = upstream.pipeline.owner
         if isinstance(owner, Dispatcher) and owner not in unanswered and not owner.let_go():
             unanswered.add(owner)
         for loser in unanswered:
@@ -80,7 +81,7 @@ class Connections:
     def _end_login(self, key: PoolKey) -> None:
         # Keyrail can't log in as this user: the last connection takes its clients along.
         user = key.user
-        if user is not None and not any(other.key.login == key.login for other in self.all.members):
+        if user is not None and not any(other.key.login == key.login for other in self.all.members.values()):
             self._capabilities.forget(user)
             for client in [client for client in self._clients if client.key.user == user]:
                 client.close("login_lost")
@@ -105,7 +106,7 @@ class Connections:
         primary that was deposed while it hung would run it, and it would be lost."""
         for node in change.left:
             self.supply.leave(node)
-            for upstream in [each for each in self.all.members if each.key.node is node]:
+            for upstream in [each for each in self.all.members.values() if each.key.node is node]:
                 upstream.drop()
             self.pools.leave(node)
             self.restarts.leave(node)
@@ -124,12 +125,13 @@ class Connections:
         try:
             replica = await self.leads_to_replica(upstream)
         except OSError:
-            upstream.trust_role()  # it is lost, or nothing could be asked now: the next error that says READONLY tells
+            # It is lost, or nothing could be asked now: the next error that says READONLY tells.
+            upstream.pipeline.trust_role()
         else:
             if replica:
                 for other in [other for pool in self.pools for other in pool.connections()]:
-                    if other is not upstream and other.key.node is upstream.key.node and not other.read_only:
-                        other.read_only = other.read_only_told = True
+                    if other is not upstream and other.key.node is upstream.key.node and not other.pipeline.read_only:
+                        other.pipeline.suspect_role()
                         self.all.start(self._check_role(other))
 
     async def leads_to_replica(self, upstream: UpstreamConnection) -> bool:
@@ -138,7 +140,7 @@ class Connections:
         Raises ConnectionResetError.
         """
         if not await is_replica(upstream):
-            upstream.trust_role()
+            upstream.pipeline.trust_role()
             return False
         self.restarts.retired(upstream)
         upstream.retire()
@@ -148,7 +150,7 @@ class Connections:
         """A connection is to close: open another in its place where it was shared."""
         pool = self.pools.of(upstream.key)
         self.count("retired")
-        for apart in [each for each in self.all.members if each.apart and each.key.node is upstream.key.node]:
+        for apart in [each for each in self.all.members.values() if each.apart and each.key.node is upstream.key.node]:
             apart.abort()  # or it would go on telling how that server is
         if pool.forget(upstream):
             self.supply.ensure(pool, upstream.lane)

@@ -72,9 +72,8 @@ class ClusterEngine:
         password = secrets.token_hex(16)
         for client in self._clients:
             client.config_set("primaryauth", password)
-        self._join(ports, deadline)
-        for client in self._clients:
             client.config_set("requirepass", password)
+        self._join(ports, deadline)
         return f"redis+cluster://:{password}@{','.join(f'127.0.0.1:{port}' for port, _ in ports)}"
 
     def _start_servers(self, seconds: float) -> list[tuple[int, int]]:

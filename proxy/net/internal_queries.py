@@ -119,4 +119,4 @@ class _QueryConnection(PoolWaiter):
         if self._open == 0 and not self._waiting and self._upstream is upstream:
             self._upstream = None
             if not upstream.closed:
-                self._checkout.release(upstream)
+                self._checkout.give_back(upstream)

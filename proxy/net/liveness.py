@@ -19,7 +19,6 @@ import logging
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
 from proxy.commands.table import Lane
 from proxy.net.connect import UpstreamRefusedError
@@ -35,30 +34,12 @@ _PAUSE = 0.5
 _log = logging.getLogger("keyrail.route")
 
 
-class _Progress(NamedTuple):
-    """What changes on a connection when anything comes or goes."""
-
-    head: int
-    due: int
-    elements: int
-    bulk: int
-    rest: int
-    unsent: int
-
-
-def _progress(upstream: UpstreamConnection) -> _Progress:
-    head, scanner = upstream.head, upstream.scanner
-    unsent = 0 if upstream.transport is None else upstream.transport.get_write_buffer_size()
-    due = 0 if head is None else head.due
-    return _Progress(id(head), due, scanner.elements, scanner.bulk, len(upstream.rest), unsent)
-
-
 class _Question:
     """A PING under way: since when, and since when nothing has moved on its connection."""
 
     __slots__ = ("asked", "moved", "progress")
 
-    def __init__(self, now: float, progress: _Progress) -> None:
+    def __init__(self, now: float, progress: tuple[int, ...]) -> None:
         self.asked = now
         self.moved = now
         self.progress = progress
@@ -126,13 +107,13 @@ class NodeLiveness:
                 if (
                     upstream.key.node is self._node
                     and upstream.reading
-                    and (pool.key.user is None or upstream.head is not None)
+                    and (pool.key.user is None or upstream.pipeline.head is not None)
                 ):
                     yield upstream
 
     def _ask(self, upstream: UpstreamConnection, now: float) -> None:
         if upstream not in self._questions and upstream.vacant() and not upstream.closed:
-            self._questions[upstream] = _Question(now, _progress(upstream))
+            self._questions[upstream] = _Question(now, upstream.progress())
             upstream.ask(["PING"]).add_done_callback(partial(self._answered, upstream))
 
     def _answered(self, upstream: UpstreamConnection, question: "asyncio.Future[bytes]") -> None:
@@ -159,7 +140,7 @@ class NodeLiveness:
 
     def _observe(self, now: float) -> None:
         for upstream, question in self._questions.items():
-            progress = _progress(upstream)
+            progress = upstream.progress()
             if progress != question.progress or not upstream.reading:
                 question.progress, question.moved = progress, now
         dead = self._dead(now)

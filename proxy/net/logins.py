@@ -5,8 +5,10 @@
 
 Clients of the second kind may come thousands of times a second: PHP logs in for every request. So the pairs that Redis
 has accepted count for a while. They are forgotten when Redis refuses one, when somebody changes users or passwords
-through Keyrail, and when Redis is another process than before. What is not remembered is asked: a password that was
-changed is refused, and each failure is in Redis's own log. No password is kept: a pair is known by a keyed hash.
+through Keyrail, and when Redis is another process than before. Whatever ends them ends what Redis is being asked about
+at that moment, too: nobody knows whether Redis decided before or after it, so such a reply is for the client that asked
+and is not remembered. What is not remembered is asked: a password that was changed is refused, and each failure is in
+Redis's own log. No password is kept: a pair is known by a keyed hash.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from hmac import compare_digest
 
@@ -63,6 +66,17 @@ class RefusedLogins:
         _log.warning("login refused: user %s from %s on %s%s", shown(user)[:_LONGEST_NAME], address, listener, others)
 
 
+@dataclass(slots=True, eq=False)
+class _Ask:
+    """Redis is asked about a login of the route's own user. ``counts``: the reply may be remembered.
+
+    ``waiting`` are other clients with the same login.
+    """
+
+    counts: bool = True
+    waiting: set[PoolWaiter] = field(default_factory=set)
+
+
 class Logins(LoginPort):
     """The logins of one route's clients; ``outcomes`` and ``refusals`` count those of all listeners.
 
@@ -82,10 +96,9 @@ class Logins(LoginPort):
         self._own = None if own is None else own.encode()
         self._key = os.urandom(32)
         self._accepted: dict[bytes, float] = {}
-        self._changes = 0
         self._process = 0
         self._questions: dict[PoolWaiter, LoginReply | None] = {}
-        self._waiting: dict[bytes, set[PoolWaiter]] = {}
+        self._asks: dict[bytes, _Ask] = {}
         self._at_once = asyncio.Semaphore(_MOST_ASKED)
 
     def is_own(self, login: Credentials) -> bool:
@@ -104,30 +117,38 @@ class Logins(LoginPort):
             self.outcomes["remembered"] += 1
             return _REMEMBERED
         pair = self._hash(login)
-        if own and pair in self._waiting:
-            self._waiting[pair].add(client)
+        if own and pair in self._asks:
+            self._asks[pair].waiting.add(client)
             return None
         self._questions[client] = None
+        ask = _Ask()
         if own:
-            self._waiting[pair] = set()
-        self._connections.all.start(self._ask(client, login, pair))
+            self._asks[pair] = ask
+        self._connections.all.start(self._ask(client, login, pair, ask))
         return None
 
     def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
-        """Redis has accepted it on the client's own connection."""
-        self._note_accepted(login)
+        """Redis has accepted it on the client's own connection.
+
+        That is rare and not remembered: the pair may have been refused since the client sent it.
+        """
+        self.outcomes["accepted"] += 1
         return None if self.is_own(login) else user_named(login.user)
 
     def refused(self, client: PoolWaiter, login: Credentials) -> None:
         """Redis has refused it: the pair counts no more, neither with the name nor without it."""
         for alone in (False, True):
-            self._accepted.pop(self._hash(login._replace(alone=alone)), None)
+            pair = self._hash(login._replace(alone=alone))
+            self._accepted.pop(pair, None)
+            if pair in self._asks:
+                self._asks[pair].counts = False
         self.refusals.add(client, login.user)
 
     def forget(self) -> None:
         """What was accepted before counts no more, nor what Redis is being asked about now."""
         self._accepted.clear()
-        self._changes += 1
+        for ask in self._asks.values():
+            ask.counts = False
 
     def client_closed(self, client: PoolWaiter) -> None:
         """The client has gone: what Redis says of its login is for nobody."""
@@ -149,50 +170,46 @@ class Logins(LoginPort):
             found |= compare_digest(known, pair) and at > since
         return found
 
-    def _note_accepted(self, login: Credentials) -> None:
-        self.outcomes["accepted"] += 1
-        if not self.is_own(login):
-            return
-        now = self._loop.time()
+    def _remember(self, login: Credentials, asked_at: float) -> None:
         for known in _forms_of(login):
             pair = self._hash(known)
             self._accepted.pop(pair, None)
-            self._accepted[pair] = now
+            self._accepted[pair] = asked_at
         while len(self._accepted) > _MOST_REMEMBERED:
             del self._accepted[next(iter(self._accepted))]
 
     # Asking
 
-    async def _ask(self, client: PoolWaiter, login: Credentials, pair: bytes) -> None:
+    async def _ask(self, client: PoolWaiter, login: Credentials, pair: bytes, ask: _Ask) -> None:
         upstream: UpstreamConnection | None = None
-        frame, refusal, before = b"", "", (self._changes, self._connections.restarts.met)
+        frame, refusal, process, asked_at = b"", "", self._connections.restarts.met, 0.0
         try:
             async with self._at_once:
                 upstream = await self._connections.supply.open_for_login()
+                asked_at = self._loop.time()
                 seconds = self._connections.settings.connect_timeout
                 frame = await asyncio.wait_for(upstream.ask(_command(login)), seconds)
         except OSError:
             refusal = upstream.farewell if upstream is not None else ""
         finally:
-            waiting = self._waiting.pop(pair, set())
+            self._asks.pop(pair, None)
             if not frame and upstream is not None:
                 upstream.abort()
         if not frame:
             self._questions.pop(client, None)
-            for waiter in (client, *waiting):
+            for waiter in (client, *ask.waiting):
                 if not waiter.gone:
                     turn_away(waiter, refusal)
             return
         assert upstream is not None
         if frame.startswith(b"+"):
-            if before == (self._changes, self._connections.restarts.met):
-                self._note_accepted(login)
-            else:
-                self.outcomes["accepted"] += 1
+            self.outcomes["accepted"] += 1
+            if self.is_own(login) and ask.counts and process == self._connections.restarts.met:
+                self._remember(login, asked_at)
         else:
             self.refused(client, login)
         self._settle(client, login, frame, upstream)
-        for waiter in waiting:
+        for waiter in ask.waiting:
             self._loop.call_soon(waiter.arrived)
 
     def _settle(self, client: PoolWaiter, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
@@ -204,7 +221,6 @@ class Logins(LoginPort):
             # The user's pool gets it before the client, which waits there for what this user may run.
             upstream.key = upstream.key._replace(user=user)
             upstream.apart = False
-            upstream.usable = True
             self._give_back(upstream)
         else:
             upstream.close()

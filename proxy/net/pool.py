@@ -66,13 +66,13 @@ class Pool:
     def shared(self, lane: Lane) -> UpstreamConnection | None:
         """A shared connection of the lane that takes work now."""
         for upstream in self.lanes[lane]:
-            if upstream.usable and upstream.vacant():
+            if upstream.takes_work():
                 return upstream
         return None
 
     def in_unit(self, lane: Lane) -> bool:
         """Whether a connection of the lane would take work, were it not for a client's open transaction."""
-        return any(upstream.usable and not upstream.vacant() for upstream in self.lanes[lane])
+        return any(upstream.in_unit() for upstream in self.lanes[lane])
 
     def alive(self, lane: Lane) -> bool:
         """Whether the lane has any connection, busy as it may be."""
@@ -95,7 +95,7 @@ class Pool:
         if len(self.idle) >= most:
             upstream.close()
             return
-        upstream.idle_since = now
+        upstream.put_by(now)
         self.idle.append(upstream)
 
     def forget(self, upstream: UpstreamConnection) -> bool:

@@ -69,7 +69,7 @@ class Relearning:
             return
         upstream = self._connections.all.take_spare(key, anywhere=True)
         if upstream is not None:
-            self._checkout.release(upstream)
+            self._checkout.give_back(upstream)
             return
         shared = self._connections.pools.of(key).shared(Lane.FAST)
         if shared is not None:
@@ -80,7 +80,7 @@ class Relearning:
         if upstream is not drained:
             drained.reopen()
         if upstream is not None:
-            self._checkout.release(upstream)
+            self._checkout.give_back(upstream)
 
     def _learn_home(self) -> None:
         if not self._learning_home and self._connections.supply.alive(self._connections.pools.home.node):
@@ -93,7 +93,7 @@ class Relearning:
         finally:
             self._learning_home = False
         if upstream is not None:
-            self._checkout.release(upstream)
+            self._checkout.give_back(upstream)
 
     def another_second(self) -> None:
         """A second is over: look after what no error tells."""
@@ -132,11 +132,11 @@ class Relearning:
             upstream
             for pool in self._connections.pools
             for upstream in pool.connections()
-            if upstream.names.client and upstream.owner is None and not upstream.closed
+            if upstream.pipeline.names.client and upstream.pipeline.owner is None and not upstream.closed
         ]
         if not named:
             return
         present = {client.names.client for client in self._clients}
         for upstream in named:
-            if upstream.names.client not in present and self._capabilities.keeps_names(upstream.key):
+            if upstream.pipeline.names.client not in present and self._capabilities.keeps_names(upstream.key):
                 upstream.forget_names()

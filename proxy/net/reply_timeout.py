@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection
 
 from proxy.net.backlog import Wait, wait_of, waits
 from proxy.net.periodic import Periodic
-from proxy.net.upstream import UpstreamConnection
 from proxy.session.dispatcher import Dispatcher
 
 _TURNS = 4
@@ -67,7 +66,4 @@ class ReplyTimeout:
 
 def _between_frames(client: Dispatcher) -> bool:
     """Whether no part of a reply has come: an error in its middle would be taken for data."""
-    upstream = client.upstream
-    if not isinstance(upstream, UpstreamConnection):
-        return upstream is None
-    return not upstream.rest and upstream.scanner.elements == 0 and upstream.scanner.bulk == 0
+    return client.upstream is None or client.upstream.between_frames()

@@ -2,6 +2,7 @@
 
 What its sessions ask for is answered by whom it concerns (``session/ports.py``):
 
+    route_clients.py        the clients, and what they have sent
     checkout.py             a connection to send on, shared or of one's own, and whoever waits for one
     internal_queries.py     questions that rules ask Redis themselves
     connections.py          how upstream connections come and go
@@ -21,7 +22,6 @@ What its sessions ask for is answered by whom it concerns (``session/ports.py``)
 """
 
 import asyncio
-import contextlib
 import random
 import ssl
 import time
@@ -35,9 +35,8 @@ from proxy.hotpath.counters import Counters
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.sampler import Sampler
 from proxy.net.acceptor import Acceptor
-from proxy.net.admission import MAX_CLIENTS, Admission
+from proxy.net.admission import Admission
 from proxy.net.backlog import Backlog
-from proxy.net.buffers import buffers_of
 from proxy.net.capabilities import Capabilities, ClusterFoundError
 from proxy.net.checkout import Checkout
 from proxy.net.client import ClientConnection, log_fault
@@ -59,6 +58,7 @@ from proxy.net.periodic import Periodic
 from proxy.net.policies import Policies
 from proxy.net.relearning import Relearning
 from proxy.net.reply_timeout import ReplyTimeout
+from proxy.net.route_clients import RouteClients
 from proxy.net.script_exchange import FindCalls, ScriptExchange
 from proxy.net.settings import ListenerSettings, RouteSettings, Settings
 from proxy.net.supervisor_requests import RequestInfo, SupervisorRequests
@@ -107,7 +107,7 @@ class Route(RoutePort):
         self.pooling = settings.pooling
         self.query_limit = settings.client_query_limit
         self.loop = loop
-        self.clients: set[Dispatcher] = set()
+        self.clients = RouteClients(admission, self._refuses_clients, self._client_left)
         self._counters = Counters()
         self._own_errors = ErrorCounts()
         self._backlog = Backlog(self.clients)
@@ -118,7 +118,6 @@ class Route(RoutePort):
         self._verdicts = Verdicts(route.name, settings.redaction, tells=tells, logs=logs, warns=warns)
         self._verdicts.keep(policy.rule_names, policy.redact)
         self._rule_totals = RuleTotals(policy.rule_names)
-        self._asked: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
         self._failures = Failures(loop.time)
         self._capabilities = Capabilities(loop, topology)
@@ -167,10 +166,6 @@ class Route(RoutePort):
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare)
         self._tracer = Tracer(sampler, self._expiries)
         self._acceptors: list[Acceptor] = []
-        self._drained = asyncio.Event()
-        self._closed: Counter[str] = Counter()
-        self._clients_total = 0
-        self._local = 0
         self._ticker = Periodic(loop, 1.0, self._each_second(on_second), count)
         self.ports = Ports(
             self,
@@ -186,10 +181,17 @@ class Route(RoutePort):
         )
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
-        self._checkout.release(upstream)
+        self._checkout.give_back(upstream)
 
     def _doubt(self, upstream: UpstreamConnection, line: bytes) -> None:
         self._relearning.doubt(upstream, line)
+
+    def _refuses_clients(self) -> bool:
+        return self._capabilities.refusal is not None or self._connections.all.closing
+
+    def _client_left(self, client: Dispatcher) -> None:
+        self._connections.restarts.client_closed(client)
+        self._logins.client_closed(client)
 
     def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
         """Call ``act`` when that time is over, unless what this returns is called before."""
@@ -257,7 +259,9 @@ class Route(RoutePort):
             acceptor.look()
 
     def _new_client(self, entrance: Entrance) -> ClientConnection:
-        return ClientConnection(self, self.ports, entrance.home, entrance.limits, entrance.listener, entrance.logins)
+        return ClientConnection(
+            self.clients, self.ports, entrance.home, entrance.limits, entrance.listener, entrance.logins
+        )
 
     def stop_accepting(self) -> None:
         """Take no more clients."""
@@ -267,14 +271,7 @@ class Route(RoutePort):
 
     async def drain(self, seconds: float) -> None:
         """Read no more; give each client up to ``seconds`` to receive its pending replies, then close it."""
-        for client in list(self.clients):
-            client.close_when_drained("shutdown")
-        self._drained = asyncio.Event()
-        if self.clients:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._drained.wait(), seconds)
-        for client in list(self.clients):
-            client.close("shutdown")
+        await self.clients.drain(seconds)
 
     def close(self) -> None:
         """Close everything now."""
@@ -284,14 +281,15 @@ class Route(RoutePort):
         self.stop_accepting()
         self._latency_probe.end()
         self._reply_timeout.end()
-        for client in list(self.clients):
-            client.close("shutdown")
+        self.clients.close()
         self._connections.all.close()
         self._ticker.end()
         self._end_second()
 
     def _end_second(self) -> None:
-        self._tracer.another_second(sum(self._asked_by_app().values()), self._counters.harvest(KEYS_OF_SECOND))
+        self._tracer.another_second(
+            sum(self.clients.commands_by_app().values()), self._counters.harvest(KEYS_OF_SECOND)
+        )
 
     def _each_second(self, on_second: Callable[[], None]) -> dict[str, Callable[[], object]]:
         pools, checkout = self._connections.pools, self._checkout
@@ -307,33 +305,6 @@ class Route(RoutePort):
             "reporting a second": on_second,
         }
 
-    # Clients
-
-    def client_connected(self, client: Dispatcher) -> None:
-        """A client has come."""
-        if self._capabilities.refusal is not None or self._connections.all.closing:
-            client.close("not_ready")
-            return
-        if not self._admission.admit():
-            client.turn_away(MAX_CLIENTS, "max_clients")
-            return
-        self.clients.add(client)
-        self._clients_total += 1
-
-    def client_closed(self, client: Dispatcher, cause: str) -> None:
-        """A client has gone."""
-        if client in self.clients:
-            self.clients.remove(client)
-            self._admission.leave()
-        self._admission.closed()
-        self._connections.restarts.client_closed(client)
-        self._logins.client_closed(client)
-        self._closed[cause] += 1
-        if not self.clients:
-            self._drained.set()
-        self._local += client.local
-        self._asked[client.effective_policy.compiled.app] += client.forwarded + client.local
-
     # Policy
 
     async def prepare(self, policy: Policy, generation: int) -> None:
@@ -347,7 +318,7 @@ class Route(RoutePort):
         if self._policies.commit():
             self._relearning.learn_all()
         self._verdicts.keep(self._policies.rules, self._policies.redact)
-        self._rule_totals.keep(self._policies.rules, self._asked_by_app())
+        self._rule_totals.keep(self._policies.rules, self.clients.commands_by_app())
 
     async def pause(self, paused: bool) -> None:
         """Enforce locked rules alone from now on, or end that; transactions finish under what they began with."""
@@ -406,22 +377,19 @@ class Route(RoutePort):
             "silent_since": self._liveness.silent_since,
             "nodes": self._nodes(),
             "engine": None if engine is None else {"name": engine.name, "version": engine.version_text},
-            "clients": len(self.clients),
-            "buffers": buffers_of(self.clients),
-            "clients_total": self._clients_total,
+            **self.clients.figures(),
             "upstreams": self._connections.all.connection_counts(),
             "commands": {
                 **self._connections.all.carried(),
-                "local": self._local + sum(client.local for client in self.clients),
+                "local": self.clients.answered_locally(),
             },
             "calls": self._policies.calls.figures(),
-            "errors": {"redis": self._connections.all.errors.figures(), "keyrail": self._own_errors.figures()},
+            "errors": {"redis": self._connections.errors.figures(), "keyrail": self._own_errors.figures()},
             "backlog": self._backlog.figures(),
             "oldest": self._backlog.oldest,
             "verdicts": self._verdicts.figures(),
             "violations_dropped": self._verdicts.dropped(),
-            "out_of": self._rule_totals.figures(self._asked_by_app()),
-            "closed": dict(self._closed),
+            "out_of": self._rule_totals.figures(self.clients.commands_by_app()),
             "logins": dict(self._logins.outcomes),
             "events": {event: n for event, n in self._events.items() if event not in _TOLD_APART},
             "failures": self._failures.figures(),
@@ -448,10 +416,3 @@ class Route(RoutePort):
     def verdict_update(self) -> VerdictUpdate:
         """What rules said since the last call: lines to be written, and evidence."""
         return self._verdicts.verdict_update()
-
-    def _asked_by_app(self) -> Counter[str]:
-        """All commands so far."""
-        asked = Counter(self._asked)
-        for client in self.clients:
-            asked[client.effective_policy.compiled.app] += client.forwarded + client.local
-        return asked

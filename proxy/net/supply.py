@@ -206,8 +206,7 @@ class Supply:
             raise ConnectionRefusedError(f"{self._topology.login}: no node is known")
         address = self._topology.address(key.node)
         opened = await asyncio.wait_for(open_upstream(address, self.tls, self._keeper, key, self._loop), seconds)
-        self._connections.members.add(opened.upstream)
-        opened.upstream.errors = self._connections.errors
+        self._connections.add(opened.upstream)
         try:
             await set_to(opened.upstream, key, seconds, self.busy)
             if not opened.unauthenticated:
@@ -233,7 +232,7 @@ class Supply:
         opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
         upstream = await asyncio.wait_for(opening, seconds)
         upstream.apart = True
-        self._connections.members.add(upstream)
+        self._connections.add(upstream)
         return upstream
 
     async def open_to_learn(self) -> UpstreamConnection | None:

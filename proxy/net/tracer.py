@@ -9,10 +9,8 @@ from typing import Any
 
 from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.hotpath.sampler import Sampler
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.client_label import client_label
 from proxy.net.expiries import Expiries
-from proxy.net.upstream import UpstreamConnection
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import ReportedClient, TracePort
@@ -51,12 +49,6 @@ class Tracer(TracePort):
         self._interval = IntervalStats(time.time())
         self._commands = 0
         self._closed: list[IntervalStats] = []
-
-    def note_sent(self, upstream: UpstreamPipeline, open_trace: OpenTrace) -> None:
-        """Have the upstream note when what was just sent leaves."""
-        if isinstance(upstream, UpstreamConnection):
-            upstream.leaving.append(open_trace)
-            upstream.watched = True
 
     def observe(self, open_trace: OpenTrace) -> None:
         """Take what is known of a command."""

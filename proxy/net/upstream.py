@@ -1,4 +1,4 @@
-"""One connection to Redis: bytes to and from its pipeline, and the questions that Keyrail itself asks on it.
+"""One connection to Redis: a transport, the pipeline that it holds, and the questions that Keyrail itself asks on it.
 
 ``Keeper`` is who owns connections (the pools): it hears when one is lost, out of step, or able to take work again.
 
@@ -12,22 +12,17 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Protocol, cast
 
 from proxy.commands.table import Lane
+from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, ReplyReader, SlowReader
 from proxy.session.client_identity import UNNAMED
-from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20
-# Seconds for a client to catch up while others wait behind it; the next ones of the same blockage get less, so that
-# many slow readers in a row don't add up.
-_PATIENCE = 1.0
-_LATER_PATIENCE = 0.1
 _HEARD = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
 """Actions on replies that something here listens to; a hidden command may follow from what they say."""
 _RESET = struct.pack("ii", 1, 0)
@@ -36,17 +31,8 @@ _LAST_WORDS = 5.0
 """Seconds for those of a client that has left."""
 
 
-class ReplyReader(Protocol):
-    """A client connection, as the upstream that feeds it sees it."""
-
-    def waiting(self) -> int:
-        """Bytes that it has been sent and has not taken."""
-
-    def hold_upstream(self, upstream: "UpstreamConnection") -> None:
-        """Resume the upstream when the client has caught up."""
-
-    def close(self, cause: str) -> None:
-        """Close it."""
+class SoleClient(Protocol):
+    """The client that has a connection for itself."""
 
     def pause_source(self) -> None:
         """Its upstream takes no more: stop reading from it."""
@@ -59,6 +45,10 @@ class Keeper(Protocol):
     """Who owns upstream connections."""
 
     output_limit: int
+
+    @property
+    def errors(self) -> ErrorCounts | None:
+        """Where the error replies are counted that clients get on them."""
 
     def lost(self, upstream: "UpstreamConnection") -> None:
         """The connection is gone."""
@@ -87,20 +77,46 @@ class UnitOpenError(ConnectionError):
     """A client's transaction, WATCH or unfinished command is open on the connection."""
 
 
-class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
-    """A connection to Redis; shared by the clients of its pool, or private to ``owner``.
+class UpstreamConnection(asyncio.BaseProtocol):
+    """A connection to Redis; shared by the clients of its pool, or private to its pipeline's ``owner``.
 
     Once it is ``identified``, ``run_id`` tells the server process behind it; None where that could not be read.
     ``unauthenticated`` says that it was opened without a login that Redis asked for, ``apart`` that it is Keyrail's
     own, ``farewell`` is the error that Redis sent without being asked, before it closed the connection.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_keeper",
+        "_last_timer",
+        "_loop",
+        "_patience",
+        "_questions",
+        "_slow_reader",
+        "apart",
+        "congested",
+        "data_received",
+        "farewell",
+        "head_blocked",
+        "identified",
+        "idle_since",
+        "internal_client",
+        "lane",
+        "pipeline",
+        "reading",
+        "retiring",
+        "run_id",
+        "shared",
+        "transport",
+        "unauthenticated",
+    )
+
+    data_received: Callable[[bytes], None]
+    """The pipeline's own: a call here would cost one more for each read."""
+
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self.keeper = keeper
-        self.key = key
-        self.loop = loop
-        self.names = UNNAMED
+        self.pipeline = PrivatePipeline(self, loop.call_soon, key, keeper.errors)
+        self.data_received = self.pipeline.receive
         self.unauthenticated = False
         self.apart = False
         self.lane = Lane.FAST
@@ -113,70 +129,85 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         self.identified = False
         self.run_id: bytes | None = None
         self.farewell = ""
-        self._patience = _PATIENCE
         self.transport: asyncio.Transport | None = None
         self.internal_client = InternalClient()
-        self.leaving: list[OpenTrace] = []
+        self._keeper = keeper
+        self._loop = loop
+        self._patience = PATIENCE
         self._questions: set[asyncio.Future[bytes]] = set()
-        self._held_timer: asyncio.TimerHandle | None = None
-        self._held_for: ReplySink | None = None
+        self._slow_reader: SlowReader | None = None
         self._last_timer: asyncio.TimerHandle | None = None
 
-    data_received = UpstreamPipeline.receive
+    @property
+    def key(self) -> PoolKey:
+        """What it is logged in and set to, as Redis has confirmed."""
+        return self.pipeline.key
+
+    @key.setter
+    def key(self, key: PoolKey) -> None:
+        self.pipeline.key = key
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing comes and goes on it any more."""
+        return self.pipeline.closed
+
+    # Events of its transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wire the pipeline to the transport."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
-        self.write = self.transport.write
-        self.schedule = partial(self.loop.call_soon, self.flush)
+        self.pipeline.write = self.transport.write
 
-    def left(self) -> None:
-        """Whoever measures a part of what was written learns when it left."""
-        for trace in self.leaving:
-            trace.sent = trace.observer.clock()
-        self.leaving.clear()
-        self.watched = False
+    def eof_received(self) -> bool:
+        """Redis closes the connection."""
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pending replies are lost."""
-        self.usable = False
+        self.pipeline.usable = False
         for question in self._questions:
             if not question.done():
                 question.set_exception(ConnectionResetError("the connection was lost"))
-        for timer in (self._held_timer, self._last_timer):
+        for timer in (self._slow_reader, self._last_timer):
             if timer is not None:
                 timer.cancel()
-        self.keeper.lost(self)
+        self._keeper.lost(self)
 
     def pause_writing(self) -> None:
         """Redis does not take what it is sent: nobody may submit, and a sole client is held back."""
         self.congested = True
         if self.shared:
-            self.usable = False
-        elif self.owner is not None:
-            cast("ReplyReader", self.owner).pause_source()
+            self.pipeline.usable = False
+        elif self.pipeline.owner is not None:
+            cast("SoleClient", self.pipeline.owner).pause_source()
 
     def resume_writing(self) -> None:
         """Redis takes more again."""
         self.congested = False
         if self.shared:
             self.reopen()
-        elif self.owner is not None:
-            cast("ReplyReader", self.owner).resume_source()
+        elif self.pipeline.owner is not None:
+            cast("SoleClient", self.pipeline.owner).resume_source()
 
     def open_to_all(self, lane: Lane) -> None:
         """Become a shared connection of the lane."""
         self.shared = True
         self.lane = lane
-        self.owner = None
-        self.usable = not self.closed
+        self.pipeline.owner = None
+        self.pipeline.usable = not self.closed
+
+    def put_by(self, now: float) -> None:
+        """Be idle from now on, for one client."""
+        self.idle_since = now
+        self.pipeline.usable = not self.closed
 
     def reopen(self) -> None:
         """Take work again, if nothing else stands in the way."""
         if self.shared and not (self.congested or self.head_blocked or self.retiring or self.closed):
-            self.usable = True
-            self.keeper.on_resume(self)
+            self.pipeline.usable = True
+            self._keeper.on_resume(self)
 
     # Questions of the proxy's own
 
@@ -187,10 +218,10 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         part of a client's transaction, WATCH or unfinished command: then nothing was sent.
         """
         words = [word if isinstance(word, bytes) else str(word).encode() for word in argv]
-        question: asyncio.Future[bytes] = self.loop.create_future()
+        question: asyncio.Future[bytes] = self._loop.create_future()
         try:
             self.check()
-            if not self.offer_commands(self.internal_client, encode_command(words)):
+            if not self.pipeline.offer_commands(self.internal_client, encode_command(words)):
                 raise UnitOpenError("a client's transaction, WATCH or unfinished command is open on the connection")
         except ConnectionError as error:
             question.set_exception(error)
@@ -203,18 +234,31 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
                 question.set_result(frame)
             return b""
 
-        self.enqueue(self.internal_client, 1, EDIT, answered)
+        self.pipeline.enqueue(self.internal_client, 1, EDIT, answered)
         return question
 
     def vacant(self) -> bool:
         """Whether it holds no open transaction, WATCH or unfinished command of any client."""
-        return self.admits(self.internal_client)
+        return self.pipeline.admits(self.internal_client)
+
+    def takes_work(self) -> bool:
+        """Whether any client may submit commands now."""
+        return self.pipeline.usable and self.vacant()
+
+    def in_unit(self) -> bool:
+        """Whether it would take work, but for a client's open transaction, WATCH or unfinished command."""
+        return self.pipeline.usable and not self.vacant()
+
+    def progress(self) -> tuple[int, ...]:
+        """Numbers of which at least one changes with whatever comes or goes."""
+        unsent = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        return *self.pipeline.progress(), unsent
 
     def is_free(self) -> bool:
         """Whether no reply is pending on it, and it can be given to one client."""
         if self.transport is not None and self.transport.is_closing():
             return False
-        return self.head is None and self.vacant() and not self.closed and not self.retiring
+        return self.pipeline.head is None and self.vacant() and not self.closed and not self.retiring
 
     def check(self) -> None:
         """Raises ConnectionResetError when the connection is no longer there."""
@@ -225,14 +269,14 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
 
     def out_of_step(self) -> None:
         """Close both sides: a reply is never guessed at."""
-        self.keeper.count("out_of_step")
+        self._keeper.count("out_of_step")
         self.abort()
 
     def uninvited(self, frame: bytes) -> None:
         """Redis speaks without being asked: maxclients, an idle timeout; a sole client is told."""
-        self.keeper.count("uninvited")
+        self._keeper.count("uninvited")
         self.farewell = frame[1:].decode("utf-8", "replace").strip() if frame.startswith(b"-") else ""
-        owner = self.owner
+        owner = self.pipeline.owner
         if owner is not None and frame.startswith(b"-"):
             owner.out.append(frame)
             owner.flush()
@@ -242,23 +286,23 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
         """A large reply has begun: nobody else may queue behind it."""
         if self.shared and not self.head_blocked:
             self.head_blocked = True
-            self.usable = False
-            self.when_drained(self._unblock_head)
+            self.pipeline.usable = False
+            self.pipeline.when_drained(self._unblock_head)
 
     def overflowing(self, sink: ReplySink) -> None:
         """A client does not take what it is sent: hold its replies back where they are."""
         client = sink.client()
         if not self.reading or client is None or client.gone:
             return
-        reader = cast("ReplyReader", client)
+        slow = SlowReader(client, self.pipeline, self._loop)
         if self.shared:
-            if reader.waiting() <= self.keeper.output_limit:
+            if slow.waiting() <= self._keeper.output_limit:
                 return
-            self._held_timer = self.loop.call_later(self._patience, self._close_slow_reader, client, reader.waiting())
+            slow.close_after(self._patience, self._slow_reader_closed)
             self.on_large_head(sink)
         self.hold()
-        self._held_for = client
-        reader.hold_upstream(self)
+        self._slow_reader = slow
+        cast("ReplyReader", client).hold_upstream(self)
 
     def hold(self) -> None:
         """Stop reading from Redis."""
@@ -268,15 +312,14 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
 
     def resume_for(self, client: ReplySink) -> None:
         """This client has caught up: read from Redis again, unless that was held for another one."""
-        if self._held_for is client:
+        if self._slow_reader is not None and self._slow_reader.client is client:
             self.resume()
 
     def resume(self) -> None:
         """Read from Redis again."""
-        self._held_for = None
-        if self._held_timer is not None:
-            self._held_timer.cancel()
-            self._held_timer = None
+        if self._slow_reader is not None:
+            self._slow_reader.cancel()
+            self._slow_reader = None
         if not self.reading and self.transport is not None and not self.transport.is_closing():
             self.reading = True
             self.transport.resume_reading()
@@ -284,83 +327,68 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
     def doubt_role(self) -> None:
         """Ask for the server's role; on a private connection once its client has given it back."""
         if self.shared:
-            self.keeper.doubted(self)
-
-    def trust_role(self) -> None:
-        """The server is no replica: the next READONLY is looked into again."""
-        self.read_only = False
-        self.read_only_told = False
+            self._keeper.doubted(self)
 
     def command_refused(self, line: bytes) -> None:
         """Redis refused a command by its name; what Keyrail tries out on a connection of its own tells nobody."""
-        if self.shared or self.owner is not None:
-            self.keeper.command_refused(self, line)
+        if self.shared or self.pipeline.owner is not None:
+            self._keeper.command_refused(self, line)
 
     def drain(self, drained: Callable[[], None]) -> None:
         """Take no more work until no reply is pending, then call ``drained``; ``reopen`` ends it."""
         self.head_blocked = True
-        self.usable = False
+        self.pipeline.usable = False
 
         def answered() -> None:
             self.head_blocked = False
             drained()
 
-        self.when_drained(answered)
+        self.pipeline.when_drained(answered)
 
     def forget_names(self) -> None:
         """Show nobody's names any more: hidden, and nobody waits for it. Not while something of a client's is open."""
-        name, library, version = self.names
+        name, library, version = self.pipeline.names
         commands = [[b"CLIENT", b"SETNAME", b""]] if name else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-NAME", b""]] if library else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-VER", b""]] if version else []
-        if self.offer_commands(self.internal_client, b"".join(map(encode_command, commands))):
-            self.names = UNNAMED
-            self.enqueue(self.internal_client, len(commands), HIDE, None)
+        if self.pipeline.offer_commands(self.internal_client, b"".join(map(encode_command, commands))):
+            self.pipeline.names = UNNAMED
+            self.pipeline.enqueue(self.internal_client, len(commands), HIDE, None)
 
     def retire(self) -> None:
         """The server is a replica now: new work goes to new connections, which resolve the name again."""
         self.retiring = True
-        self.usable = False
-        self.keeper.retired(self)
-        self.when_drained(self.close)
+        self.pipeline.usable = False
+        self._keeper.retired(self)
+        self.pipeline.when_drained(self.close)
 
-    def _close_slow_reader(self, client: ReplySink, waited: int) -> None:
-        self._held_timer = None
-        waiting = cast("ReplyReader", client).waiting()
-        if waiting < waited and not self._others_wait(client):
-            self._held_timer = self.loop.call_later(_PATIENCE, self._close_slow_reader, client, waiting)
-            return
-        self._patience = _LATER_PATIENCE
-        cast("ReplyReader", client).close("slow_reader")
+    def _slow_reader_closed(self) -> None:
+        self._patience = LATER_PATIENCE
         self.resume()
-
-    def _others_wait(self, client: ReplySink) -> bool:
-        clients = (entry.sink.client() for entry in self.entries())
-        return any(each is not None and each is not client for each in clients)
 
     def _unblock_head(self) -> None:
         self.head_blocked = False
-        self._patience = _PATIENCE
+        self._patience = PATIENCE
         self.reopen()
 
     # Closing
 
     def close(self) -> None:
         """Close after what is buffered has been written."""
-        self.usable = False
+        self.pipeline.usable = False
         if self.transport is not None and not self.transport.is_closing():
-            self.flush()
+            self.pipeline.flush()
             self.transport.close()
 
     def finish(self) -> None:
         """Close like ``close``, but wait for pending replies first where a hidden command may follow from it."""
-        self.usable = False
-        if self.closed or all(entry.action not in _HEARD for entry in self.entries()):
+        self.pipeline.usable = False
+        if self.closed or all(entry.action not in _HEARD for entry in self.pipeline.entries()):
             self.close()
             return
         if self._last_timer is None:
-            self._last_timer = self.loop.call_later(_LAST_WORDS, self.abort)
-        self.when_drained(self.finish)
+            self._last_timer = self._loop.call_later(_LAST_WORDS, self.abort)
+        self.pipeline.when_drained(self.finish)
 
     def drop(self) -> None:
         """Close at once, and take back what has not left this machine: nothing of it is to run any more."""
@@ -372,7 +400,7 @@ class UpstreamConnection(PrivatePipeline, asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once."""
-        self.usable = False
-        self.closed = True
+        self.pipeline.usable = False
+        self.pipeline.closed = True
         if self.transport is not None:
             self.transport.abort()

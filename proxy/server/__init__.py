@@ -5,13 +5,13 @@ option_readers.py       how the texts of options are read
 config.py               command line over environment over config file -> Settings
 supervisor.py           start, serve, reload, stop
 open_files.py           the limit of open files: how many clients and connections there is room for
-files.py                reads at the start the files that the settings name
+files.py                reads the files that the settings name, at the start
 exposure.py             warnings about listeners and upstreams that anybody can reach
 listeners.py            the listening sockets: bound once, inherited by workers
 workers.py              the worker processes: starts, asks, replaces and drains them
-hung_workers.py         finds a worker that has reported nothing for long
-accept_sharing.py       what workers share to take equally many clients
-covering.py             who accepts connections for a worker that is missing
+hung_workers.py         finds a worker that hangs
+accept_sharing.py       the shared memory and inboxes with which workers balance their clients
+covering.py             which worker accepts connections for a missing worker
 worker_process.py       one worker process: its channel and its reports
 worker.py               the worker process itself
 control.py              messages between supervisor and workers
@@ -23,18 +23,19 @@ leases.py               rate limits shared by workers
 remedies.py             temporary limits on one key
 incidents.py            finds and keeps incidents
 violations.py           where violations are logged
+line_writer.py          whole lines at the end of a file, also after the disk was full
 rule_stats.py           what each rule has found, for /rules
-process_figures.py      how busy a worker process is
+process_figures.py      how busy a process is, a worker or the supervisor
 figures.py              counters of all workers, summed
 readiness.py            why Keyrail or one of its routes is not ready, for /readyz
-group_info.py           what clients and operators can ask about the whole group
+group_info.py           the answers to clients and operators about the whole group
 metrics.py              Prometheus metrics
 traffic_metrics.py      Prometheus metrics about traffic
 anonymous_metrics.py    metrics without names of keys and clients
 notices.py              log lines for the operator
 node_changes.py         log lines about the nodes of a cluster
 announcements.py        the ready line, and each change of a route's readiness
-state_file.py           what survives a restart (``--state``)
+state_file.py           the state that survives a restart (``--state``)
 hot_restart.py          hot restart: a new process takes over the sockets
 service_manager.py      systemd notifications (``Type=notify``)
 admin/                  the admin HTTP port

@@ -1,6 +1,6 @@
-"""What workers share to take equally many clients: the memory with their loads, and an inbox for each.
+"""Workers share memory with their loads, and each has an inbox, so that each takes about equally many clients.
 
-The supervisor makes both, and keeps them open: what waits in the inbox of a worker that ends is its replacement's.
+The supervisor makes both, and keeps them open: if a worker ends, its replacement takes the connections in its inbox.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from proxy.net.handover import Handover, Place
 from proxy.net.worker_loads import WorkerLoads, cells
 
 _CELL_BYTES = 8
-# Only Linux has it for unix sockets. A queue of datagrams is short: elsewhere a few more clients stay where they are.
+# Only Linux has it for unix sockets. Elsewhere the queue of datagrams is short, so fewer clients are handed over.
 _INBOX = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
 
 
@@ -47,18 +47,18 @@ class AcceptSharing:
         return SharingFiles(self._memory, self._inboxes[number][0].fileno(), outboxes)
 
     def away(self, number: int) -> None:
-        """This worker has ended, or has not begun: it gets no clients of others."""
+        """Note that this worker is not running: the others hand it no clients."""
         self._loads.away(number)
 
     def close(self) -> None:
-        """The group has ended."""
+        """Close all file descriptors."""
         os.close(self._memory)
         for each in (each for pair in self._inboxes for each in pair):
             each.close()
 
 
 def loads_of(files: SharingFiles, number: int) -> WorkerLoads:
-    """The loads as worker ``number`` sees them."""
+    """The loads, for worker ``number``."""
     return WorkerLoads(memoryview(mmap.mmap(files.memory, 0)), len(files.outboxes), number)
 
 
@@ -69,7 +69,7 @@ def handover_of(
     loop: asyncio.AbstractEventLoop,
     take: Callable[[Place, socket.socket], None],
 ) -> Handover:
-    """The way of worker ``number`` to the others."""
+    """The object with which worker ``number`` hands clients to the others."""
     inbox = socket.socket(fileno=files.inbox)
     inbox.setblocking(False)
     return Handover(loop, number, loads, inbox, [socket.socket(fileno=each) for each in files.outboxes], take)

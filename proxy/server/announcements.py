@@ -1,4 +1,4 @@
-"""Says what an operator waits for: that Keyrail is ready, where, and whether each route's upstream answers."""
+"""Announces that Keyrail is ready, its addresses, and each change of a route's readiness."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ _EMBEDDED: dict[Embedded | None, str] = {
 
 
 class Announcements:
-    """The ready line of one run, and behind it each change of a route's readiness."""
+    """The ready line of one run, and then each change of a route's readiness."""
 
     def __init__(self) -> None:
         self._ready: dict[str, bool] = {}
@@ -32,7 +32,7 @@ class Announcements:
         admin: AdminServer | None,
         limits: str,
     ) -> None:
-        """Say that Keyrail serves these routes on these addresses, and within which limits."""
+        """Announce that Keyrail serves these routes on these addresses, and its limits."""
         figures = workers.figures()
         shown = []
         for (route, addresses), its in zip(routes, figures, strict=True):
@@ -47,7 +47,7 @@ class Announcements:
         notice(f"ready on {'; '.join(shown)}; {serving}, {BUILD_FORM}{at}")
         notice(limits)
         if admin is not None and admin.closed:
-            notice("the admin port is not on loopback; without --admin-token-file it tells no keys and takes no orders")
+            notice("the admin port is not on loopback; without --admin-token-file it shows no keys and takes no orders")
         for route, _ in routes:
             for warning in exposure.warnings(route):
                 notice(f"warning: {warning}")
@@ -56,7 +56,7 @@ class Announcements:
             self._say_nodes(its)
 
     def changes(self, workers: Workers) -> None:
-        """Say which routes' upstreams have gone or come back since they were announced."""
+        """Announce each upstream that has gone or come back since its last announcement."""
         if not self._ready or not workers.complete:
             return
         for its in workers.figures():

@@ -1,4 +1,4 @@
-"""Metrics for whoever may not see what goes through: without those that name keys or clients."""
+"""Metrics for readers without the token: without those that name keys or clients."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _TELLING = frozenset({"key", "pattern", "user", "client_name", "library", "addre
 
 
 class AnonymousRegistry(CollectorRegistry):
-    """A registry seen without every metric of which a sample has a label that comes from clients."""
+    """A registry without the metrics that have a label with values from clients."""
 
     def __init__(self, whole: CollectorRegistry) -> None:
         super().__init__(auto_describe=False)
@@ -23,7 +23,7 @@ class _Rest(Collector):
         self._whole = whole
 
     def collect(self) -> Iterator[Metric]:
-        """What is left."""
+        """Yield the metrics without these labels."""
         for metric in self._whole.collect():
             if all(_TELLING.isdisjoint(sample.labels) for sample in metric.samples):
                 yield metric

@@ -1,15 +1,16 @@
-"""Command line over environment over config file -> Settings; everything that is wrong is reported at once.
+"""Reads the settings: the command line wins over the environment, and that over the config file. All problems are
+reported at once.
 
-A config file holds the options of ``options.OPTIONS`` by name, and either the one route's ``listen``,
-``upstream``, ``policy`` and the like at its top, or any number of routes with names:
+A config file holds the options of ``options.OPTIONS`` by name. The options of a route (``listen``, ``upstream``,
+``policy`` …) stand at its top, or there are any number of routes with names:
 
     workers: 2
     routes:
       - {name: cache, listen: "redis://127.0.0.1:6380", upstream: "redis://cache:6379", policy: cache.yaml}
       - {name: queue, listen: ["redis://127.0.0.1:6381", "unix:///run/queue.sock"], upstream: "queue:6379"}
 
-The flags and variables of a route override a file that has one; with several routes it would be a guess which
-one they mean, so that is an error. A file's path in a config file starts at that file's folder.
+Flags and variables about a route override a file with one route. With several routes they are an error, since it would
+be unclear which route they mean. Paths in a config file start at that file's folder.
 """
 
 import re
@@ -39,11 +40,11 @@ CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 _ROUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _DEFAULT_ROUTE = "default"
 _MISSPELT_VARIABLE = 0.8
-"""As in ``policy_yaml.misspelt``; stricter than there, since the environment is not Keyrail's alone."""
+"""The threshold of ``policy_yaml.misspelt``. It is stricter here: the environment has variables of other programs."""
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used; ``problems`` holds one line for each thing that is wrong."""
+    """A configuration that cannot be used; ``problems`` has one line for each problem."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -63,7 +64,7 @@ _Layer = dict[str, _Given]
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A config file: options of the group, and its routes (one without a name if they stand at its top)."""
+    """A config file: options of the group, and routes (one without a name if its options stand at the top)."""
 
     group: _Layer
     routes: tuple[tuple[str, _Layer], ...]
@@ -71,7 +72,7 @@ class _File:
 
 
 def load_settings(flags: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> Settings:
-    """Build the settings from the flags given (option name to its texts, "config" too) and the environment.
+    """Build the settings from the flags (texts by option name, "config" included) and the environment.
 
     Raises ConfigError.
     """
@@ -85,7 +86,7 @@ def load_settings(flags: Mapping[str, Sequence[str]], environment: Mapping[str, 
     over_route = {name: given for name, given in over.items() if _SCOPES[name] is OptionScope.ROUTE}
     if over_route and len(file.routes) > 1:
         place = next(iter(over_route.values())).place
-        problems.append(f"{place}: belongs to a single route, but {config} has {len(file.routes)}")
+        problems.append(f"{place}: this option is about one route, but {config} has {len(file.routes)} routes")
         over_route = {}
     group = file.group | {name: given for name, given in over.items() if _SCOPES[name] is OptionScope.GROUP}
     routes = tuple(_build_route(name, _override(layer, over_route), problems) for name, layer in file.routes)
@@ -108,9 +109,10 @@ def _read_flags(flags: Mapping[str, Sequence[str]], problems: list[str]) -> _Lay
 
 
 def _read_environment(environment: Mapping[str, str], problems: list[str]) -> _Layer:
-    """Read the known variables. Unknown ones may be others': Kubernetes makes KEYRAIL_PORT of a service's name.
+    """Read the known variables. Unknown ones may come from elsewhere: Kubernetes sets KEYRAIL_PORT for a service.
 
-    Only one that is almost the name of an option is an error: the policy that it names would not be in force.
+    An unknown variable is an error only if its name is almost an option: otherwise a misspelt KEYRAIL_POLICY would have
+    no effect.
     """
     layer: _Layer = {}
     for option in OPTIONS:
@@ -140,7 +142,7 @@ def _put(layer: _Layer, option: Option, texts: Sequence[tuple[str, str]], proble
 
 
 def _settle_upstream(over: _Layer, flags: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> None:
-    """Let --upstream win over KEYRAIL_EMBEDDED, and --embedded over KEYRAIL_UPSTREAM: one question, one answer."""
+    """Let --upstream win over KEYRAIL_EMBEDDED, and --embedded over KEYRAIL_UPSTREAM."""
     for name, other in (("upstream", "embedded"), ("embedded", "upstream")):
         by_variable = ENVIRONMENT_PREFIX + other.upper() in environment
         if name in flags and other not in flags and by_variable:
@@ -148,7 +150,7 @@ def _settle_upstream(over: _Layer, flags: Mapping[str, Sequence[str]], environme
 
 
 def _override(layer: _Layer, over: _Layer) -> _Layer:
-    """Return a route's options with the flags' and variables' on top."""
+    """Return a route's options, overridden by flags and variables."""
     kept = dict(layer)
     if "upstream" in over or "embedded" in over:
         kept.pop("upstream", None)
@@ -174,7 +176,7 @@ def _read_file(path: Path, problems: list[str]) -> _File:
         return _File(group, ((_DEFAULT_ROUTE, route),), named=False)
     if route:
         place = next(iter(route.values())).place
-        problems.append(f"{place}: belongs to a route, and this file has `routes`: move it there")
+        problems.append(f"{place}: this option is about one route, and this file has `routes`: move it to a route")
     return _File(group, _read_routes(listed, path, problems), named=True)
 
 
@@ -243,7 +245,7 @@ def _texts(option: Option, value: yaml_source.Value, problems: list[str]) -> lis
 
 
 def _beside(value: Any, file: Path) -> Any:
-    """What names a file names one beside the config file."""
+    """Resolve the path of a file from the config file's folder."""
     match value:
         case PolicySource(path=Path() as path):
             return PolicySource(value.kind, str(file.parent / path))
@@ -259,7 +261,7 @@ def _build_route(name: str, layer: _Layer, problems: list[str]) -> RouteSettings
     upstream = layer.get("upstream")
     engine: Embedded | None = None if embedded is None else embedded.value
     if embedded is not None and engine is not None and upstream is not None:
-        problems.append(f"{embedded.place}: excludes an upstream, which {upstream.place} gives")
+        problems.append(f"{embedded.place}: conflicts with the upstream of {upstream.place}: give one of them")
     policy = layer.get("policy")
     listen = layer.get("listen")
     addresses: tuple[ListenAddress, ...] = (parse_listen("redis://127.0.0.1"),) if listen is None else listen.value
@@ -280,12 +282,12 @@ def _read_client_auth(layer: _Layer, problems: list[str]) -> tuple[ClientAuth, P
     if file is None:
         return (ClientAuth.NONE if how is None else how.value), None
     if how is not None and how.value is ClientAuth.UPSTREAM:
-        problems.append(f"{file.place}: excludes client_auth upstream, which {how.place} gives: one of them decides")
+        problems.append(f"{file.place}: conflicts with client_auth upstream of {how.place}: give one of them")
     return ClientAuth.FILE, file.value
 
 
 def listener_of(address: ListenAddress, client_auth: ClientAuth, password_file: Path | None) -> ListenerSettings:
-    """A listener of a route with these options; what its own URL says counts for it alone."""
+    """A listener of a route with these options; the options of its URL override them."""
     if address.client_auth is None:
         return ListenerSettings(address, client_auth, password_file)
     return ListenerSettings(address, address.client_auth, address.client_password_file)

@@ -1,24 +1,24 @@
-"""What the supervisor and a worker say to each other: typed messages, which ``requests`` carries.
+"""The typed messages between the supervisor and a worker; ``requests`` carries them.
 
     supervisor asks a worker                       its reply
-    Prepare       policies of a new generation     what is wrong with them, or None: ready
-    Commit        put it in force                  None: what comes from now on is judged by it
+    Prepare       policies of a new generation     the problem with them, or None: ready
+    Commit        use that generation              None: it judges all later commands
     Switch        turn the kill switch             None: it is on, or off
-    RecallScript  what does a script call          what it calls, or None: not seen here
+    RecallScript  the commands that a script calls those commands, or None: not seen by this worker
 
     a worker asks the supervisor                   its reply
-    GroupInfo     what a client asks about all     the answer
-    FindScript    what does a script call          what it calls, or None: no other worker knows
-    ShareLimits   what could be used of limits     its shares of them
+    GroupInfo     a client's query about the group the answer
+    FindScript    the commands that a script calls those commands, or None: no other worker knows
+    ShareLimits   what clients want of limits      the worker's shares of the limits
 
     supervisor tells a worker                      a worker tells the supervisor
-    Start   what to serve, on which fds            Serving  every listener accepts
-    Cover   accept for missing workers             Unfit    this route must not be served, and why: the group ends
-    Drain   finish, then end                       Report   figures, every second and as the last word
-                                                   News     with each report: violations, changed evidence
-                                                   Watched  with each report: what was done, second by second
+    Start   the settings, policies and sockets     Serving        every listener accepts
+    Cover   accept for missing workers             Unfit          this route must not be served, and why: the group ends
+    Drain   finish, then end                       WorkerReport   figures, every second and before the end
+                                                   News           with each report: violations, changed evidence
+                                                   TrafficReport  with each report: the traffic, second by second
 
-A successor (SIGUSR2) starts workers of its own: both ends of a channel are always the same version.
+A successor (SIGUSR2) starts its own workers, so both ends of a channel always have the same version.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from proxy.traffic.interval_stats import IntervalStats
 
 @dataclass(frozen=True, slots=True)
 class ListenerSocket:
-    """A listening socket that a worker has inherited: whose it is, its listener, by position, the file descriptor."""
+    """A listening socket that a worker has inherited: its worker, its listener (by position), the file descriptor."""
 
     worker: int
     route: int
@@ -51,16 +51,16 @@ class ListenerSocket:
 
 @dataclass(frozen=True, slots=True)
 class Prepare(ProcessRequest[str | None]):
-    """Make ready for the policies of a new generation, and keep using the old ones; or reply what is wrong."""
+    """Get ready for the policies of a new generation, and keep using the old ones; or reply with the problem."""
 
-    seconds: ClassVar[float] = 15.0  # large policies, many users and apps, and a worker that serves meanwhile
+    seconds: ClassVar[float] = 15.0  # for large policies and many users and apps, while the worker serves
     policies: Packed[tuple[Policy, ...]]
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class Commit(ProcessRequest[None]):
-    """Use the policies prepared last for every command that is read after the reply."""
+    """Use the last prepared policies for every command that is read after the reply."""
 
     seconds: ClassVar[float] = 10.0
     generation: int
@@ -68,7 +68,7 @@ class Commit(ProcessRequest[None]):
 
 @dataclass(frozen=True, slots=True)
 class Switch(ProcessRequest[None]):
-    """Enforce locked rules alone for every command that is read after the reply, or all that the policy says again."""
+    """For every command that is read after the reply, enforce only locked rules, or all enforced rules again."""
 
     seconds: ClassVar[float] = 10.0
     paused: bool
@@ -76,7 +76,7 @@ class Switch(ProcessRequest[None]):
 
 @dataclass(frozen=True, slots=True)
 class RecallScript(ProcessRequest[Fact | None]):
-    """Say what a script or function calls, if it has been seen."""
+    """Ask a worker which commands a script or function calls."""
 
     route: int
     key: FactKey
@@ -87,7 +87,7 @@ class RecallScript(ProcessRequest[Fact | None]):
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo(ProcessRequest[dict[str, Any]]):
-    """A client wants to know something of the whole process group."""
+    """Ask for a client's query about the whole process group."""
 
     route: int
     query: InfoQuery
@@ -95,7 +95,7 @@ class GroupInfo(ProcessRequest[dict[str, Any]]):
 
 @dataclass(frozen=True, slots=True)
 class FindScript(ProcessRequest[Fact | None]):
-    """Ask all other workers what a script or function calls."""
+    """Ask all other workers which commands a script or function calls."""
 
     route: int
     key: FactKey
@@ -103,7 +103,7 @@ class FindScript(ProcessRequest[Fact | None]):
 
 @dataclass(frozen=True, slots=True)
 class ShareLimits(ProcessRequest[tuple[Leases, ...]]):
-    """What the worker could have used of each route's limits lately; the reply is its shares of them."""
+    """What the worker's clients want of each route's limits; the reply has the worker's shares."""
 
     routes: tuple[Demands, ...]
 
@@ -126,7 +126,7 @@ class Start(Notification):
 
 @dataclass(frozen=True, slots=True)
 class Cover(Notification):
-    """Accept connections for these workers as well, and for no others."""
+    """Accept connections for these workers, too, and for no others."""
 
     workers: frozenset[int]
 
@@ -148,7 +148,7 @@ class Serving(Notification):
 
 @dataclass(frozen=True, slots=True)
 class Unfit(Notification):
-    """The route cannot be served as it is configured; only said at start."""
+    """The route cannot be served as it is configured; sent only at the start."""
 
     route: int
     reason: str
@@ -177,7 +177,7 @@ class News(Notification):
 
 
 WorkerOrder: TypeAlias = Prepare | Commit | Switch
-"""What changes how a worker judges: followed one after another, in the order in which they were given."""
+"""The requests that change how a worker judges. A worker follows them one after another, in order."""
 WorkerRequest: TypeAlias = WorkerOrder | RecallScript
 WorkerNotification: TypeAlias = Cover | Drain
 SupervisorRequest: TypeAlias = GroupInfo | FindScript | ShareLimits

@@ -1,4 +1,4 @@
-"""Who can reach what: the warnings about listeners and upstreams, at the start and in `keyrail doctor`."""
+"""Warnings about listeners and upstreams that anybody can reach, at the start and in `keyrail doctor`."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -13,7 +13,7 @@ GIVE_CA = "set ssl_ca_certs"
 
 
 def on_this_machine(address: ListenAddress | UpstreamAddress) -> bool:
-    """Whether only this machine can reach the address, as far as its text tells: a name may be anywhere."""
+    """Whether only this machine can reach the address, as far as its text tells. A host name may be any machine."""
     if address.path is not None or address.host == "localhost":
         return True
     try:
@@ -23,7 +23,7 @@ def on_this_machine(address: ListenAddress | UpstreamAddress) -> bool:
 
 
 def lets_anybody_in(route: RouteSettings) -> list[ListenAddress]:
-    """The listeners beyond this machine that ask their clients for nothing."""
+    """The listeners that other machines can reach and that ask clients for no login and no certificate."""
     return [
         listener.address
         for listener in route.listeners
@@ -34,13 +34,13 @@ def lets_anybody_in(route: RouteSettings) -> list[ListenAddress]:
 
 
 def anybody_acts_as(address: ListenAddress, upstream: UpstreamAddress) -> str:
-    """What follows from it."""
+    """The warning about one of these listeners."""
     user = "default" if upstream.password is None else upstream.username or "default"
     return f"{address} asks clients for no login: whoever reaches it acts as user {user!r} of {upstream}"
 
 
 def warnings(route: RouteSettings) -> Iterator[str]:
-    """What to say of a route at the start."""
+    """The warnings about a route."""
     for address in lets_anybody_in(route):
         yield f"{anybody_acts_as(address, route.upstream)}; {ASK_CLIENTS}"
     if route.upstream.tls is not None and route.upstream.tls.verify is Verify.NONE:

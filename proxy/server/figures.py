@@ -1,7 +1,7 @@
-"""The workers' snapshots of a route as one.
+"""Adds up the workers' snapshots of a route.
 
-Counters must never go down, and a worker takes its own with it when it ends: so the last ones of every ended worker
-are kept and added. Gauges (connections now) are of the living only. A route is ready when every worker says so.
+Counters must never go down, so the last counters of every ended worker are kept and added. Gauges (connections now) are
+of living workers only. A route is ready when it is ready in every worker.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,10 +33,10 @@ Snapshot = Mapping[str, Any]
 class RouteFigures:
     """One route, over all workers. ``counters`` and ``gauges`` hold numbers, or numbers by name.
 
-    ``oldest`` is how many seconds the client that has waited longest for a reply has been waiting.
+    ``oldest`` is the longest time in seconds that a client has been waiting for a reply.
 
-    Redis is ``silent_since`` that time, in seconds since the epoch; None while it answers. ``nodes`` are those of a
-    cluster, as one worker sees them.
+    Redis has not answered since ``silent_since``, in seconds since the epoch; None while it answers. ``nodes`` has the
+    nodes of a cluster, as one worker sees them.
     """
 
     name: str
@@ -62,7 +62,7 @@ def add_numbers(total: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def counters_of(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the part of a snapshot that only ever grows."""
+    """Return the counters of a snapshot, which never go down."""
     return {name: snapshot[name] for name in COUNTERS if name in snapshot}
 
 

@@ -1,4 +1,4 @@
-"""Reads at the start what the settings point to, so that all that is wrong is said at once."""
+"""Reads the files that the settings name, at the start, so that all problems are reported at once."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from proxy.server.reload import read_policies
 
 
 def read_files(settings: Settings) -> tuple[tuple[Policy, ...], list[str]]:
-    """The policies that the settings name, and a line for everything that is wrong with a file."""
+    """The policies that the settings name, and a line for each problem with a file."""
     problems: list[str] = []
     policies: tuple[Policy, ...] = ()
     try:

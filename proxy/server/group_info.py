@@ -1,10 +1,10 @@
-"""What can be asked about the whole group: ``KEYRAIL INFO``, ``POLICY``, ``RULES`` and traffic, and ``/policy``.
+"""Answers about the whole group: ``KEYRAIL INFO``, ``POLICY``, ``RULES`` and traffic, and ``/policy``.
 
-Every answer has its ``age`` in seconds: the figures are the workers' last reports. So they are there while Redis, or
-a worker, is saturated, stuck or down.
+The figures come from the workers' last reports, so every answer has an ``age`` in seconds. The answers are available
+while Redis or a worker is saturated, stuck or down.
 
-HOTKEYS, PATTERNS and SLOTS say what the admin port's paths of these names say, made to be read in a terminal: without
-the heat map, and each client in a line of its own.
+HOTKEYS, PATTERNS and SLOTS have the content of the admin port's paths of these names, in a form for terminals: without
+the heat map, and with one line for each client.
 """
 
 import time
@@ -23,7 +23,7 @@ from proxy.traffic import json_views
 
 
 def group_info(workers: Workers, switch: KillSwitch, route: int, query: InfoQuery) -> dict[str, Any]:
-    """Return what there is to know of a route and a query."""
+    """Return the answer to a query about a route."""
     if query.subject in _TRAFFIC:
         return _TRAFFIC[query.subject](workers, route, query)
     age = {"age": round(workers.age(), 3)}
@@ -35,7 +35,7 @@ def group_info(workers: Workers, switch: KillSwitch, route: int, query: InfoQuer
 
 
 def route_info(workers: Workers, switch: KillSwitch, route: int) -> dict[str, Any]:
-    """Return what this Keyrail is and how it does, for one route."""
+    """Return the version and state of this Keyrail, for one route."""
     its = workers.figures()[route]
     commands = its.counters.get("commands", {})
     forwarded = commands.get("pooled", 0) + commands.get("pinned", 0)
@@ -63,7 +63,7 @@ def route_info(workers: Workers, switch: KillSwitch, route: int) -> dict[str, An
 
 
 def route_policy(workers: Workers, route: int) -> dict[str, Any]:
-    """Return the policy of one route: its files, its apps, and the mode that each rule has for whom, and why."""
+    """Return the policy of one route: its files, its apps, and each rule's mode for each app, with the reason."""
     policy = workers.policies[route]
     return {
         "route": workers.figures()[route].name,

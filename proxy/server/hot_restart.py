@@ -1,13 +1,14 @@
-"""A successor takes over without a gap: SIGUSR2 starts the program anew, on the sockets of the one that runs.
+"""Hot restart: SIGUSR2 starts the program again as a successor, which takes over the listening sockets without a gap.
 
-    here: SIGUSR2 -> start the same command line -> "ready" in the pipe -> drain and end
-    there: take the sockets -> policies, engine, workers as always -> ready line -> "ready" into the pipe
+    predecessor: SIGUSR2 -> start the same command line -> read "ready" from the pipe -> drain and end
+    successor:   take the sockets -> policies, engine, workers as always -> ready line -> write "ready" to the pipe
 
-A listening socket is the kernel's, not a process's: as long as one process has it open, connections to it wait instead
-of being refused. So an upgrade, or another configuration, costs no client more than one connection that is closed when
-no reply is pending on it. A successor that does not start changes nothing: the one that runs goes on.
+While any process has a listening socket open, new connections wait and are not refused. So after an upgrade or a change
+of the configuration each client loses at most one connection, which is closed when no reply is pending on it. If the
+successor does not start, nothing changes: the predecessor goes on.
 
-What is handed on is named as the configuration names it; what the successor's configuration does not name, it closes.
+The sockets have the names that the configuration gives to their listeners. The successor closes sockets that its own
+configuration does not name.
 """
 
 import asyncio
@@ -19,25 +20,25 @@ import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 
 VARIABLE = "KEYRAIL_INHERITED"
-"""The environment variable that tells a successor what it has inherited; nobody else sets it."""
+"""The environment variable with the inherited sockets; only a predecessor sets it."""
 
 Groups = list[list[socket.socket]]
-"""The sockets of one listener: for each address of its host's name, one for each worker or one for all."""
+"""The sockets of one listener: for each address of its host name, one for each worker or one for all."""
 
 _READY = b"+"
 
 
 class Inheritance:
-    """The sockets that a predecessor has handed on; most processes have none."""
+    """The sockets that a predecessor has handed on; without a predecessor, none."""
 
     def __init__(self, environment: MutableMapping[str, str]) -> None:
-        """Take it out of the environment, which the workers inherit too."""
+        """Remove the variable from the environment, since workers inherit the environment, too."""
         told = json.loads(environment.pop(VARIABLE, "{}"))
         self._pipe: int | None = told.get("ready")
         self._sockets = [(name, _opened(groups)) for name, groups in told.get("sockets", ())]
 
     def take(self, name: str, each: int) -> Groups | None:
-        """The sockets of this listener, at most so many for each address; None if there are none."""
+        """The sockets of this listener, at most ``each`` for each address; None if there are none."""
         for at, (known, groups) in enumerate(self._sockets):
             if known == name:
                 del self._sockets[at]
@@ -46,7 +47,7 @@ class Inheritance:
         return None
 
     def close_rest(self) -> None:
-        """Close what nobody took: the configuration is another one now."""
+        """Close the sockets that no listener of the new configuration took."""
         for _, groups in self._sockets:
             _close(groups)
         self._sockets.clear()
@@ -54,7 +55,7 @@ class Inheritance:
     def tell_ready(self) -> None:
         """Let the predecessor end."""
         if self._pipe is not None:
-            # A predecessor that has died meanwhile needs no telling.
+            # The predecessor may have died meanwhile.
             try:
                 os.write(self._pipe, _READY)
             except BrokenPipeError:
@@ -77,7 +78,7 @@ def _close(groups: Groups) -> None:
 
 
 class Successor:
-    """A process that was started to take over."""
+    """A process that takes over."""
 
     def __init__(self, sockets: Sequence[tuple[str, Groups]], environment: Mapping[str, str]) -> None:
         """Start it. Raises OSError."""

@@ -1,20 +1,23 @@
 """Incidents of all routes: searched every second, reported on standard error, and kept for a week.
 
-With a file (``--incidents``) each is a line of JSON when it begins and another when it is over, so that the morning
-still has the night, over a restart too. Each line has the whole incident:
+With a file (``--incidents``) each incident is a line of JSON at each event: when it begins, when its peak has doubled,
+when another key is the busiest one, when a remedy against it is put in force or ends, and when it is over. So incidents
+survive a restart. Each line has the whole incident:
 
     {"id": "INC-9", "route": "default", "kind": "hot-key", "subject": "product:8841:stock", "about":
      "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": ["…", …],
      "figures": {"at": "2026-11-21T02:47:08.412Z", "window": 5, "count": 205000, "error": 820, "rate": 40836.0,
                  "share": 0.378111},
      "peak": {"at": "2026-11-21T02:47:07.000Z", "size": 41022.4}, "before": 120.0, "slot": 7211,
-     "cap": {"app": "checkout", "rate": "5000/s"}}
+     "cap": {"app": "checkout", "rate": "5000/s"}, "event": {"what": "begun", "at": "2026-11-21T02:47:05.000Z"},
+     "remedies": []}
 
-``figures`` are those of a hot key when it was found last, as ``/hotkeys?window=5`` showed them in the snapshot ``at``.
-``peak`` is in uses per second, or in bytes for a large value; ``before`` is the rate of a hot key before, ``cap`` what
-its advice says. Unknown values are null, as are those that a kind does not have.
+``figures`` are the last figures of a hot key, as ``/hotkeys?window=5`` showed them in the snapshot ``at``. ``peak`` is
+in uses per second, or in bytes for a large value. ``before`` is the rate of a hot key before the incident, ``cap`` the
+advised limit. ``event`` is an ``IncidentEvent``, ``remedies`` the numbers of the remedies that are in force against
+it. Unknown values are null, as are values that do not apply to the kind of incident.
 
-Number and age of the incidents in memory are bounded. From time to time the file is rewritten from them.
+The number and age of the incidents in memory are bounded. From time to time the file is rewritten from memory.
 """
 
 import asyncio
@@ -24,22 +27,25 @@ import os
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from proxy.server.line_writer import LineWriter
 from proxy.server.notices import notice
+from proxy.server.remedies import Remedy
 from proxy.server.workers import Workers
 from proxy.traffic.evidence import moment
 from proxy.traffic.hotspots import IncidentKind
 from proxy.traffic.incident_lines import Past
-from proxy.traffic.incidents import Incident, IncidentFigures, Lookout
+from proxy.traffic.incidents import Incident, IncidentEvent, IncidentFigures, Lookout
 from proxy.traffic.shapes import shape
 
 KEPT_SECONDS = 7 * 86_400.0
 MOST_KEPT = 1000
 LARGEST_FILE = 8 << 20
-"""Bytes; the incidents that are kept are smaller."""
+"""In bytes. The incidents in memory take less."""
 
 
 class IncidentsError(Exception):
@@ -49,16 +55,26 @@ class IncidentsError(Exception):
 class Incidents:
     """All incidents; ``routes`` are the names of the group's routes.
 
-    With ``admin_options``, such as `` --admin URL``, ``keyrail remedy`` reaches this Keyrail.
+    With ``admin_options``, for example `` --admin URL``, ``keyrail remedy`` reaches this Keyrail. ``standing`` returns
+    the remedies in force.
     """
 
-    def __init__(self, workers: Workers, routes: list[str], file: Path | None, admin_options: str = "") -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        routes: list[str],
+        file: Path | None,
+        admin_options: str = "",
+        standing: Callable[[], Sequence[Remedy]] = tuple,
+    ) -> None:
         """Continue the incidents of the file. Raises IncidentsError."""
         self.begun: Counter[tuple[str, str]] = Counter()
-        """Since the start, by route and kind."""
+        """The number of incidents since the start, by route and kind."""
         self._workers = workers
         self._file = file
         self._admin_options = admin_options
+        self._standing = standing
+        self._lines = LineWriter()
         self._written = 0
         self._complaint = ""
         self._kept: dict[int, Incident] = {}
@@ -76,12 +92,12 @@ class Incidents:
     def _lookout(self, route: str, several: bool, numbers: "itertools.count[int]", now: float) -> Lookout:
         known = [each for each in self._kept.values() if each.route == route and each.ended is None]
         for each in known:
-            each.found = now  # Whether it went on is unknown: from now on it is searched.
+            each.found = now  # Whether it continued is unknown: from now on it is searched.
         options = f" --route {route}" if several else ""
         return Lookout(route, options + self._admin_options, numbers.__next__, known)
 
     async def run(self) -> None:
-        """Search every second, for as long as this runs."""
+        """Search every second until cancelled."""
         while True:
             await asyncio.sleep(1.0)
             try:
@@ -90,7 +106,7 @@ class Incidents:
                 self._complain(f"cannot look for incidents: {type(error).__name__}: {error}")
 
     def look(self, now: float) -> None:
-        """Look once."""
+        """Search once."""
         for index, lookout in enumerate(self._lookouts):
             policy = self._workers.policies[index]
 
@@ -102,29 +118,43 @@ class Incidents:
                 self._workers.time_series[index], now, policy.alerts, self._workers.redaction(index), pattern_of
             )
             for incident in found:
-                self._tell(incident, now)
+                self._tell(incident, now, _said(incident))
+            for incident in lookout.open:
+                self._look_for_remedies(incident, now)
 
-    def _tell(self, incident: Incident, now: float) -> None:
-        over = ""
-        if incident.ended is None:
+    def _look_for_remedies(self, incident: Incident, now: float) -> None:
+        """Report remedies against an incident that have been put in force or have ended."""
+        if incident.event is None:
+            return
+        standing = {each.number: each for each in self._standing() if each.route == incident.route}
+        against = {number for number, each in standing.items() if _is_against(each, incident)}
+        for number in sorted(incident.remedies - standing.keys()):
+            incident.remedies -= {number}
+            incident.report(IncidentEvent.REMEDY_OVER, now)
+            self._tell(incident, now, f" is no longer under remedy-{number}")
+        for number in sorted(against - incident.remedies):
+            incident.remedies |= {number}
+            incident.report(IncidentEvent.REMEDIED, now)
+            self._tell(incident, now, f" is under {standing[number].name}")
+
+    def _tell(self, incident: Incident, now: float, said: str) -> None:
+        if incident.event is IncidentEvent.BEGUN:
             self.begun[incident.route, incident.kind] += 1
-        else:
-            over = f" is over after {max(0.0, incident.ended - incident.began):.0f} s"
-        notice(f"incident {incident.name} on route {incident.route}{over}: {incident.lines[0]}")
+        notice(f"incident {incident.name} on route {incident.route}{said}: {incident.lines[0]}")
         self._kept[incident.number] = incident
         self._forget(now)
         self._write(incident)
 
     def all(self) -> list[Incident]:
-        """The incidents that are kept, the newest first."""
+        """The incidents in memory, the newest first."""
         return sorted(self._kept.values(), key=lambda each: -each.number)
 
     def named(self, name: str) -> Incident | None:
-        """The incident that people call so."""
+        """The incident with this name, such as INC-9."""
         return next((each for each in self._kept.values() if each.name == name), None)
 
     def open(self, route: int) -> Counter[str]:
-        """How many of each kind are not over."""
+        """The number of open incidents of each kind."""
         return Counter(each.kind.value for each in self._lookouts[route].open)
 
     def _forget(self, now: float) -> None:
@@ -140,8 +170,8 @@ class Incidents:
             return
         try:
             line = _line(incident)
-            with self._file.open("ab") as out:
-                out.write(line)
+            with self._file.open("ab", buffering=0) as out:
+                self._lines.write(out.fileno(), line)
             self._written += len(line)
             if self._written > LARGEST_FILE:
                 self._write_all(self._file)
@@ -155,7 +185,7 @@ class Incidents:
         self._complaint = text
 
     def _write_all(self, file: Path) -> None:
-        """Replace the whole file by the incidents that are kept."""
+        """Rewrite the whole file from the incidents in memory."""
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         try:
             with os.fdopen(descriptor, "wb") as out:
@@ -163,14 +193,31 @@ class Incidents:
                 out.writelines(lines)
             Path(name).chmod(0o640)
             Path(name).replace(file)
-            self._written = sum(map(len, lines))
+            self._lines, self._written = LineWriter(), sum(map(len, lines))
         except OSError:
             Path(name).unlink(missing_ok=True)
             raise
 
 
+def _said(incident: Incident) -> str:
+    match incident.event:
+        case IncidentEvent.OVER:
+            return f" is over after {max(0.0, (incident.ended or 0.0) - incident.began):.0f} s"
+        case IncidentEvent.GROWN:
+            return " has grown"
+        case IncidentEvent.MOVED:
+            return " has moved to another key"
+        case _:
+            return ""
+
+
+def _is_against(remedy: Remedy, incident: Incident) -> bool:
+    """A remedy limits the incident's key, or was put in force because of the incident."""
+    return remedy.key == incident.key or incident.name in remedy.because.split()
+
+
 def present(incident: Incident) -> dict[str, Any]:
-    """One incident as programs are told of it."""
+    """One incident as a JSON object."""
     return {
         "id": incident.name,
         "route": incident.route,
@@ -185,6 +232,8 @@ def present(incident: Incident) -> dict[str, Any]:
         "before": incident.past.before,
         "slot": incident.slot,
         "cap": _cap(incident),
+        "event": None if incident.event is None else {"what": incident.event.value, "at": moment(incident.reported)},
+        "remedies": sorted(incident.remedies),
     }
 
 
@@ -222,9 +271,9 @@ def _line(incident: Incident) -> bytes:
 
 
 def _read(file: Path, routes: list[str]) -> list[Incident]:
-    """The incidents of a file, each as its last line has it. A line that is none, as half a line, is left out.
+    """The incidents of a file, each from its last line. Broken lines, such as half a line, are left out.
 
-    Those of routes that are gone are over.
+    Incidents of routes that no longer exist are over.
     """
     try:
         lines = file.read_bytes().splitlines()
@@ -244,6 +293,7 @@ def _read(file: Path, routes: list[str]) -> list[Incident]:
 
 def _incident(told: dict[str, Any]) -> Incident:
     ended, figures, peak, before = told["ended"], told.get("figures"), told.get("peak"), told.get("before")
+    event = told.get("event") or {"what": "begun" if ended is None else "over", "at": ended or told["began"]}
     began = datetime.fromisoformat(told["began"]).timestamp()
     return Incident(
         number=int(str(told["id"]).removeprefix("INC-")),
@@ -259,4 +309,7 @@ def _incident(told: dict[str, Any]) -> Incident:
         peak=float(peak["size"]) if peak else 0.0,
         peaked=datetime.fromisoformat(peak["at"]).timestamp() if peak else 0.0,
         past=Past() if before is None else Past(float(before), began),
+        event=IncidentEvent(event["what"]),
+        reported=datetime.fromisoformat(event["at"]).timestamp(),
+        remedies=frozenset(map(int, told.get("remedies", ()))),
     )

@@ -1,7 +1,7 @@
-"""The kill switch: while it is on, nothing but locked rules is enforced; everything else is judged, counted and passed.
+"""The kill switch: while it is on, only locked rules are enforced. All other rules judge and count, and pass.
 
-It ends by itself, at most a day after it was turned on, so that nobody runs without guardrails because somebody forgot.
-With a state file (``--state``) it survives a restart; the file is replaced as a whole, so it is never half a switch.
+It ends by itself, at most a day after it was turned on, so that a forgotten switch does not turn guardrails off for
+ever. With a state file (``--state``) it survives a restart; the file is replaced as a whole.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _PART = "kill_switch"
 
 @dataclass(frozen=True, slots=True)
 class KillSwitchPeriod:
-    """One time that the switch is on; seconds since the epoch."""
+    """One period in which the switch is on; times in seconds since the epoch."""
 
     since: float
     until: float
@@ -29,10 +29,10 @@ class KillSwitchPeriod:
 
 
 class KillSwitch:
-    """The switch of a process group: ``workers`` is what it acts on, and starts as ``pause`` says."""
+    """The switch of a process group; it acts on ``workers``."""
 
     def __init__(self, workers: Workers, state: StateFile, pause: KillSwitchPeriod | None) -> None:
-        """Take up where the last process left off: ``pause`` is what ``standing_pause`` has found."""
+        """Continue the last process's period: ``pause`` is the result of ``standing_pause``."""
         self._workers = workers
         self._state = state
         self._lock = asyncio.Lock()
@@ -49,7 +49,7 @@ class KillSwitch:
         return self._pause is not None
 
     def sentence(self) -> str:
-        """Return what people are told."""
+        """Return the state as a sentence."""
         pause = self._pause
         if pause is None:
             return "the kill switch is off"
@@ -57,7 +57,7 @@ class KillSwitch:
         return f"the kill switch is on until {moment(pause.until)}{because}"
 
     def status(self) -> dict[str, Any]:
-        """Return what programs are told."""
+        """Return the state as a JSON object."""
         pause = self._pause
         if pause is None:
             return {"on": False, "survives_restart": self._state.kept}
@@ -70,9 +70,9 @@ class KillSwitch:
         }
 
     async def turn_on(self, seconds: float, because: str) -> None:
-        """Enforce only locked rules for so long; when this returns, every worker does. Raises OSError.
+        """Enforce only locked rules for ``seconds``; when this returns, every worker does.
 
-        An error says that the state file could not be written; the switch is on all the same.
+        Raises OSError if the state file could not be written; the switch is on nevertheless.
         """
         async with self._lock:
             now = time.time()
@@ -84,7 +84,7 @@ class KillSwitch:
             self._write(pause)
 
     async def turn_off(self) -> None:
-        """Enforce all that the policy says again; when this returns, every worker does. Raises OSError."""
+        """Enforce the whole policy again; when this returns, every worker does. Raises OSError."""
         async with self._lock:
             await self._turn_off()
 
@@ -98,7 +98,7 @@ class KillSwitch:
             self._set(None)
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel the timer."""
         if self._expiry is not None:
             self._expiry.cancel()
         if self._ending is not None:
@@ -121,7 +121,7 @@ class KillSwitch:
             if self._pause is None:
                 return
             if self._pause.until > time.time():
-                # It has been turned on anew meanwhile, or the clock was set back.
+                # It has been turned on again meanwhile, or the clock was set back.
                 self._set(self._pause)
                 return
             with contextlib.suppress(OSError):
@@ -136,7 +136,7 @@ class KillSwitch:
 
 
 def standing_pause(state: StateFile) -> KillSwitchPeriod | None:
-    """The pause that the last process has left, unless it is over. Raises StateError."""
+    """The period that the last process has saved, unless it is over. Raises StateError."""
     found = state.part(_PART)
     if found is None:
         return None

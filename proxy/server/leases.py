@@ -1,8 +1,8 @@
-"""Limits that several workers share: what each wants of them, and what each gets.
+"""Divides rate limits among the workers that share them.
 
-A worker says a few times a second how much of each limit every subject could have used with it, and gets its share of
-that subject's limit back (``rules.shared_state``), and with it how many clients the subject has elsewhere.
-Where a subject is silent the worker keeps an equal part.
+A few times a second a worker reports how much of each limit every subject (such as an app) could have used. The reply
+is the worker's share of that subject's limit (``rules.shared_state``), and how many clients the subject has in other
+workers. If a subject sends nothing, the worker keeps an equal part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from typing import TypeAlias
 from proxy.rules.shared_state import Demand, Lease, deal
 
 LEASE_SECONDS = 0.25
-"""Between two times that a worker says what it wants."""
+"""Seconds between two requests of a worker."""
 
 LOST_SECONDS = 3.0
-"""A worker that has heard of no share for so long keeps to an equal part of everything."""
+"""Seconds without a reply after which a worker uses an equal part of every limit."""
 
 Demands: TypeAlias = Mapping[str, Mapping[str, Demand]]
 """By rule and subject."""
@@ -24,7 +24,7 @@ _NOTHING = Demand(0.0, 0)
 
 
 def deal_out(wanted: Sequence[Demands], worker: int) -> Leases:
-    """What one of the workers gets of one route's limits, when each wants so much of them."""
+    """One worker's shares of a route's limits, given what each worker wants."""
     leases = {}
     for rule, mine in wanted[worker].items():
         by_worker = [demands.get(rule, {}) for demands in wanted]

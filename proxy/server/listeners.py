@@ -1,14 +1,14 @@
 """The listening sockets: bound once by the supervisor, kept open by it, inherited by every worker and its replacement.
 
-With SO_REUSEPORT each worker has a socket of its own and the kernel spreads the connections; but then a second Keyrail
-could bind the same port and silently take half of them. So a socket without that option listens on the port first,
-which fails if anybody else listens there; only while it holds the port do the workers' sockets join it; then it goes.
+With SO_REUSEPORT each worker has its own socket and the kernel spreads the connections. But then a second Keyrail could
+bind the same port and silently take half of them. So first a socket without that option listens on the port, which
+fails if another process listens there. While it holds the port, the workers' sockets join it; then it is closed.
 
 While a worker is being replaced its socket stays open here, so that connections to it are not refused, and another
-worker accepts from it (``covering``). A unix socket can't be shared that way: all workers accept from one. A stale
-socket file, which nobody answers behind, is removed; so is our own at the end.
+worker accepts from it (``covering``). All workers share one unix socket, since it has no SO_REUSEPORT. A stale socket
+file without a listening process is removed; at the end Keyrail removes its own.
 
-What a predecessor has handed on (``hot_restart``) is taken instead of bound, and may be handed on again.
+A socket that a predecessor has handed on (``hot_restart``) is used and not bound again; it may be handed on again.
 """
 
 import errno
@@ -28,7 +28,7 @@ BACKLOG = 4096
 
 
 class ListenError(Exception):
-    """A listener that cannot be had; the text names it and the reason."""
+    """Keyrail cannot listen on an address; the text names the address and the reason."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Listeners:
     _bound: list[_Bound] = field(default_factory=list)
 
     def open(self, routes: Sequence[RouteSettings], workers: int, inherited: Inheritance | None = None) -> None:
-        """Bind everything that is not inherited. Raises ListenError, with nothing left open."""
+        """Bind every listener that is not inherited. Raises ListenError, and then leaves nothing open."""
         try:
             for route_index, route in enumerate(routes):
                 for index, listener in enumerate(route.listeners):
@@ -62,9 +62,9 @@ class Listeners:
             raise
 
     def sockets_for(self, worker: int) -> list[tuple[int, int, int, socket.socket]]:
-        """Return what a worker inherits as (worker, route, listener, socket): its sockets, and those of all others.
+        """Return the sockets of all workers, which each worker inherits, as (worker, route, listener, socket).
 
-        A unix socket is everybody's.
+        A unix socket belongs to all workers.
         """
         return [
             (worker if len(b.sockets) == 1 else number, b.route, b.listener, each)
@@ -73,23 +73,23 @@ class Listeners:
         ]
 
     def addresses(self, route: int) -> list[ListenAddress]:
-        """Return where a route really listens: port 0 has become a number."""
+        """Return the addresses on which a route listens; port 0 has become a number."""
         return list(dict.fromkeys(bound.address for bound in self._bound if bound.route == route))
 
     def handed_on(self) -> list[tuple[str, Groups]]:
-        """Return what a successor gets, by the address that was asked for."""
+        """Return the sockets for a successor, by the configured address."""
         found: dict[tuple[int, int], tuple[str, Groups]] = {}
         for bound in self._bound:
             found.setdefault((bound.route, bound.listener), (str(bound.asked), []))[1].append(bound.sockets)
         return list(found.values())
 
     def leave_files(self) -> None:
-        """The unix sockets' files are a successor's now."""
+        """Leave the files of unix sockets to a successor."""
         for bound in self._bound:
             bound.file = None
 
     def close(self) -> None:
-        """Close all sockets, and remove the unix sockets' files unless somebody has put others there."""
+        """Close all sockets, and remove the files of unix sockets unless other files have replaced them."""
         for bound in self._bound:
             for each in bound.sockets:
                 each.close()
@@ -133,9 +133,9 @@ def _bind_tcp(route: int, listener: int, address: ListenAddress, workers: int) -
 
 
 def listen_tcp(host: str, port: int, each: int = 1) -> list[list[socket.socket]]:
-    """Listen on every address of a host's name, with ``each`` sockets on it; port 0 becomes the same number for all.
+    """Listen on every address of a host name, with ``each`` sockets; port 0 becomes the same number for all.
 
-    An address that this machine does not have counts only if no other is left. Raises OSError, with nothing left open.
+    Addresses that this machine does not have are left out, unless all are. Raises OSError and then leaves nothing open.
     """
     groups: list[list[socket.socket]] = []
     failure = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
@@ -181,7 +181,7 @@ def _listen(family: int, place: tuple[object, ...], workers: int) -> list[socket
 def _tcp_socket(family: int) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setblocking(False)
-    # Not for sharing: it lets a restart bind while connections of the last run are in TIME_WAIT.
+    # Not for sharing: with it a restart can bind while connections of the last run are in TIME_WAIT.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     watch_over_clients(made)
     if family == socket.AF_INET6:
@@ -194,7 +194,7 @@ def _bind_unix(route: int, listener: int, address: ListenAddress, path: Path) ->
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         made.setblocking(False)
-        # Closed to others until it has the mode that was asked for.
+        # Other users have no access until the file has the configured mode.
         mask = os.umask(0o177) if address.mode is not None else None
         try:
             made.bind(str(path))
@@ -211,7 +211,7 @@ def _bind_unix(route: int, listener: int, address: ListenAddress, path: Path) ->
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket file that nobody answers behind. Raises OSError if the path is taken."""
+    """Remove a socket file without a listening process. Raises OSError if the path is in use."""
     if not path.exists():
         return
     if not path.is_socket():
@@ -226,7 +226,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def listen_problem(error: OSError) -> str:
-    """Say in a few words why a socket cannot listen."""
+    """Why a socket cannot listen, in a few words."""
     if error.errno == errno.EADDRINUSE:
         return "already in use"
     if isinstance(error, socket.gaierror):

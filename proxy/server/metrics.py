@@ -1,31 +1,33 @@
-"""The process group's figures for Prometheus. The workers count; this only adds up and names.
+"""The process group's figures for Prometheus. The workers count; this module adds up their figures.
 
 keyrail_commands_total{route,path}          path: pooled (shared upstream), pinned (private one), local (answered here)
 keyrail_pooled_share{route}                 pooled commands of all that went to an upstream, 0 to 1
-keyrail_command_calls_total{route,command}  commands by name, ``unknown`` for all that no table knows
+keyrail_command_calls_total{route,command}  commands by name, ``unknown`` for all that are in no command table
 keyrail_error_replies_total{route,source,prefix}   source: redis, keyrail; prefix: the error's first word, or ``other``
 keyrail_commands_in_flight{route}, keyrail_commands_queued{route}   waiting for Redis, and in Keyrail
-keyrail_oldest_wait_seconds{route}          how long the client that has waited longest for a reply has been waiting
+keyrail_oldest_wait_seconds{route}          the longest time that a client has been waiting for a reply
 keyrail_verdicts_total{route,rule,app,mode,what}   what: refused, rewritten, skipped, error
-keyrail_violations_dropped_total{route,rule}       beyond what the log of violations takes each second
+keyrail_violations_dropped_total{route,rule}       violations over the rate of the violations log
 keyrail_clients{route}, keyrail_clients_accepted_total{route}, keyrail_client_closes_total{route,cause}
 keyrail_logins_total{route,outcome}         accepted, remembered (Redis accepted the same a moment ago), refused
-keyrail_buffer_bytes{route,kind}            what waits for clients; kind: output, query
+keyrail_buffer_bytes{route,kind}            bytes in client buffers; kind: output, query
 keyrail_upstream_connections{route,kind}, keyrail_upstream_reconnects_total{route}, keyrail_out_of_step_total{route}
-keyrail_events_total{route,event}           what has happened on the way to the upstream, by kind
-keyrail_accept_failures_total{route,reason} connections of clients that could not be accepted; reason: as in errno(3)
+keyrail_events_total{route,event}           events of clients and upstream connections, by kind
+keyrail_accept_failures_total{route,reason} client connections that could not be accepted; reason: as in errno(3)
 keyrail_tls_handshake_failures_total{route,side,reason}   side: client, upstream
 keyrail_breaker_open{route,rule}            workers in which a circuit breaker answers for Redis
 keyrail_upstream_silent_seconds{route}      how long the upstream has not answered; 0 while it does
 keyrail_route_ready{route}, keyrail_feature_off{route,feature}, keyrail_upstream_info{route,name,version}
 keyrail_incidents_total{route,kind}, keyrail_incidents_open{route,kind}   kind: hot-key, hot-slot, big-value
-keyrail_workers, keyrail_worker_restarts_total
+keyrail_workers, keyrail_worker_restarts_total, keyrail_max_clients   the last one for each worker
 keyrail_worker_cpu_seconds_total{worker}, keyrail_worker_memory_bytes{worker}, keyrail_worker_open_files{worker}
 keyrail_worker_lag_seconds{worker}          how late the event loop was
-keyrail_supervisor_memory_bytes             of the process that adds all this up; --traffic-memory bounds it
+keyrail_supervisor_cpu_seconds_total, keyrail_supervisor_memory_bytes, keyrail_supervisor_open_files
+keyrail_supervisor_lag_seconds              of the process that adds all this up; --traffic-memory bounds its memory
+keyrail_open_files_limit                    of the supervisor and of each worker
 keyrail_policy_generation, keyrail_policy_reload_failures_total, keyrail_kill_switch, keyrail_build_info{version,form}
 
-What goes through, and who sends it: ``traffic_metrics``.
+``traffic_metrics`` has the metrics about keys and clients.
 """
 
 import time
@@ -45,6 +47,7 @@ from proxy.build_form import BUILD_FORM
 from proxy.server.figures import RouteFigures
 from proxy.server.incidents import Incidents
 from proxy.server.kill_switch import KillSwitch
+from proxy.server.open_files import open_files_limit
 from proxy.server.process_figures import ProcessFigures, figures_of_this_process
 from proxy.server.reload import Reloader
 from proxy.server.traffic_metrics import RouteTraffic, collect_traces, collect_traffic
@@ -53,7 +56,7 @@ from proxy.traffic.hotspots import IncidentKind
 
 
 class GroupCollector(Collector):
-    """Collects from the workers whenever somebody asks."""
+    """Collects the workers' figures for each request."""
 
     def __init__(self, workers: Workers, reloader: Reloader, switch: KillSwitch, incidents: Incidents) -> None:
         self._workers = workers
@@ -62,12 +65,13 @@ class GroupCollector(Collector):
         self._incidents = incidents
 
     def describe(self) -> Iterable[Metric]:
-        """Describe nothing up front, so that registering does not collect."""
+        """Describe no metric in advance, so that registering does not collect."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
         yield from self._collect_group()
+        yield from _collect_supervisor(figures_of_this_process(self._workers.lag))
         yield from _collect_processes(self._workers.processes())
         routes = self._workers.figures()
         yield from _collect_commands(routes)
@@ -90,7 +94,7 @@ class GroupCollector(Collector):
         yield build
         yield GaugeMetricFamily("keyrail_workers", "Worker processes that serve.", self._workers.living)
         yield GaugeMetricFamily(
-            "keyrail_supervisor_memory_bytes", "Resident memory of the supervisor.", figures_of_this_process(0.0).memory
+            "keyrail_max_clients", "Clients that each worker accepts at most.", self._workers.max_clients
         )
         yield CounterMetricFamily(
             "keyrail_worker_restarts", "Workers that died and were replaced.", self._workers.restarts
@@ -104,6 +108,16 @@ class GroupCollector(Collector):
         yield CounterMetricFamily(
             "keyrail_policy_reload_failures", "Reloads that were refused.", self._reloader.failures
         )
+
+
+def _collect_supervisor(figures: ProcessFigures) -> Iterator[Metric]:
+    yield CounterMetricFamily("keyrail_supervisor_cpu_seconds", "CPU time that the supervisor has used.", figures.cpu)
+    yield GaugeMetricFamily("keyrail_supervisor_memory_bytes", "Resident memory of the supervisor.", figures.memory)
+    yield GaugeMetricFamily("keyrail_supervisor_open_files", "Open files of the supervisor.", figures.files)
+    yield GaugeMetricFamily("keyrail_supervisor_lag_seconds", "How late the supervisor's event loop was.", figures.lag)
+    yield GaugeMetricFamily(
+        "keyrail_open_files_limit", "Files that the supervisor, and each worker, may open.", open_files_limit()
+    )
 
 
 def _collect_processes(processes: Mapping[int, ProcessFigures]) -> Iterator[Metric]:
@@ -122,22 +136,22 @@ def _collect_processes(processes: Mapping[int, ProcessFigures]) -> Iterator[Metr
 
 
 def registry_of(collector: GroupCollector) -> CollectorRegistry:
-    """Return a registry with nothing else in it: no figures of the supervisor's own Python process."""
+    """Return a registry with this collector alone: without figures of the supervisor's own Python process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     return registry
 
 
 def _collect_commands(routes: list[RouteFigures]) -> Iterator[Metric]:
-    commands = CounterMetricFamily("keyrail_commands", "Commands by the way they went.", labels=("route", "path"))
+    commands = CounterMetricFamily("keyrail_commands", "Commands by path.", labels=("route", "path"))
     share = GaugeMetricFamily(
         "keyrail_pooled_share", "Share of forwarded commands that used a shared upstream.", labels=("route",)
     )
     verdicts = CounterMetricFamily(
-        "keyrail_verdicts", "What rules did, or would have done.", labels=("route", "rule", "app", "mode", "what")
+        "keyrail_verdicts", "Verdicts of rules, by mode.", labels=("route", "rule", "app", "mode", "what")
     )
     dropped = CounterMetricFamily(
-        "keyrail_violations_dropped", "Violations that no line of the log tells of.", labels=("route", "rule")
+        "keyrail_violations_dropped", "Violations that were not logged.", labels=("route", "rule")
     )
     for route in routes:
         by_path: Mapping[str, float] = route.counters.get("commands", {})
@@ -172,14 +186,12 @@ def _collect_names(routes: list[RouteFigures]) -> Iterator[Metric]:
 
 
 def _collect_backlog(routes: list[RouteFigures]) -> Iterator[Metric]:
-    in_flight = GaugeMetricFamily(
-        "keyrail_commands_in_flight", "Commands whose replies clients wait for.", labels=("route",)
-    )
+    in_flight = GaugeMetricFamily("keyrail_commands_in_flight", "Commands that wait for a reply.", labels=("route",))
     queued = GaugeMetricFamily(
-        "keyrail_commands_queued", "Commands that wait in Keyrail, of each client the first one.", labels=("route",)
+        "keyrail_commands_queued", "Clients with a command that waits in Keyrail.", labels=("route",)
     )
     oldest = GaugeMetricFamily(
-        "keyrail_oldest_wait_seconds", "How long a client has been waiting for a reply at most.", labels=("route",)
+        "keyrail_oldest_wait_seconds", "The longest time that a client has been waiting for a reply.", labels=("route",)
     )
     for route in routes:
         backlog = route.gauges.get("backlog", {})
@@ -195,12 +207,8 @@ def _collect_clients(routes: list[RouteFigures]) -> Iterator[Metric]:
     closes = CounterMetricFamily(
         "keyrail_client_closes", "Client connections that ended, by cause.", labels=("route", "cause")
     )
-    buffers = GaugeMetricFamily(
-        "keyrail_buffer_bytes", "Bytes that wait for clients in memory, by kind.", labels=("route", "kind")
-    )
-    logins = CounterMetricFamily(
-        "keyrail_logins", "Logins of clients that Keyrail has seen decided, by outcome.", labels=("route", "outcome")
-    )
+    buffers = GaugeMetricFamily("keyrail_buffer_bytes", "Bytes in client buffers, by kind.", labels=("route", "kind"))
+    logins = CounterMetricFamily("keyrail_logins", "Logins of clients, by outcome.", labels=("route", "outcome"))
     for route in routes:
         for outcome in ("accepted", "remembered", "refused"):
             logins.add_metric((route.name, outcome), route.counters.get("logins", {}).get(outcome, 0))
@@ -228,10 +236,10 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
         "keyrail_out_of_step", "Replies that belonged to no client; both sides were closed.", labels=("route",)
     )
     events = CounterMetricFamily(
-        "keyrail_events", "What has happened on the way to the upstream, by kind.", labels=("route", "event")
+        "keyrail_events", "Events of clients and upstream connections, by kind.", labels=("route", "event")
     )
     accepts = CounterMetricFamily(
-        "keyrail_accept_failures", "Connections of clients that could not be accepted.", labels=("route", "reason")
+        "keyrail_accept_failures", "Client connections that could not be accepted.", labels=("route", "reason")
     )
     handshakes = CounterMetricFamily(
         "keyrail_tls_handshake_failures", "TLS handshakes that failed.", labels=("route", "side", "reason")
@@ -241,7 +249,7 @@ def _collect_upstreams(routes: list[RouteFigures]) -> Iterator[Metric]:
     )
     off = GaugeMetricFamily(
         "keyrail_feature_off",
-        "1 for each command that Redis lacks or refuses, and what follows.",
+        "1 for each feature that is off because Redis lacks or refuses a command.",
         labels=("route", "feature"),
     )
     engine = GaugeMetricFamily(

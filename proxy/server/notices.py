@@ -3,7 +3,7 @@
     text    2026-11-23T06:12:03.123Z info keyrail: policies reloaded: generation 2
     json    {"time": "2026-11-23T06:12:03.123Z", "level": "info", "message": "policies reloaded: generation 2"}
 
-A level is info, warning or error. Why Keyrail does not start is an answer to whoever has typed the command: as text it
+A level is info, warning or error. An error that prevents the start is for the person who typed the command: as text it
 has neither time nor level.
 """
 
@@ -19,7 +19,7 @@ _WARNING = "warning: "
 
 
 class _Lines(logging.Formatter):
-    """The log lines of workers, as lines of this process."""
+    """Log records in the form of notices."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line; as text, a traceback follows it."""
@@ -28,13 +28,13 @@ class _Lines(logging.Formatter):
 
 
 class _Notices:
-    """How lines are written in this process."""
+    """The form of the lines of this process."""
 
     format = LogFormat.TEXT
 
 
 def log_as(form: LogFormat) -> None:
-    """Write all lines of this process so from now on; those of ``logging``, too."""
+    """Write all later lines of this process in this form; those of ``logging``, too."""
     _Notices.format = form
     logging.basicConfig(level=logging.WARNING)
     for handler in logging.getLogger().handlers:
@@ -42,18 +42,18 @@ def log_as(form: LogFormat) -> None:
 
 
 def notice(text: str) -> None:
-    """Say one thing. A standard error that nobody reads any more is no reason to stop."""
+    """Write one notice. A closed standard error is ignored."""
     _write(_line("warning" if text.startswith(_WARNING) else "info", text.removeprefix(_WARNING)))
 
 
 def complain(text: str) -> None:
-    """Say why Keyrail does not start."""
+    """Write the reason why Keyrail does not start."""
     _write(f"keyrail: {text}" if _Notices.format is LogFormat.TEXT else _line("error", text))
 
 
 def _write(line: str) -> None:
     with contextlib.suppress(OSError, ValueError):
-        # In one piece: workers write to the same place.
+        # In one write: workers write to the same file.
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 

@@ -1,7 +1,7 @@
-"""The limit of open files, and what of it clients and upstream connections may use.
+"""The limit of open files, and the parts of it for clients and upstream connections.
 
-Each client is an open file of its worker, and one more while it has an upstream connection of its own (transactions
-with WATCH, subscriptions, blocking commands). What clients could use is never what connections to Redis need.
+Each client takes an open file of its worker, and one more while it has its own upstream connection (transactions with
+WATCH, subscriptions, blocking commands). Clients never use the part that connections to Redis need.
 """
 
 import resource
@@ -11,13 +11,13 @@ from dataclasses import replace
 from proxy.net.settings import Settings
 
 _OF_THE_PROCESS = 64
-"""Files that a worker itself needs: the interpreter, the event loop, the supervisor, what policies read."""
+"""Files that a worker itself needs: the interpreter, the event loop, the channel to the supervisor, policies."""
 _POOLS_EXPECTED = 4
-"""Pools of shared connections (by database, protocol and user) for which there is room in each route."""
+"""Pools of shared connections (by database, protocol and user) in each route that have files reserved."""
 
 
 def allow_many_files(warn: Callable[[str], None]) -> int:
-    """Raise the number of files that this process and its workers may open as far as it goes, and return it."""
+    """Raise the limit of open files of this process and its workers as far as possible, and return it."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -27,8 +27,14 @@ def allow_many_files(warn: Callable[[str], None]) -> int:
     return most
 
 
+def open_files_limit() -> float:
+    """How many files this process, and each worker, may open now; infinite if the system sets no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return float("inf") if soft == resource.RLIM_INFINITY else soft
+
+
 def within(settings: Settings, files: int) -> Settings:
-    """The settings with limits of connections that ``files`` open files in each worker are enough for."""
+    """The settings, with limits of connections that fit into ``files`` open files of each worker."""
     routes = len(settings.routes)
     listeners = sum(len(route.listeners) for route in settings.routes) * settings.workers
     left = max(2, files - _OF_THE_PROCESS - listeners - routes * _POOLS_EXPECTED * settings.upstream_connections)
@@ -42,7 +48,7 @@ def within(settings: Settings, files: int) -> Settings:
 
 
 def summary(asked: Settings, given: Settings, files: int) -> str:
-    """Tell the operator the limits."""
+    """The limits, as a notice to the operator."""
     text = f"up to {given.max_clients} clients for each worker"
     if given.max_clients < asked.max_clients:
         return f"{text}, not {asked.max_clients}: the limit of {files} open files allows no more"

@@ -1,4 +1,4 @@
-"""Readers of options' texts, wherever they come from. Each raises ValueError with what it expected and what it got."""
+"""Readers of the texts of options, from any source. Each raises ValueError with the expected and the given text."""
 
 import re
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def read_seconds(text: str) -> float:
 
 
 def read_positive_seconds(text: str) -> float:
-    """Read a time longer than nothing, in seconds."""
+    """Read a time longer than 0, in seconds."""
     seconds = read_seconds(text)
     if seconds <= 0:
         raise ValueError(f"expected a time longer than 0, got {text!r}")
@@ -78,10 +78,10 @@ def read_size(text: str) -> int:
 
 
 def read_traffic_memory(text: str) -> int:
-    """Read how much the statistics of a route may take, in bytes."""
+    """Read the memory for the statistics of a route, in bytes."""
     size = read_size(text)
     if size < LEAST_MEMORY:
-        raise ValueError(f"expected at least {LEAST_MEMORY >> 20}MB, since hash slots alone need so much, got {text!r}")
+        raise ValueError(f"expected at least {LEAST_MEMORY >> 20}MB, the memory that hash slots need, got {text!r}")
     return size
 
 

@@ -1,8 +1,8 @@
-"""Every option of `serve`, once: its name, how its text is read, what it says in the help.
+"""Every option of `serve`: its name, the reader of its text, its help text.
 
 An option ``client_output_limit`` is the flag ``--client-output-limit``, the environment variable
-``KEYRAIL_CLIENT_OUTPUT_LIMIT`` and the config file's key ``client_output_limit``. Whatever its source, it arrives
-as text and is read by one function, which raises ValueError with what was expected.
+``KEYRAIL_CLIENT_OUTPUT_LIMIT`` and the config file's key ``client_output_limit``. From each source it arrives as text,
+and the same function reads it; that function raises ValueError with the expected text.
 """
 
 from collections.abc import Callable
@@ -36,10 +36,10 @@ class OptionScope(Enum):
     """The scope of an option."""
 
     ROUTE = "route"
-    """One route; on the command line and in the environment: the only one."""
+    """About one route; on the command line and in the environment, about the only route."""
 
     GROUP = "group"
-    """The whole process group: a field of Settings."""
+    """About the whole process group: a field of Settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,15 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.ROUTE,
         read_client_auth,
         "none|upstream",
-        "upstream: each client must log in with AUTH or HELLO, and Redis decides (default none); a listener's URL can "
-        "say otherwise: ?client_auth=none",
+        "upstream: each client must log in with AUTH or HELLO, and Redis checks the password (default none); a "
+        "listener's URL can override it: ?client_auth=none",
     ),
     Option(
         "client_password_file",
         OptionScope.ROUTE,
         read_file,
         "FILE",
-        "each client must log in with a password of this file, one to a line, or USER PASSWORD; Redis is not asked",
+        "each client must log in with a password of this file (each line PASSWORD or USER PASSWORD); Keyrail checks it",
     ),
     Option(
         "embedded",
@@ -141,29 +141,29 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         read_seconds,
         "TIME",
-        "how long Keyrail goes on accepting clients after SIGTERM, while /readyz answers 503 (default 0)",
+        "how long Keyrail still accepts clients after SIGTERM, while /readyz answers 503 (default 0)",
     ),
     Option(
         "ready_when",
         OptionScope.GROUP,
         read_ready_when,
         "all|any",
-        "whether /readyz asks for all routes, or for one at least (default all); /readyz?route=NAME asks for one",
+        "whether /readyz needs all routes to be ready, or any (default all); /readyz?route=NAME is about one",
     ),
     Option(
         "upstream_silence",
         OptionScope.GROUP,
         read_seconds,
         "TIME",
-        "how long Redis may leave a PING without an answer before the route is not ready (default 3s; 0 sends none)",
+        "how long a PING to Redis may take before the route is not ready (default 3s; 0 sends no PING)",
     ),
     Option(
         "upstream_timeout",
         OptionScope.GROUP,
         read_seconds,
         "TIME",
-        "how long Redis may take for a reply before its client gets an error and is closed; not for commands that "
-        "block (default 0: for ever)",
+        "how long Redis may take for a reply before the client gets an error and is disconnected; not for blocking "
+        "commands (default 0: no limit)",
     ),
     Option(
         "connect_timeout",
@@ -184,28 +184,28 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         count(1, 1_000_000),
         "N",
-        "the most upstream connections of single clients, per worker and route (default 10000)",
+        "the most private upstream connections of clients, per worker and route (default 10000)",
     ),
     Option(
         "max_clients",
         OptionScope.GROUP,
         count(0, 1_000_000),
         "N",
-        "the most clients of each worker (default 0: what the limit of open files allows, which the start says)",
+        "the most clients of each worker (default 0: as many as the limit of open files allows; the ready line has it)",
     ),
     Option(
         "client_idle_timeout",
         OptionScope.GROUP,
         read_seconds,
         "TIME",
-        "close a client that has sent no command for so long (default 0: never)",
+        "close a client that sends no command for this time (default 0: never)",
     ),
     Option(
         "client_output_limit",
         OptionScope.GROUP,
         read_size,
         "SIZE",
-        "close a client that leaves more than this unread (default 8MB)",
+        "close a client with more unread reply bytes than this (default 8MB)",
     ),
     Option(
         "client_query_limit",
@@ -219,7 +219,7 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         read_size,
         "SIZE",
-        "close the clients with the largest buffers when those of all clients of a worker exceed this (default 1GB)",
+        "close the clients with the largest buffers if the buffers of a worker's clients exceed this (default 1GB)",
     ),
     Option(
         "traces",
@@ -240,21 +240,21 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         read_log_format,
         "text|json",
-        "how Keyrail writes its lines on standard error, each with its time and level (default text)",
+        "the form of Keyrail's log lines on standard error, each with time and level (default text)",
     ),
     Option(
         "violations",
         OptionScope.GROUP,
         read_violations,
         "stderr|FILE|off",
-        "tell each violation as a line of JSON, a few for each rule and second (default off)",
+        "log violations as lines of JSON, a few per rule and second (default off)",
     ),
     Option(
         "redact",
         OptionScope.GROUP,
         read_redact,
         "shape|hash|none",
-        "what violations and samples show of a key: its shape, the shape and a keyed hash, the key (default hash)",
+        "how violations and samples show a key: its shape, the shape and a keyed hash, or the key (default hash)",
     ),
     Option(
         "incidents",
@@ -275,14 +275,14 @@ OPTIONS: tuple[Option, ...] = (
         OptionScope.GROUP,
         read_file,
         "FILE",
-        "keep the kill switch and remedies over a restart, in this file",
+        "keep the kill switch and remedies in this file, so that they survive a restart",
     ),
     Option(
         "admin_token_file",
         OptionScope.GROUP,
         read_file,
         "FILE",
-        "ask for this file's token on the admin port, but for /healthz, /readyz and the empty page; without it, "
-        "/hotkeys, /rules, /policy and whatever changes something answer only where the port is bound to loopback",
+        "require this file's token on the admin port, except for /healthz, /readyz and the page's files; without it, "
+        "/hotkeys, /rules, /policy and all POSTs answer only if the port is bound to loopback",
     ),
 )

@@ -1,10 +1,9 @@
 """Policies are reloaded when their files change.
 
-Once a second the files of the policies in force and their folders are looked at: what their names lead to, symbolic
-links followed to the end (Kubernetes mounts a ConfigMap as links to a folder that it swaps), and when and what that is.
-A change is acted on when it has stood still for a second. A file with errors changes nothing, and is not tried again
-until something changes. An exception is counted as a failed reload and reported once for each kind, and Keyrail looks
-again a second later.
+Once a second Keyrail checks the files of the policies in force and their folders: inode, time and size. It follows
+symbolic links, since Kubernetes mounts a ConfigMap as links to a folder that it replaces. A reload begins after one
+second without further changes. A file with errors changes nothing; Keyrail tries again after the next change. An
+exception is counted as a failed reload and reported once for each kind, and Keyrail checks again a second later.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ class PolicyFileWatcher:
     def __init__(self, reloader: Reloader, poll_seconds: float = POLL_SECONDS) -> None:
         self._reloader = reloader
         self._poll_seconds = poll_seconds
-        # Nothing yet: what has changed since the policies were read is found by reading them once more.
+        # Empty at first: the files may have changed since the policies were read, so they are read once more.
         self._acted_on: Signature = ()
         self._last: Signature = ()
         self._reported: set[type[Exception]] = set()
@@ -43,7 +42,7 @@ class PolicyFileWatcher:
         now = await asyncio.to_thread(signature, self._reloader.files)
         if now == self._last != self._acted_on:
             await self._reloader.reload(asked=False)
-            # Other files may belong to the policies now. What has changed meanwhile has not been acted on.
+            # Other files may belong to the policies now. Changes since the reload began are not loaded yet.
             seen = {entry[0]: entry for entry in now}
             now = await asyncio.to_thread(signature, self._reloader.files)
             self._acted_on = tuple(sorted(seen.get(entry[0], entry) for entry in now))
@@ -57,7 +56,7 @@ class PolicyFileWatcher:
 
 
 def signature(files: Iterable[str]) -> Signature:
-    """What the files and their folders are at this moment; two are equal where nothing has changed."""
+    """The state of the files and their folders at this moment; two are equal if nothing has changed."""
     paths = {Path(file) for file in files}
     return tuple(sorted(_entry(path) for path in paths | {path.parent for path in paths}))
 

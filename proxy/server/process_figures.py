@@ -1,4 +1,4 @@
-"""How busy one worker process is: CPU time, memory, open files, and how late its event loop is."""
+"""How busy one process is, a worker or the supervisor: CPU time, memory, open files, and how late its event loop is."""
 
 import os
 import time
@@ -11,9 +11,9 @@ _FILES = Path("/proc/self/fd")
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """``cpu`` and ``lag`` are in seconds, ``memory`` (resident) in bytes; what the system does not tell is 0.
+    """``cpu`` and ``lag`` are in seconds, ``memory`` (resident) in bytes; figures that the system does not have are 0.
 
-    ``lag`` is by how much the last report was late: commands wait as long.
+    ``lag`` is the delay of the last timer: a worker's commands wait as long.
     """
 
     cpu: float

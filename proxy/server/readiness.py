@@ -1,7 +1,7 @@
-"""Why Keyrail is not ready: for its processes, and for each route.
+"""The reasons why Keyrail is not ready: of its processes, and of each route.
 
-A health check without a route asks whether this Keyrail should get traffic at all. With several routes, one Redis that
-is down must not take traffic from the others: ``ReadyWhen.ANY`` is for that.
+A health check without a route asks whether this Keyrail should get traffic at all. If one Redis of several routes is
+down, ``ReadyWhen.ANY`` keeps the traffic for the other routes.
 """
 
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from proxy.net.settings import ReadyWhen
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """``process`` has the reasons that concern all routes, ``routes`` one for each route that is not ready."""
+    """``process`` has the reasons for all routes, ``routes`` one for each route that is not ready."""
 
     process: list[str]
     routes: dict[str, str] = field(default_factory=dict)
     ready_routes: frozenset[str] = frozenset()
 
     def reasons(self) -> list[str]:
-        """All that is not ready."""
+        """All reasons."""
         return [*self.process, *self.routes.values()]
 
     def reasons_against(self, when: ReadyWhen) -> list[str]:

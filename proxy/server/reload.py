@@ -1,10 +1,9 @@
-"""The policies in force, and how new ones take their place: in every worker, or in none.
+"""The policies in force, and their reload: in every worker, or in none.
 
-The supervisor reads the files and sends the workers the policies, so that all of them have the same ones, even if the
-files change meanwhile. A reload first makes every worker ready (prepare) and only then lets them change
-(commit); after any error the old policies stay in force. Each set of policies has a generation
-number, counted from 1, that metrics show. A reload ends when every worker has confirmed: the new policies judge
-all later commands.
+The supervisor reads the files and sends the policies to the workers, so that all workers have the same policies even if
+the files change meanwhile. A reload has two steps: every worker gets ready (prepare), then every worker changes
+(commit). After any error the old policies stay in force. Each set of policies has a generation number, counted from 1,
+that metrics show. A reload ends when every worker has confirmed: the new policies judge all later commands.
 """
 
 import asyncio
@@ -20,9 +19,9 @@ from proxy.server.workers import Workers
 
 
 def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
-    """Read every route's policy, and log the parts that have no effect.
+    """Read every route's policy, and log the parts without effect.
 
-    Raises PolicyError with the problems of all of them.
+    Raises PolicyError with the problems of all policies.
     """
     policies: dict[PolicySource, Policy] = {}
     problems: list[Problem] = []
@@ -47,7 +46,7 @@ def _read(source: PolicySource) -> Policy:
     try:
         file = packaged(source.name)
     except FileNotFoundError:
-        # Keyrail's own files are gone for as long as it is being installed anew.
+        # While Keyrail is being reinstalled, its own files are missing.
         where = Where(f"packaged/{source.name}.yaml")
         raise PolicyError([Problem(where, "", "nothing", "a policy that comes with Keyrail")]) from None
     return load_policy(file)
@@ -56,7 +55,7 @@ def _read(source: PolicySource) -> Policy:
 class Reloader:
     """Reloads the policies, one reload at a time.
 
-    ``read`` is what the files said when Keyrail started; ``join`` adds what is put in force beside what they say.
+    ``read`` has the policies from the start; ``join`` adds the remedies to the policies of the files.
     """
 
     def __init__(
@@ -76,14 +75,14 @@ class Reloader:
 
     @property
     def files(self) -> frozenset[str]:
-        """The files that the policies in force come from, and those that were wrong when they were last read."""
+        """The files of the policies in force, and the files that had errors at the last reload."""
         wrong = frozenset(problem.where.file for problem in self._problems)
         return wrong.union(*(policy.files for policy in self._workers.policies))
 
     async def reload(self, *, asked: bool = True) -> tuple[str, ...]:
-        """Read the policies anew and put them in force, or change nothing and return why.
+        """Read the policies again and put them in force, or change nothing and return the problems.
 
-        Equal policies are left alone. If nobody has ``asked``, neither that nor the same mistakes again are logged.
+        Equal policies change nothing. If nobody has ``asked``, this is not logged, nor are the same problems twice.
         """
         async with self._lock:
             try:
@@ -116,12 +115,12 @@ class Reloader:
                 )
 
     async def renew(self) -> str | None:
-        """Put in force what is joined now to what the files said last; return what is wrong with it, or None."""
+        """Put the last read policies with the present remedies in force; return the problem, or None."""
         async with self._lock:
             return await self._workers.replace_policies(self._join(self._read))
 
     def failed(self) -> None:
-        """Count a reload that a mistake of this program has ended."""
+        """Count a reload that a bug has ended."""
         self.failures += 1
 
     def _refuse(self, problems: tuple[str, ...]) -> tuple[str, ...]:

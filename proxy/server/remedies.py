@@ -1,8 +1,8 @@
-"""Remedies: limits on one key for one app that an operator puts in force at once, and that end by themselves.
+"""Remedies: limits on one key for one app that an operator adds at run time, and that end by themselves.
 
-Each is a rule of its own, ``remedy-1``, enforced beside the rules of the policy's files: in all workers or in none, as
-the next generation. So it is counted, logged and explained like any other rule, the kill switch pauses it, and a reload
-of the files leaves it where it is. With a state file it survives a restart. What is kept there names the key as it is.
+Each is a rule, ``remedy-1``, enforced beside the rules of the policy's files: in all workers or in none, as the next
+generation. So it is counted, logged and explained like any other rule, the kill switch pauses it, and a reload of the
+files keeps it. With a state file it survives a restart; that file has the key in plain text.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Remedy:
         return f"{REMEDY}{self.number}"
 
     def rule(self) -> PolicyRule:
-        """The rule that it is."""
+        """The remedy as a rule."""
         where = Where(f"keyrail {self.name.replace('-', ' ')}")
         words = f"an operator has capped this key until {moment(self.until)} ({self.because})"
         settings = KEY_CAP(self.key, self.rate, bool(self.app))
@@ -62,10 +62,10 @@ class Remedy:
 
 
 class StandingRemedies:
-    """Those that are in force, ``all``, the oldest first; the ``next`` one's number; and the file that keeps both."""
+    """The remedies in force (``all``, the oldest first), the ``next`` one's number, and the file that keeps both."""
 
     def __init__(self, routes: Sequence[str], state: StateFile) -> None:
-        """Take up where the last process left off. Raises StateError."""
+        """Continue the remedies of the last process. Raises StateError."""
         self.routes = tuple(routes)
         self._state = state
         self.next, found = _read(state)
@@ -84,7 +84,7 @@ class StandingRemedies:
         )
 
     def write(self) -> None:
-        """Keep them. Raises OSError."""
+        """Write them to the file. Raises OSError."""
         standing = [
             {
                 "number": each.number,
@@ -130,7 +130,7 @@ class Remedies:
         return self._standing.survive
 
     def sentence(self, remedy: Remedy) -> str:
-        """Return what people are told."""
+        """Return a remedy as a sentence."""
         key = self._workers.redaction(self._standing.routes.index(remedy.route)).of(remedy.key)
         cap = f"{remedy.rate.tokens} commands in {remedy.rate.seconds} s"
         whom = f"app {remedy.app}" if remedy.app else "all"
@@ -140,7 +140,7 @@ class Remedies:
         """Put a remedy in force in every worker. Raises RemedyError, and OSError as ``KillSwitch`` does."""
         async with self._lock:
             if len(self.standing) >= MOST_STANDING:
-                raise RemedyError(f"there are {MOST_STANDING} remedies already: undo one")
+                raise RemedyError(f"too many remedies: the limit is {MOST_STANDING}; undo one first")
             now = time.time()
             until = now + min(seconds, MOST_SECONDS)
             remedy = Remedy(self._standing.next, route, key, app, rate, now, until, because)
@@ -162,7 +162,7 @@ class Remedies:
             return True
 
     async def _change(self, standing: tuple[Remedy, ...]) -> None:
-        """Have these and no others in force."""
+        """Put these remedies in force and end all others."""
         before, self._standing.all = self.standing, standing
         problem = await self._reloader.renew()
         if problem is not None:
@@ -171,7 +171,7 @@ class Remedies:
         self._arm()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel the timer."""
         for waiting in (self._timer, self._ending):
             if waiting is not None:
                 waiting.cancel()
@@ -188,7 +188,7 @@ class Remedies:
         self._ending = asyncio.get_running_loop().create_task(self._end())
 
     async def _end(self) -> None:
-        """End what is over; where a worker does not follow, try again."""
+        """End the remedies that are over; if a worker does not confirm, try again."""
         async with self._lock:
             now = time.time()
             over = tuple(each for each in self.standing if each.until <= now)
@@ -196,7 +196,7 @@ class Remedies:
                 if over:
                     await self._change(tuple(each for each in self.standing if each not in over))
             except RemedyError as error:
-                notice(f"{over[0].name} should be over, but: {error}")
+                notice(f"cannot end {over[0].name}, trying again: {error}")
                 self._arm(_AGAIN_SECONDS)
                 return
             for remedy in over:
@@ -207,7 +207,7 @@ class Remedies:
 
 
 def _read(state: StateFile) -> tuple[int, list[Remedy]]:
-    """The next number, and what was in force. Raises StateError."""
+    """The next number, and the remedies that were in force. Raises StateError."""
     found: Any = state.part(_PART)
     if found is None:
         return 1, []

@@ -1,19 +1,18 @@
 """Requests between the supervisor and a worker, over a private socket pair: the one way to ask another process.
 
-A request names the type of its reply and the seconds that the reply may take. Whoever sends it gets a future, which
-ends in one of four ways:
+A request names the type of its reply and the seconds that the reply may take. Its sender gets a future, which ends in
+one of four ways:
 
     the reply
     RequestTimeout   the seconds are over: the other process is busy or hangs; a later reply is dropped
-    PeerLost         the other process has ended (a replacement has a channel of its own): at once, for all that wait
+    PeerLost         the other process has ended (a replacement has its own channel): at once, for all pending requests
     RequestFailed    the other process raised an exception while it answered: at once, with the exception's text
 
 A request is sent when it is made. The other process begins to answer requests in the order in which they were sent, and
 a slow answer does not delay others. A notification is a message without a reply; it is handled when it arrives.
 
-Messages are pickled, with their length in front. So a worker that replaces a dead one gets the very policies in force,
-not what their files have become since; and pickle is safe here, because whoever could write to this socket already runs
-as this user inside this process group.
+Messages are pickled, with their length in front. So a replacement worker gets the policies in force, even if the files
+have changed since. Pickle is safe here: only processes of this group, with the same user, can write to this socket.
 """
 
 import asyncio
@@ -57,7 +56,7 @@ class TypedReply:
 
 @dataclass(frozen=True, slots=True)
 class Packed(Generic[Reply]):
-    """A large value, pickled once for all who get it, and unpickled when they say: in a thread, for instance."""
+    """A large value, pickled once for all receivers. Each unpickles it when it wants, for instance in a thread."""
 
     body: bytes
 
@@ -72,7 +71,7 @@ class Packed(Generic[Reply]):
 
 
 class ProcessRequest(Generic[Reply]):
-    """Wants a ``Reply`` within ``seconds``."""
+    """A message that expects a ``Reply`` within ``seconds``."""
 
     __slots__ = ()
     seconds: ClassVar[float] = 3.0
@@ -83,7 +82,7 @@ class ProcessRequest(Generic[Reply]):
 
 
 class Notification:
-    """Wants no reply."""
+    """A message without a reply."""
 
     __slots__ = ()
 
@@ -117,13 +116,13 @@ class _Pending(Generic[Reply]):
         self._timer = loop.call_later(request.seconds, self.fail, late)
 
     def succeed(self, reply: Reply) -> None:
-        """The reply is here."""
+        """End with the reply."""
         self._end()
         if not self.future.done():
             self.future.set_result(reply)
 
     def fail(self, error: RequestError) -> None:
-        """There will be no reply."""
+        """End with an error."""
         self._end()
         if not self.future.done():
             _fail(self.future, error)
@@ -146,15 +145,15 @@ class Channel:
 
     @classmethod
     async def over(cls, end: socket.socket) -> "Channel":
-        """Make a channel of one end of a socket pair; it now belongs to the channel."""
+        """Make a channel of one end of a socket pair; the channel closes it."""
         return cls(*await asyncio.open_unix_connection(sock=end))
 
     def notify(self, notification: Notification) -> None:
-        """Send a notification; it is dropped if the other end is gone."""
+        """Send a notification; it is dropped if the other end is closed."""
         self._send(notification)
 
     def request(self, request: ProcessRequest[Reply]) -> "asyncio.Future[Reply]":
-        """Send a request; the future ends as the top of this file says. Nobody has to await it."""
+        """Send a request; the module's docstring says how the future ends. Nobody has to await it."""
         if self._lost or self._writer.is_closing():
             ended: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
             _fail(ended, _peer_lost())
@@ -165,7 +164,7 @@ class Channel:
         return pending.future
 
     async def receive(self) -> Any:
-        """Return the next message; None when the other end is gone."""
+        """Return the next message; None when the other end is closed."""
         try:
             (length,) = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
             return _unpickle(await self._reader.readexactly(length))
@@ -173,9 +172,9 @@ class Channel:
             return None
 
     async def serve(self, answer: Callable[[Any], Awaitable[TypedReply]], take: Callable[[Any], None]) -> None:
-        """Answer requests, take notifications and deliver replies until the other end is gone.
+        """Answer requests, take notifications and deliver replies until the other end is closed.
 
-        An exception of ``answer`` is logged and told to the other end; an exception of ``take`` ends this.
+        An exception of ``answer`` is logged and sent to the other end; an exception of ``take`` ends this.
         """
         try:
             while (message := await self.receive()) is not None:
@@ -194,7 +193,7 @@ class Channel:
             self._lose()
 
     async def close(self) -> None:
-        """Send what is left and close."""
+        """Flush and close."""
         self._lose()
         self._writer.close()
         try:
@@ -225,7 +224,7 @@ class Channel:
         self._writer.write(_HEADER.pack(len(body)) + body)
 
     def _lose(self) -> None:
-        """End what waits for the other end, and what it waited for."""
+        """End pending requests, and the answers to requests of the other end."""
         self._lost = True
         for pending in list(self._pending.values()):
             pending.fail(_peer_lost())
@@ -242,7 +241,7 @@ async def outcomes(replies: Collection["asyncio.Future[Reply]"]) -> list[Reply |
 
 
 def outcome(reply: "asyncio.Future[Reply]") -> Reply | RequestError:
-    """The reply of a request that has ended, or the error in its place."""
+    """The reply to a request that has ended, or its error."""
     try:
         return reply.result()
     except RequestError as error:
@@ -271,4 +270,4 @@ def _peer_lost() -> PeerLost:
 
 def _fail(future: "asyncio.Future[Any]", error: RequestError) -> None:
     future.set_exception(error)
-    future.exception()  # retrieved: a request that nobody awaits any more is no mistake that asyncio should log
+    future.exception()  # retrieved, so that asyncio does not log a request that nobody awaits

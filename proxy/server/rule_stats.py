@@ -1,4 +1,4 @@
-"""What each rule has found, over all workers: what ``/rules`` and ``KEYRAIL RULES`` tell.
+"""The findings of each rule, over all workers: the content of ``/rules`` and ``KEYRAIL RULES``.
 
     {"age": 0.4, "routes": [{"route": "default", "policy": "platform.yaml", "generation": 3, "rules": [
         {"rule": "no-keyspace-walks", "mode": "audit", "where": "platform.yaml:7", "hits": {"audit refused": 3},
@@ -9,10 +9,10 @@
                               "clients": [{"user", "client_name", "library", "address", "count"}], "other_clients": 0,
                               "sample": {"time", "mode", "what", "command", "shape", "key", "user", …}}}}]}]}
 
-Each rule of the policy is there, with no hits too: ``out_of`` says how many commands it could have judged. All counts
-are since the rule came into force in this process group, those of shapes and clients over the hits that were
-``inspected``: in a flood not all. ``mode`` is what it is now, for clients of no app and for each app. ``age`` is in
-seconds.
+Each rule of the policy is listed, even without hits; ``out_of`` is the number of commands that it could have judged.
+All counts begin when the rule came into force in this process group. Shapes and clients are counted over the
+``inspected`` hits: in a flood, not all hits are inspected. ``mode`` is the present mode, for clients of no app and for
+each app. ``age`` is in seconds.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ def _rule(
         record = evidence.get((rule.name, name))
         if record is not None:
             total.merge(record)
-        # Hits arrive a moment before the commands that they are of are added up.
+        # Hits arrive a moment before their commands are added up.
         least = 0 if record is None else sum(record.hits.values())
         its = max(out_of.get(name, 0), least)
         asked += its

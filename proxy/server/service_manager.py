@@ -1,7 +1,7 @@
-"""The service manager that started Keyrail, if it asked to be told how things stand: systemd with ``Type=notify``.
+"""Notifications to the service manager that started Keyrail: systemd with ``Type=notify``.
 
 Each message is a datagram to the socket that ``NOTIFY_SOCKET`` names, as sd_notify(3) defines it. Without that variable
-nothing is sent. A manager that does not listen changes nothing for Keyrail.
+nothing is sent. Errors are ignored.
 """
 
 import os
@@ -16,7 +16,7 @@ class ServiceManager:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         address = environment.get(VARIABLE, "")
-        # A name that begins with @ is in Linux's abstract namespace, whose names begin with a NUL.
+        # A name that begins with @ is in Linux's abstract namespace, where names begin with a NUL.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
 
     def ready(self, status: str) -> None:
@@ -28,7 +28,7 @@ class ServiceManager:
         self._tell("STOPPING=1", "STATUS=stopping")
 
     def replaced_by(self, pid: int) -> None:
-        """Another process serves from now on: its end is the service's end."""
+        """Another process is the main process of the service from now on."""
         self._tell(f"MAINPID={pid}")
 
     def _tell(self, *lines: str) -> None:
@@ -39,4 +39,4 @@ class ServiceManager:
                 connection.setblocking(False)
                 connection.sendto("\n".join(lines).encode(), self._address)
         except OSError:
-            pass  # a manager that has gone has nothing left to be told
+            pass  # the manager has ended

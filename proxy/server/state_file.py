@@ -1,6 +1,6 @@
-"""What survives a restart (``--state``): one JSON file with a part for each of those who have something to keep.
+"""The state that survives a restart (``--state``): one JSON file with named parts.
 
-It is replaced as a whole, so it is never half of anything, and nobody but its owner may read it.
+The file is replaced as a whole, so it is never half written. Only its owner may read it.
 """
 
 import json
@@ -17,7 +17,7 @@ class StateError(Exception):
 
 
 class StateFile:
-    """The file, or none: then nothing survives."""
+    """The state file; without a path, nothing survives."""
 
     def __init__(self, path: Path | None) -> None:
         """Read it. Raises StateError."""
@@ -30,18 +30,18 @@ class StateFile:
         return self._path is not None
 
     def part(self, name: str) -> Any:
-        """What the last process has put under a name; None if nothing."""
+        """The part of this name; None if there is none."""
         return self._parts.get(name)
 
     def put(self, name: str, value: Any) -> None:
-        """Keep what survives JSON under a name. Raises OSError."""
+        """Keep a JSON value under a name. Raises OSError."""
         self._parts[name] = value
         if self._path is not None:
             _replace(self._path, {_ALWAYS_THERE: None, **self._parts})
 
     def broken(self) -> StateError:
-        """Return what to say where a part is not what it should be."""
-        return StateError(f"{self._path} is not a state file of Keyrail's: repair it or remove it")
+        """Return the error for a part of the wrong form."""
+        return StateError(f"{self._path} is not a state file of Keyrail: repair it or remove it")
 
     def __str__(self) -> str:
         return str(self._path)

@@ -1,14 +1,14 @@
-"""The supervisor's life: open everything, start the workers, say so, watch, stop.
+"""The supervisor: opens everything, starts the workers, announces them, watches them and stops.
 
     configuration -> policies -> sockets -> embedded engine -> workers -> ready line ... signal -> drain -> end
 
-What can be wrong is found in this order and ends the start with one line: a mistake of the operator's in StartError
-with status 2, a circumstance (a port in use) with status 1. An upstream that is down is neither: Keyrail starts, says
-so, is not ready, and becomes ready by itself.
+Problems are found in this order and end the start with one line: a mistake in the configuration with status 2, a
+failure such as a port in use with status 1. An upstream that is down is no such problem: Keyrail starts, reports it, is
+not ready, and becomes ready by itself.
 
-SIGTERM and SIGINT stop it, a second one at once (after SIGTERM it accepts clients for ``--shutdown-delay`` more, while
-it says that it is not ready); SIGHUP reloads the policies, and begins a log of violations anew that was rotated away;
-SIGUSR2 starts a successor, and ends this one when that one serves.
+SIGTERM and SIGINT stop it; a second one stops it at once. After SIGTERM it accepts clients for ``--shutdown-delay``,
+while it is not ready. SIGHUP reloads the policies, and opens a new violations log if the old one was rotated. SIGUSR2
+starts a successor, and ends this process when the successor serves.
 """
 
 import asyncio
@@ -61,9 +61,9 @@ OnReady = Callable[[RouteSettings, Sequence[ListenAddress]], None]
 
 
 async def run_supervisor(settings: Settings, on_ready: OnReady) -> int:
-    """Serve until a signal says stop; return the exit status. Raises StartError.
+    """Serve until a signal ends it; return the exit status. Raises StartError.
 
-    ``on_ready`` is called once for each route, after the ready line, with the addresses where it really listens.
+    ``on_ready`` is called once for each route, after the ready line, with the addresses on which it listens.
     """
     return await Supervisor(settings, on_ready).run()
 
@@ -93,7 +93,7 @@ class Supervisor:
         self._limits = ""
 
     async def run(self) -> int:
-        """Serve until a signal says stop; return the exit status. Raises StartError."""
+        """Serve until a signal ends it; return the exit status. Raises StartError."""
         self._heed_signals()
         self._fit_into_limits()
         try:
@@ -113,7 +113,7 @@ class Supervisor:
             await self._shut()
 
     def readiness(self) -> Readiness:
-        """Say why Keyrail is not ready, if it is not."""
+        """The reasons why Keyrail is not ready; none if it is."""
         if self._stop.is_set():
             return Readiness(["stopping"])
         if self._workers is None:
@@ -163,9 +163,10 @@ class Supervisor:
             )
             self._switch = KillSwitch(self._workers, state_file, pause)
             reloader = Reloader(self._settings.routes, self._workers, policies, standing.join)
-            self._remedies = Remedies(self._workers, reloader, standing)
+            self._remedies = remedies = Remedies(self._workers, reloader, standing)
             options = "" if self._admin is None else self._admin.options
-            incidents = Incidents(self._workers, names, self._settings.incidents, options)
+            file = self._settings.incidents
+            incidents = Incidents(self._workers, names, file, options, lambda: remedies.standing)
             if self._admin is not None:
                 state = AdminState(
                     settings=self._settings,
@@ -183,14 +184,14 @@ class Supervisor:
         except _CIRCUMSTANCES as error:
             raise StartError([str(error)], FAILURE) from None
         self._spawn(incidents.run())
-        self._heed_orders(reloader)  # first: whoever reads that Keyrail is ready may give one at once
+        self._heed_orders(reloader)  # first: after the ready line an operator may send a signal at once
         self._announce(self._workers)
         for index, route in enumerate(self._settings.routes):
             self._on_ready(route, self._listeners.addresses(index))
         return reloader
 
     async def _embed(self, route: RouteSettings) -> RouteSettings:
-        """Start the route's private engine, if it wants one."""
+        """Start the route's private engine, if it has one."""
         if route.embedded is None:
             return route
         engine = await EmbeddedEngine.start(route.embedded)
@@ -211,7 +212,7 @@ class Supervisor:
         return group_info(self._workers, self._switch, route, query)
 
     async def _watch(self) -> int:
-        """Wait for the end, or for what should never end; then drain."""
+        """Wait for a signal, or for the end of a task that should never end; then drain."""
         assert self._workers is not None, "started without workers"
         engines = [self._spawn(engine.wait()) for engine in self._engines]
         await self._first(self._spawn(self._stop.wait()), self._workers.broken, *engines)
@@ -226,7 +227,7 @@ class Supervisor:
             self._manager.stopping()
         if self._delay:
             await self._first(self._spawn(asyncio.sleep(self._delay)), self._spawn(self._now.wait()), *engines)
-        # The workers close theirs; while one copy is open, the kernel would go on taking connections.
+        # The workers close their copies; while one copy is open, the kernel accepts connections.
         self._listeners.close()
         await self._first(self._spawn(self._workers.drain(self._settings.drain)), self._spawn(self._now.wait()))
         return status
@@ -252,7 +253,7 @@ class Supervisor:
             self._successor = None
             self._listeners.leave_files()
             if self._admin is not None:
-                # Whoever asks now wants to know of the one that serves.
+                # Questions about readiness now go to the process that serves.
                 await self._admin.stop()
                 self._admin = None
             self._stop.set()
@@ -271,7 +272,7 @@ class Supervisor:
         return "the first process of a container ends it" if os.getpid() == 1 else ""
 
     async def _shut(self) -> None:
-        """Close whatever is open, in the reverse order of its opening."""
+        """Close everything that is open, in reverse order."""
         if self._successor is not None:
             self._successor.end()
         for heeded in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
@@ -313,7 +314,7 @@ class Supervisor:
         self._stop.set()
 
     def _hang_up(self, reloader: Reloader) -> None:
-        """Begin again with what lies in files: the log, which may have been rotated, and the policies."""
+        """Open the log again, which may have been rotated, and reload the policies."""
         if self._log is not None:
             self._log.write(())
         self._spawn(reloader.reload())

@@ -1,9 +1,8 @@
-"""What goes through, for Prometheus: the busiest keys, patterns, clients and slots of the last minute.
+"""The traffic, for Prometheus: the busiest keys, patterns, clients and slots of the last minute.
 
-All but ``keyrail_looks_total`` are gauges over a sliding minute, and say the same as ``/hotkeys``, ``/patterns``,
-``/clients`` and ``/slots``. The number of time series is bounded, whatever the number of keys and clients: what is
-beyond the busiest is folded into one that is called ``other``. Keys are shown as ``redact`` says; those that then look
-the same are one.
+All but ``keyrail_traced_commands_total`` are gauges over a sliding minute, with the figures of ``/hotkeys``,
+``/patterns``, ``/clients`` and ``/slots``. The number of time series is bounded: all but the busiest are folded into
+one that is called ``other``. Keys are shown as ``redact`` says; keys that then look the same are one.
 
 keyrail_hot_keys{route}                             keys that are hot, as the policy's ``alerts`` say
 keyrail_hot_keys_timestamp_seconds{route}           the snapshot of this and the next two: ``at`` in ``/hotkeys``
@@ -11,13 +10,13 @@ keyrail_hot_key_rate{route,key}                     uses per second of the ten b
 keyrail_hot_key_share{route,key}                    their share of all uses of keys
 keyrail_pattern_rate{route,pattern,kind}            uses of keys per second; kind: read, write
 keyrail_pattern_bytes_rate{route,pattern,direction} bytes per second; direction: in (commands), out (replies)
-keyrail_pattern_hit_ratio{route,pattern}            commands that found something, of those whose reply was seen
+keyrail_pattern_hit_ratio{route,pattern}            commands that found a value, of those with a traced reply
 keyrail_pattern_expiring_ratio{route,pattern}       keys with a TTL, of those that were asked about
-keyrail_pattern_p99_seconds{route,pattern}          at Redis, with the way there and back
+keyrail_pattern_p99_seconds{route,pattern}          the time at Redis and in the network
 keyrail_pattern_runs_rate{route,pattern}            runs of single reads (N+1) per second, as ``/patterns`` has them
 keyrail_pattern_largest_bytes{route,pattern}        the largest command or reply for one key
 keyrail_client_rate{route,app,user,client_name,library,address}   commands per second
-keyrail_busiest_slot_share{route}                   of all uses of keys, as a cluster would have its slots
+keyrail_busiest_slot_share{route}                   the busiest hash slot's share of all uses of keys
 keyrail_crossslot_rate{route}                       commands per second that a cluster would refuse
 keyrail_traced_commands_total{route}                traced commands
 """
@@ -39,14 +38,14 @@ from proxy.traffic.time_series import TimeSeries
 WINDOW = 60
 MOST_KEYS, MOST_PATTERNS, MOST_CLIENTS = 10, 50, 20
 LEAST_SHARE = 0.01
-"""Of all uses of keys: among keys that are all alike none is worth a time series."""
+"""The least share of all uses of keys for a time series: if all keys are equally busy, none needs one."""
 
 OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTraffic:
-    """What one route did lately, and how its keys may be shown; `hot` says which are hot."""
+    """The recent traffic of one route, and how its keys are shown; `hot` has the thresholds of hot keys."""
 
     name: str
     time_series: TimeSeries
@@ -63,7 +62,7 @@ def collect_traces(routes: list[RouteFigures]) -> Iterator[Metric]:
             labels=("route", "app"),
         ),
         "redis": HistogramMetricFamily(
-            "keyrail_upstream_seconds", "From then until its reply is back (estimate).", labels=("route", "app")
+            "keyrail_upstream_seconds", "From then until its reply arrives (estimate).", labels=("route", "app")
         ),
     }
     volumes = {
@@ -124,7 +123,7 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
     size = GaugeMetricFamily(
         "keyrail_pattern_bytes_rate", "Bytes per second for a pattern (estimate).", labels=(*labels, "direction")
     )
-    hits = GaugeMetricFamily("keyrail_pattern_hit_ratio", "Commands that found something (estimate).", labels=labels)
+    hits = GaugeMetricFamily("keyrail_pattern_hit_ratio", "Commands that found a value (estimate).", labels=labels)
     expiring = GaugeMetricFamily(
         "keyrail_pattern_expiring_ratio", "Keys with a TTL, of those that were used and asked about.", labels=labels
     )
@@ -150,7 +149,7 @@ def _collect_patterns(routes: list[RouteTraffic], now: float) -> Iterator[Metric
             for family, known, part in ((hits, "hit_ratio", 1), (expiring, "ttl_share", 1), (slow, "p99_ms", 0.001)):
                 if each[known] is not None:
                     family.add_metric(name, each[known] * part)
-        # No pattern is of this kind, so that a key that is called like this does no harm.
+        # No pattern has this kind, so a key with this name cannot be mistaken for it.
         rate.add_metric((route.name, OTHER, "any"), told["other"]["rate"])
     yield from (rate, size, hits, expiring, slow, runs, largest)
 
@@ -164,7 +163,7 @@ def _collect_clients(routes: list[RouteTraffic], now: float) -> Iterator[Metric]
         told = json_views.clients(route.time_series, WINDOW, MOST_CLIENTS, now)
         for each in told["clients"]:
             rate.add_metric((route.name, *(each[name] for name in names)), each["rate"])
-        # A client that is known has a user.
+        # Every known client has a user.
         rate.add_metric((route.name, OTHER, "", "", "", ""), told["other"]["rate"])
     yield rate
 

@@ -1,10 +1,10 @@
-"""Where the violations' lines go: the newest are kept for whoever looks, and all may be logged.
+"""The violations' lines: the newest are kept in memory, and all may be logged.
 
-A log is standard error or the end of a file, and each line goes there in one piece.
+A log is standard error or the end of a file; each line is written in one piece.
 
-A log rotation may rename the file at any time: before each write, and at SIGHUP, the name is held against the file that
-is open, and a file that is not there any more is begun anew. What cannot be written (a full disk, a standard error that
-nobody reads) is dropped and said once, for a log must never hold up the traffic that it is about.
+If the file is rotated, Keyrail opens a new one: before each write, and at SIGHUP, it compares the name with the open
+file. Lines that cannot be written (a full disk, a closed standard error) are dropped and reported once, because a log
+must never delay the traffic.
 """
 
 import os
@@ -16,10 +16,11 @@ from itertools import islice
 from pathlib import Path
 
 from proxy.net.settings import ViolationsSettings
+from proxy.server.line_writer import LineWriter
 from proxy.server.notices import notice
 
 MOST_KEPT = 200
-"""Lines of each route."""
+"""Lines in memory for each route."""
 
 
 class ViolationsError(Exception):
@@ -27,13 +28,14 @@ class ViolationsError(Exception):
 
 
 class ViolationLog:
-    """The end of the line. ``dropped`` counts lines that could not be written."""
+    """A log of violations. ``dropped`` counts lines that could not be written."""
 
     def __init__(self, settings: ViolationsSettings) -> None:
         """Open the file. Raises ViolationsError."""
         self.dropped = 0
         self._path = settings.path
         self._open = -1
+        self._lines = LineWriter()
         self._troubled = False
         if self._path is not None:
             try:
@@ -42,7 +44,7 @@ class ViolationLog:
                 raise ViolationsError(f"cannot write violations to {self._path}: {error.strerror}") from None
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Write the lines, or drop them; with none, only see to it that the file is the one of that name."""
+        """Write the lines, or drop them. Without lines, only open the file again if it was rotated."""
         if self._path is None:
             self._write_to_stderr(lines)
         else:
@@ -52,7 +54,7 @@ class ViolationLog:
         try:
             out = sys.stderr.fileno()
             for line in lines:
-                # A pipe that takes anything takes PIPE_BUF bytes, and no line is longer.
+                # A pipe takes PIPE_BUF bytes in one piece, and no line is longer.
                 if not select.select([], [out], [], 0.0)[1]:
                     self.dropped += 1
                     continue
@@ -64,9 +66,9 @@ class ViolationLog:
         try:
             if self._open < 0 or not _is_open(path, self._open):
                 self.close()
-                self._open = _append_to(path)
+                self._open, self._lines = _append_to(path), LineWriter()
             for line in lines:
-                os.write(self._open, line)
+                self._lines.write(self._open, line)
         except OSError as error:
             self.dropped += len(lines)
             if not self._troubled:
@@ -83,7 +85,7 @@ class ViolationLog:
 
 
 class Violations:
-    """All lines of a process group with so many routes; `log` is where they are written, if anywhere."""
+    """The newest lines of all routes of a process group; `log` is where all are written, if anywhere."""
 
     def __init__(self, routes: int, log: ViolationLog | None) -> None:
         self._log = log
@@ -91,14 +93,14 @@ class Violations:
         self._taken = [0] * routes
 
     def take(self, route: int, lines: Sequence[bytes]) -> None:
-        """Keep and log what a worker tells of a route."""
+        """Keep and log a worker's lines of a route."""
         self._newest[route].extend(lines)
         self._taken[route] += len(lines)
         if self._log is not None:
             self._log.write(lines)
 
     def since(self, route: int, number: int) -> tuple[int, list[bytes]]:
-        """The number of lines so far, and those of the newest that came after so many, the oldest first."""
+        """The number of lines so far, and the kept lines after the first ``number``, the oldest first."""
         taken, kept = self._taken[route], self._newest[route]
         return taken, list(islice(kept, max(0, len(kept) - (taken - number)), None))
 

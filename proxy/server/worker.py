@@ -1,9 +1,9 @@
-"""One worker process: a ``Route`` for each route, on the listening sockets that the supervisor handed down.
+"""One worker process: a ``Route`` for each route, on the listening sockets of the supervisor.
 
-It does what the supervisor says (``control``), reports every second, and ends when it has drained. Signals are the
-supervisor's business: Ctrl-C reaches every process of the terminal, so SIGINT and SIGHUP mean nothing here; a SIGTERM
-makes this worker drain, and the supervisor replaces it. When the supervisor is gone, so that nobody would replace,
-reload or stop this process any more, it drains as well.
+It follows the supervisor's messages (``control``), reports every second, and ends when it has drained. It ignores
+SIGINT and SIGHUP, since Ctrl-C reaches every process of the terminal, and the supervisor handles it. SIGTERM makes this
+worker drain, and the supervisor replaces it. If the supervisor ends, nobody can replace, reload or stop this process,
+so it drains, too.
 """
 
 import asyncio
@@ -69,9 +69,9 @@ from proxy.session.info_query import InfoQuery
 _log = logging.getLogger("keyrail.worker")
 
 REPORT_SECONDS = 0.8
-"""Between reports; with their way to the supervisor, figures are never older than a second.
+"""Seconds between reports, so that the supervisor's figures are never older than a second.
 
-A second of traffic is told as soon as it is over: it would be nearly two seconds old, if it waited for the next report.
+A second of traffic is reported as soon as it is over: at the next report it would be nearly two seconds old.
 """
 
 
@@ -127,11 +127,11 @@ class Worker:
         )
 
     async def run(self) -> int:
-        """Serve until told to stop, then drain; return the exit status."""
+        """Serve until the supervisor or a signal stops it, then drain; return the exit status."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
         if not await self._open():
             return 0
-        # What lives until the end need not be looked at by every collection.
+        # Garbage collections need not visit the objects that live until the end.
         gc.collect()
         gc.freeze()
         self._channel.notify(Serving())
@@ -197,7 +197,7 @@ class Worker:
         context: ssl.SSLContext | None = None
         if listener.address.tls is not None:
             context = listener_context(listener.address.tls, _log.warning)
-        # A copy, since what accepts closes it, and may have to begin again.
+        # A copy, since the acceptor closes it, and may have to begin again.
         sock = socket.socket(fileno=os.dup(handed.fd))
         place = handed.route, handed.listener
         return await self._routes[handed.route].serve(sock, listener, context, place, self._handover)
@@ -245,7 +245,7 @@ class Worker:
         try:
             return await self._follow(order)
         except Exception:
-            # The others follow it already. A new process starts with what is in force, so end this one.
+            # The other workers follow it already. A new process starts with the policies in force, so end this one.
             self._failed = True
             self._end_now()
             raise
@@ -301,12 +301,12 @@ class Worker:
             route.lease(leases)
 
     def _count(self, event: str) -> None:
-        """Count what happened to the whole worker in each of its routes."""
+        """Count an event of the whole worker in each of its routes."""
         for route in self._routes:
             route.count(event)
 
     def _group_info(self, route: int, query: InfoQuery) -> "asyncio.Future[dict[str, Any]]":
-        # The client that asks finds in the answer what it has just done.
+        # Report first, so that the answer includes what the client has just done.
         self._report_now()
         return self._channel.request(GroupInfo(route, query))
 
@@ -348,7 +348,7 @@ class Worker:
             self._handover.end()
         for route in self._routes:
             route.stop_accepting()
-        # The kernel would go on taking connections, while a copy is open anywhere.
+        # While a copy is open in any process, the kernel accepts connections.
         for fd in {handed.fd for handed in self._start.sockets}:
             os.close(fd)
         await asyncio.gather(*(route.drain(self._drain_seconds) for route in self._routes))

@@ -1,4 +1,4 @@
-"""One worker process as the supervisor holds it: its channel, and what it has reported."""
+"""One worker process, in the supervisor: its channel, and its last report."""
 
 import asyncio
 import socket
@@ -27,7 +27,7 @@ class WorkerProcess:
     evidence: list[Records] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
     forgiven: float = 0.0
-    """Seconds since then in which the supervisor itself stood still."""
+    """Seconds since then in which the supervisor itself was stopped."""
     covers: frozenset[int] = frozenset()
     """Missing workers whose connections it accepts."""
     wanted: tuple[Demands, ...] = ()

@@ -1,8 +1,8 @@
-"""The worker processes as the supervisor sees them: started, heard, asked, replaced when they die, drained.
+"""The worker processes, in the supervisor: starts, asks, replaces and drains them.
 
-A worker that dies is replaced, at once the first time and more slowly when it keeps dying. A replacement starts with
-the policies in force. Only the first start of all workers can fail: nobody is being served then, and the operator is
-there to read why.
+If a worker dies, a new one replaces it: at once the first time, and more slowly if workers keep dying. A replacement
+starts with the policies in force. Only the first start of all workers can fail: no client is served then, and the
+operator reads the error.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ from proxy.traffic.redaction import Redaction
 from proxy.traffic.time_series import TimeSeries
 
 FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.1, 5.0, 10.0
-"""Seconds before a replacement: the first pause doubles up to the longest, until a worker has lived steadily."""
+"""Seconds before a replacement: the first pause doubles up to the longest, until a worker lives long enough."""
 
 
 class WorkersError(Exception):
@@ -74,8 +74,8 @@ class WorkersError(Exception):
 class Workers:
     """All workers of the process group.
 
-    ``group_info`` returns what a worker's client is told about a route and a query. ``on_change`` is called when a
-    worker has reported, started to serve, or ended.
+    ``group_info`` returns the answer to a client's query about a route. ``on_change`` is called when a worker has
+    reported, started to serve, or ended.
     """
 
     def __init__(
@@ -94,10 +94,12 @@ class Workers:
         self.paused = paused
         """The kill switch is on."""
         self.restarts = 0
+        self.lag = 0.0
+        """Seconds by which the supervisor's event loop was late, when it last looked at the workers."""
         self._group_info = group_info
         self._on_change = on_change
         self.time_series = tuple(TimeSeries(settings.traffic_memory) for _ in settings.routes)
-        """The recent traffic of each route, over all workers, those that have ended included."""
+        """The recent traffic of each route, over all workers, ended ones included."""
         self._settings = settings
         self._listeners = listeners
         self._sharing = AcceptSharing(settings.workers) if settings.workers > 1 else None
@@ -110,11 +112,11 @@ class Workers:
         self._stopping = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Gets the exception if keeping the workers fails by a mistake of this program."""
+        """Gets the exception if a bug ends the supervision of workers."""
 
     async def start(self) -> None:
-        """Start every worker and wait until all serve and have reported. Raises WorkersError, and what should never
-        be."""
+        """Start every worker and wait until all serve and have reported. Raises WorkersError, or the exception of a
+        bug."""
         for number in range(self._settings.workers):
             self._spawn(self._keep(number))
         await asyncio.wait((self._started, self.broken), return_when=asyncio.FIRST_COMPLETED)
@@ -131,12 +133,17 @@ class Workers:
         )
 
     @property
+    def max_clients(self) -> int:
+        """Clients that each worker accepts at most."""
+        return self._settings.max_clients
+
+    @property
     def living(self) -> int:
         """Workers that serve."""
         return sum(worker.serving for worker in self._workers.values())
 
     def silent(self) -> list[tuple[int, float]]:
-        """Return the workers that serve but have not reported for long, with the seconds since they did."""
+        """Return the workers that serve but have not reported for long, with the seconds since their last report."""
         now = time.monotonic()
         ages = [(worker.number, silence(worker, now)) for worker in self._workers.values() if worker.serving]
         return [(number, age) for number, age in ages if age > SILENT_SECONDS]
@@ -154,23 +161,23 @@ class Workers:
         return {number: each.report.process for number, each in self._workers.items() if each.report is not None}
 
     def age(self) -> float:
-        """Return how old the oldest worker's figures are, in seconds."""
+        """Return the age of the oldest worker's figures, in seconds."""
         now = time.monotonic()
         return max((now - worker.heard for worker in self._workers.values() if worker.report is not None), default=0.0)
 
     def redaction(self, route: int) -> Redaction:
-        """Return how the route's keys are shown to whoever asks what goes through it."""
+        """Return how the route's keys are shown."""
         return Redaction(self.policies[route].redact, self._settings.secret)
 
     def evidence(self, route: int) -> Records:
-        """Return what speaks for and against the rules of a route, over all workers."""
+        """Return the findings of a route's rules, over all workers."""
         parts = [worker.evidence[route] for worker in self._workers.values() if worker.evidence]
         return merge_records([self._departed_evidence[route], *parts])
 
     async def replace_policies(self, policies: tuple[Policy, ...]) -> str | None:
-        """Put new policies in force in every worker, or in none; return what is wrong with them, or None.
+        """Put new policies in force in every worker, or in none; return the problem, or None.
 
-        What a client sends after that is judged by them.
+        After that, they judge all commands of clients.
         """
         prepare = Prepare(Packed.of(policies), self.generation + 1)
         preparing = [worker for worker in self._workers.values() if worker.serving]
@@ -187,7 +194,7 @@ class Workers:
         return None
 
     async def pause(self, paused: bool) -> None:
-        """Let every worker enforce locked rules alone, or end that. What a client sends after that is judged so."""
+        """Let every worker enforce locked rules only, or all rules again. This applies to all later commands."""
         self.paused = paused
         await self._have_all(Switch(paused))
 
@@ -201,7 +208,7 @@ class Workers:
             self._orders -= 1
 
     async def _have_all(self, order: Commit | Switch) -> None:
-        """Give an order to every worker, and wait until all have followed; say who does not."""
+        """Send an order to every worker, and wait until all have confirmed; report those that have not."""
         told = list(self._workers.values())
         outcome_of_each = await self._order(told, order)
         for worker, followed in zip(told, outcome_of_each, strict=True):
@@ -209,7 +216,7 @@ class Workers:
                 notice(f"worker {worker.number} has not confirmed in {order.seconds:g} s: {order}")
 
     async def drain(self, seconds: float) -> None:
-        """Let every worker finish and end; kill those that take much longer than they were given."""
+        """Let every worker finish and end; kill those that take much longer than ``seconds``."""
         self._stopping.set()
         for worker in self._workers.values():
             worker.channel.notify(Drain(seconds))
@@ -258,7 +265,7 @@ class Workers:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _live(self, number: int) -> str:
-        """Accompany one worker process through its life; return how it ended."""
+        """Start one worker process and wait for its end; return how it ended."""
         try:
             sharing = None if self._sharing is None else self._sharing.files_for(number)
             worker = await launch(number, self._listeners, sharing, partial(self._start_of, sharing))
@@ -286,13 +293,14 @@ class Workers:
                 serving[number].channel.notify(Cover(covers))
 
     async def _replace_hung(self) -> None:
-        """Kill a worker that hangs, so that it is replaced; not one that is busy with a new policy."""
+        """Kill a worker that hangs, so that it is replaced, but no worker that is busy with a new policy."""
         hung = HungWorkers(self._settings.workers, time.monotonic())
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), TURN_SECONDS)
                 return
             worker = hung.look(self._workers.values(), time.monotonic())
+            self.lag = hung.late
             if worker is not None and not self._orders:
                 age = silence(worker, time.monotonic())
                 notice(
@@ -339,7 +347,7 @@ class Workers:
             self._started.set_result(None)
 
     async def _find_script(self, worker: WorkerProcess, route: int, key: FactKey) -> Fact | None:
-        """Ask all other workers what a script calls."""
+        """Ask all other workers which commands a script calls."""
         others = [each for each in self._workers.values() if each is not worker and each.serving]
         return await first_known([each.channel.request(RecallScript(route, key)) for each in others])
 
@@ -362,7 +370,7 @@ class Workers:
             self._violations.take(route, seen.lines)
 
     def _fail(self, reason: str) -> None:
-        """Fail the start of the workers; a replacement that finds the same is only reported, and will be tried
+        """Fail the start of the workers. If a replacement fails in the same way, it is only reported, and started
         again."""
         if self._started.done():
             notice(reason)
@@ -370,7 +378,7 @@ class Workers:
             self._started.set_exception(WorkersError(reason))
 
     def _bury(self, worker: WorkerProcess) -> None:
-        """Keep what an ended worker has counted."""
+        """Keep the counters of an ended worker."""
         del self._workers[worker.number]
         if self._sharing is not None:
             self._sharing.away(worker.number)

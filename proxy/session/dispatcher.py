@@ -382,8 +382,7 @@ class Dispatcher(Session):
                 elif self.pending_replies > 0 or holds:
                     self.ports.pools.close_gracefully(upstream)
                 else:
-                    upstream.listener = None
-                    upstream.arrays = False
+                    upstream.follow(None)
                     self.ports.pools.release(upstream)
 
 

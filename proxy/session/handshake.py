@@ -196,36 +196,46 @@ def _note_refused(session: Session, given: Credentials, frame: bytes) -> None:
     session.logins.refused(session, given)
 
 
+def _note_wrong(session: Session, said: Hello, frame: bytes) -> None:
+    if said.login is not None and frame.startswith(_WRONG):
+        session.logins.refused(session, said.login)
+
+
 def queued(session: Session, item: Item) -> ReplyEdit | bytes | None:
     """What is to be done to a member of EXEC's array that changes the client's user or database; bytes refuse it."""
     accepted: Callable[[], None] | None = None
+    refused: Callable[[bytes], None] = _nothing
     argv, state = item.command.argv, item.command.spec.state
     gives_login = state is ConnectionState.AUTH or (state is ConnectionState.HELLO and logs_in(argv))
     if gives_login and session.logins.local:
         return _OUTSIDE
     if state is ConnectionState.AUTH:
         given = login.read_auth(argv)
-        accepted = _nothing_more if given is None else partial(_log_in, session, given)
+        accepted = _nothing_more
+        if given is not None:
+            accepted, refused = partial(_log_in, session, given), partial(_note_refused, session, given)
     elif state is ConnectionState.HELLO:
         said = read_hello(argv)
         if said is not None and (said.name is None or names.valid(said.name)):
-            accepted = _greeting(session, said)
+            accepted, refused = _greeting(session, said), partial(_note_wrong, session, said)
     elif state is ConnectionState.SELECT and (database := read_number(argv)) is not None:
         accepted = partial(_select_queued, session, database)
     if gives_login and (accepted is None or session.reply_mode != reply_mode.ON):
         return _UNKNOWABLE
     if accepted is None:
         return None
-    return partial(_learn, accepted) if session.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
+    return partial(_learn, accepted, refused) if session.reply_mode == reply_mode.ON else _MOVE_UNKNOWABLE
 
 
 def _select_queued(session: Session, database: int) -> None:
     switching.move(session, session.key._replace(database=database))
 
 
-def _learn(accepted: Callable[[], None], frame: bytes) -> bytes:
+def _learn(accepted: Callable[[], None], refused: Callable[[bytes], None], frame: bytes) -> bytes:
     if _succeeded(frame):
         accepted()
+    else:
+        refused(frame)
     return frame
 
 
@@ -253,8 +263,7 @@ def _greet(session: Session, item: Item, said: Hello) -> int:
     accepted = _greeting(session, said)
 
     def refused(frame: bytes) -> None:
-        if said.login is not None and frame.startswith(_WRONG):
-            session.logins.refused(session, said.login)
+        _note_wrong(session, said, frame)
         # Redis works through the options one by one: it may have taken the name before it complained.
         if not (said.in_order and frame.startswith(_UNCHANGED)):
             session.happens(Event.UNKNOWN)

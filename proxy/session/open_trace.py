@@ -42,6 +42,10 @@ class OpenTrace:
     first_line: bytes = b""
     refused: bool = False
 
+    def leaves(self) -> None:
+        """The command has been written to Redis."""
+        self.sent = self.observer.clock()
+
     def begins(self, line: bytes) -> None:
         """The first line of the reply is here."""
         self.first_line = line

@@ -7,16 +7,18 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from proxy.commands.command import Command
 from proxy.commands.table import Lane, Table
+from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.hot_path_config import HotPathConfig
-from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.outgoing import Schedule
+from proxy.hotpath.pipeline_listener import PipelineListener
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import Hit
 from proxy.rules.shared_state import FactKey
-from proxy.session.client_identity import Names, Origin
+from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
-from proxy.session.open_trace import Observer, OpenTrace
+from proxy.session.open_trace import Observer
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.wire.request import RequestLimits
 
@@ -117,11 +119,14 @@ class PrivatePipeline(UpstreamPipeline):
     ``key`` is what it is logged in and set to, ``names`` is what CLIENT LIST shows of it.
     """
 
-    key: PoolKey
-    names: Names
+    __slots__ = ("key", "names")
 
-    def resume_for(self, client: ReplySink) -> None:
-        """This client takes what it is sent again: read on, if that was held for it."""
+    def __init__(
+        self, listener: PipelineListener, schedule: Schedule, key: PoolKey, errors: ErrorCounts | None = None
+    ) -> None:
+        super().__init__(listener, schedule, errors)
+        self.key = key
+        self.names = UNNAMED
 
 
 class PoolPort(Protocol):
@@ -248,9 +253,6 @@ class ReportPort(Protocol):
 
 class TracePort(Observer, Protocol):
     """Who takes traces."""
-
-    def note_sent(self, upstream: UpstreamPipeline, trace: OpenTrace) -> None:
-        """Note when the command, which has just been sent, leaves for Redis."""
 
     def start_n_plus_one(self, weight: int) -> int:
         """How many reads a trace of this weight stands for if its client is followed from there; 0 if it is not."""

@@ -217,7 +217,7 @@ class Session(Intake):
             self.submit_with_action(raw, TRACE, trace)
         else:
             self.submit(raw, trace.around(edit))
-        self.ports.traces.note_sent(upstream, trace)
+        upstream.when_sent(trace.leaves)
 
     def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
         """Send one command to the current upstream and expect its reply, unless CLIENT REPLY has silenced it."""
@@ -329,9 +329,7 @@ class Session(Intake):
         """Give the private upstream back: it holds nothing of this client any more."""
         upstream = self.leave_upstream()
         if upstream is not None:
-            upstream.listener = None
-            upstream.arrays = False
-            upstream.resume_for(self)
+            upstream.follow(None)
             if not upstream.closed:
                 self.ports.pools.release(upstream)
 

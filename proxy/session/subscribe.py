@@ -33,8 +33,7 @@ def _change(session: Session, item: Item) -> int:
         return WAIT
     if subscriptions is None:
         subscriptions = session.on_its_own.subscriptions = Subscriptions(session.key.protocol)
-        upstream.listener = subscriptions
-        upstream.arrays = session.key.protocol == 2
+        upstream.follow(subscriptions)
     bare = len(argv) == 1
     subscriptions.opening = not closing
     subscriptions.asked += 1
@@ -54,8 +53,7 @@ def _change(session: Session, item: Item) -> int:
 def stop(state: Pinned) -> None:
     """The last subscription has ended."""
     state.subscriptions = None
-    state.upstream.listener = None
-    state.upstream.arrays = False
+    state.upstream.follow(None)
 
 
 HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {

@@ -110,9 +110,9 @@ def move(session: Session, key: PoolKey) -> None:
     session.key = key
     if session.pinned is not None:
         session.pinned.key = key
-        session.pinned.arrays = session.subscriptions is not None and key.protocol == 2
         if session.subscriptions is not None:
             session.subscriptions.protocol = key.protocol
+        session.pinned.follow(session.subscriptions)
     else:
         session.upstream = None
         session.direct = False

@@ -2,6 +2,7 @@
 
 hot_keys.py        the busiest keys of a window: the figures that all show
 interval_stats.py  what one route did in an interval
+heaviest.py        figures by name, the lightest names folded into one sum
 time_series.py     intervals kept: seconds for a minute, tens of seconds for ten minutes, minutes for an hour
 slot_counts.py     uses of hash slots, by slot
 merge.py           merges top lists with their error bounds

@@ -1,15 +1,17 @@
-"""Incidents: reported once, with when they begin and when they are over.
+"""Incidents: reported when they begin, when they change much, and when they are over.
 
 Every second, the last five seconds are searched (``traffic.hotspots``). An incident begins when its thresholds are
 reached. It is reported when it has not grown for two seconds: by then the five seconds contain nothing else, and its
 figures are stable. It continues while the same finding reaches 70 % of its thresholds, and is over when it has not been
 found for a while; its end is when it was found last. So a key that is hot every few seconds is one incident, and one
-that stays at a threshold is one, too. Its lines are rewritten at every look: they tell the rate now, the peak, and then
-the end.
+that stays at a threshold is one, too. Between both it is reported again when its peak is twice the one that was
+reported last, and when another key of its pattern is the busiest one. Its lines are rewritten at every look: they tell
+the rate now, the peak, and then the end.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from proxy.commands.slots import slot_of
 from proxy.traffic.advice import ADVICE, REMEDY
@@ -22,6 +24,10 @@ from proxy.traffic.time_series import TimeSeries
 
 _GROWN, _GROWS = 1.1, 2.0
 """An incident is reported when it has not grown by this factor for so many seconds."""
+_GROWN_MUCH = 2.0
+"""It is reported again when its peak is so many times the one that was reported."""
+_MOVES = 60.0
+"""Seconds between two reports that another key is the busiest one."""
 _SAME_KEY = 0.8
 """Of several hot keys of one pattern, the one that is named stays, while it has this part of the busiest one's rate."""
 _STATES = {IncidentKind.HOT_KEY: "HOT", IncidentKind.HOT_SLOT: "HOT", IncidentKind.BIG_VALUE: "BIG"}
@@ -32,6 +38,17 @@ _MOST_OPEN = 100
 
 _QUIET = {IncidentKind.HOT_KEY: 60.0, IncidentKind.HOT_SLOT: 60.0, IncidentKind.BIG_VALUE: 600.0}
 """Seconds without it, after which it is over. Of commands with large values only some are traced."""
+
+
+class IncidentEvent(Enum):
+    """Why an incident is reported. The remedies are known to the server alone."""
+
+    BEGUN = "begun"
+    GROWN = "grown"
+    MOVED = "moved"
+    REMEDIED = "remedied"
+    REMEDY_OVER = "remedy-over"
+    OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +98,18 @@ class Incident:
     peaked: float = 0.0
     """When; 0 if that is not known."""
     past: Past = field(default_factory=Past)
-    told: bool = True
+    event: IncidentEvent | None = None
+    """Why it was reported last; None if it has not been yet."""
+    reported: float = 0.0
+    """When it was."""
+    reported_peak: float = 0.0
+    """The peak as of then; 0 if it is not known."""
+    reported_key: bytes = b""
+    """The key as of then; empty if it is not known."""
+    moved: float = 0.0
+    """When another key was reported last."""
+    remedies: frozenset[int] = frozenset()
+    """The numbers of the remedies that are in force against it."""
     latest: Found | None = None
     at_peak: Found | None = None
 
@@ -89,6 +117,11 @@ class Incident:
     def name(self) -> str:
         """Its name, such as INC-9."""
         return f"INC-{self.number}"
+
+    def report(self, event: IncidentEvent, now: float) -> None:
+        """Note that it is reported, and as what."""
+        self.event, self.reported = event, now
+        self.reported_peak, self.reported_key = self.peak, self.key
 
 
 class Lookout:
@@ -116,20 +149,22 @@ class Lookout:
         redaction: Redaction,
         pattern_of: Callable[[bytes], str],
     ) -> list[Incident]:
-        """Return the incidents to report: those that have begun, and those that are over."""
+        """Return the incidents to report; the ``event`` of each says why."""
         seen = lately(time_series, now)
         scene = Scene(time_series, now, seen.hot_keys, redaction, alerts, self._options)
         for hotspot in find(seen, alerts, pattern_of):
             self._take(hotspot, now, scene)
         changed = []
         for incident in self.open:
-            if not incident.told and now - incident.grown >= _GROWS:
-                incident.told = True
+            event = _due(incident, now)
+            if event is not None:
+                incident.report(event, now)
                 changed.append(incident)
-            elif now - incident.found >= _QUIET[incident.kind]:
+            if event is IncidentEvent.OVER:
                 incident.ended = incident.found
                 del self._open[incident.kind, incident.about]
-                changed.append(incident)
+            elif event is IncidentEvent.MOVED:
+                incident.moved = now
             _write(incident, now)
         return changed
 
@@ -138,7 +173,7 @@ class Lookout:
         if about not in self._open:
             if not hotspot.reached or len(self._open) >= _MOST_OPEN:
                 return
-            self._open[about] = Incident(self._number(), self._route, *about, "", (), now, told=False)
+            self._open[about] = Incident(self._number(), self._route, *about, "", (), now)
         incident = self._open[about]
         incident.found = now
         if hotspot.kind is IncidentKind.HOT_KEY:
@@ -166,6 +201,24 @@ class Lookout:
                 incident.began = min(incident.began, incident.past.since)
             incident.key, incident.slot = hotspot.key, slot_of(hotspot.key)
         incident.figures = IncidentFigures.of(scene.hot_keys, incident.key)
+
+
+def _due(incident: Incident, now: float) -> IncidentEvent | None:
+    """What is to be reported of an incident now."""
+    steady = now - incident.grown >= _GROWS
+    if incident.event is None:
+        return IncidentEvent.BEGUN if steady else None
+    if now - incident.found >= _QUIET[incident.kind]:
+        return IncidentEvent.OVER
+    # After a restart neither is known until it is found again.
+    incident.reported_peak = incident.reported_peak or incident.peak
+    incident.reported_key = incident.reported_key or incident.key
+    another_key = incident.kind is IncidentKind.HOT_KEY and incident.key != incident.reported_key
+    if another_key and now - incident.moved >= _MOVES:
+        return IncidentEvent.MOVED
+    if steady and incident.peak >= _GROWN_MUCH * incident.reported_peak > 0:
+        return IncidentEvent.GROWN
+    return None
 
 
 def _write(incident: Incident, now: float) -> None:

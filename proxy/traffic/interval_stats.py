@@ -8,14 +8,15 @@ of which stands for ``weight`` commands: they are estimates, unbiased, and the b
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from operator import itemgetter
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any
 
 from proxy.commands.slots import hashed_part, slot_of
 from proxy.hotpath.counter_snapshot import CounterSnapshot
 from proxy.traffic.evidence import ClientLabel
+from proxy.traffic.heaviest import Heaviest
 from proxy.traffic.latency import Histogram
 from proxy.traffic.merge import combined
 from proxy.traffic.slot_counts import SlotCounts
@@ -31,56 +32,6 @@ _SNAPSHOTS = 8
 
 Client = tuple[str, ...]
 """The app, and then a Who."""
-
-
-class Addable(Protocol):
-    """Figures that have a weight and can be added up."""
-
-    @property
-    def weight(self) -> int:
-        """The commands that it stands for."""
-
-    def add(self, more: Self, /) -> None:
-        """Add the other's figures."""
-
-    def clone(self) -> Self:
-        """A copy of the figures."""
-
-
-A = TypeVar("A", bound=Addable)
-K = TypeVar("K", str, bytes, Client)
-
-
-@dataclass(slots=True)
-class Heaviest(Generic[K, A]):
-    """Figures by name, of at most so many names; those with the least weight are folded into `other` (names,
-    weight)."""
-
-    most: int
-    found: dict[K, A] = field(default_factory=dict)
-    other_names: int = 0
-    other: int = 0
-
-    def put(self, name: K, figures: A) -> None:
-        """Add a copy of the figures to those of the name."""
-        known = self.found.get(name)
-        if known is not None:
-            known.add(figures)
-            return
-        if len(self.found) >= self.most * 2:
-            self.fold(self.most)
-        self.found[name] = figures.clone()
-
-    def fold(self, most: int) -> None:
-        """Keep the heaviest."""
-        ranked = self.ranked()
-        self.other_names += len(ranked[most:])
-        self.other += sum(figures.weight for _, figures in ranked[most:])
-        self.found = dict(ranked[:most])
-
-    def ranked(self) -> list[tuple[K, A]]:
-        """The heaviest first."""
-        return sorted(self.found.items(), key=lambda item: -item[1].weight)
 
 
 @dataclass(slots=True)
@@ -344,10 +295,10 @@ class IntervalStats:
         self.schema |= more.schema
         self.crossslot += more.crossslot
         self._keep_slow(more.slow)
-        _add_all(self.keys, more.keys)
-        _add_all(self.patterns, more.patterns)
-        _add_all(self.clients, more.clients)
-        _add_all(self.tags, more.tags)
+        self.keys.add(more.keys)
+        self.patterns.add(more.patterns)
+        self.clients.add(more.clients)
+        self.tags.add(more.tags)
 
     def counts(self) -> CounterSnapshot:
         """The counts of keys, as one slice."""
@@ -395,13 +346,6 @@ class IntervalStats:
         for heaviest in (self.keys, self.patterns, self.clients, self.tags):
             if len(heaviest.found) > heaviest.most:
                 heaviest.fold(heaviest.most)
-
-
-def _add_all(heaviest: Heaviest[K, A], more: Heaviest[K, A]) -> None:
-    heaviest.other += more.other
-    heaviest.other_names = max(heaviest.other_names, more.other_names)
-    for name, figures in more.found.items():
-        heaviest.put(name, figures)
 
 
 def _host(who: ClientLabel) -> ClientLabel:

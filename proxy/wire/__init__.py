@@ -1,4 +1,4 @@
-"""The grammar of the Redis protocol. It knows no command.
+"""The grammar of the Redis protocol, without any knowledge of commands.
 
 request.py  finds the arguments of a request (compiled)
 reply.py    finds the end of a reply (compiled)

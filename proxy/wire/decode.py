@@ -1,4 +1,4 @@
-"""Decodes replies whose values a rule needs. Replies that only pass through are never decoded."""
+"""Decodes the replies that a rule needs the values of. Replies that are only forwarded are never decoded."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Encodes requests and replies that Keyrail itself sends.
+"""Encodes the requests and replies that Keyrail itself sends.
 
 Requests are packed by hiredis. Most of Keyrail's own replies use only the types that RESP2 and RESP3 share
-(``+``, ``-``, ``:``, ``$n``), so one encoding fits every client; nulls and nested data name their protocol.
+(``+``, ``-``, ``:``, ``$n``), so one encoding fits every client. Functions for nulls and nested data take the protocol.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ def encoded_size(argv: Sequence[bytes]) -> int:
 
 
 def encode_error(text: str) -> bytes:
-    """Encode an error reply of exactly one line: control characters, CR and LF included, become spaces."""
+    """Encode an error reply of one line. Control characters become spaces, CR and LF included."""
     return b"-%b\r\n" % text.encode("utf-8", "replace").translate(_ONE_LINE_OF_BYTES)
 
 
@@ -35,23 +35,23 @@ def encode_bulk(value: bytes) -> bytes:
 
 
 def encode_array(values: Sequence[bytes]) -> bytes:
-    """An array of bulk strings, as a reply."""
+    """Encode a reply that is an array of bulk strings."""
     return b"*%d\r\n" % len(values) + b"".join(map(encode_bulk, values))
 
 
 def encode_null(protocol: int) -> bytes:
-    """The null bulk string of RESP2, the null of RESP3."""
+    """Encode the null bulk string of RESP2, or the null of RESP3."""
     return b"_\r\n" if protocol == 3 else b"$-1\r\n"
 
 
 def encode_lines(lines: Iterable[str]) -> bytes:
-    """An array of one-line strings, as HELP subcommands reply."""
+    """Encode an array of one-line strings, as HELP subcommands reply."""
     encoded = [b"+%b\r\n" % line.translate(_ONE_LINE).encode("utf-8", "replace") for line in lines]
     return b"*%d\r\n%b" % (len(encoded), b"".join(encoded))
 
 
 def encode_value(value: object, protocol: int) -> bytes:
-    """Encode nested plain data; RESP2 gets maps as arrays, fractions as strings, and booleans as 1 and 0."""
+    """Encode nested plain data. For RESP2, maps become arrays, fractions strings, and booleans 1 and 0."""
     match value:
         case None:
             return encode_null(protocol)

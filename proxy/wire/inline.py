@@ -1,8 +1,8 @@
 """Inline commands: a line of words, as typed in a telnet session.
 
 The rules are those of Redis's ``sdssplitargs``: words are separated by white space; double quotes take the escapes
-``\\xHH \\n \\r \\t \\b \\a`` and a backslash before any other byte; single quotes take only ``\\'``; a closing quote
-must be followed by white space or the end of the line, except in Valkey since 9.0, which lets a word go on (``mixed``).
+``\\xHH \\n \\r \\t \\b \\a`` and a backslash before any other byte; single quotes take only ``\\'``. White space or the
+end of the line must follow a closing quote. Valkey since 9.0 lets a word go on behind it (``mixed``).
 """
 
 _SPACE = frozenset(b" \t\n\v\f\r")
@@ -28,7 +28,7 @@ def split_inline(line: bytes, mixed: bool = False) -> list[bytes] | None:
 
 
 def _read_word(line: bytes, position: int, mixed: bool) -> tuple[bytes, int]:
-    """Read one word at ``position``; return it and the offset behind it, which is -1 if a quote stays open."""
+    """Read one word at ``position``; return it and the offset behind it. The offset is -1 if a quote is not closed."""
     word = bytearray()
     while position < len(line) and line[position] not in _ENDS_WORD:
         byte = line[position]

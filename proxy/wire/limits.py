@@ -1,8 +1,8 @@
 """Limits on what a client may announce, and the engine's errors if it announces more.
 
-Facts about engines, recorded from running ones: Redis 6.2 takes 1,048,576 arguments, Redis 7.0 and later as many as
-fit an int; a bulk string may have 512 MB (``proto-max-bulk-len``'s default). All of them answer a protocol error with
-one of the texts below and close the connection.
+Recorded from running engines: Redis 6.2 takes 1,048,576 arguments, Redis 7.0 and later as many as fit an int. A bulk
+string may have 512 MB (the default of ``proto-max-bulk-len``). All engines answer a protocol error with one of the
+texts below and close the connection.
 """
 
 from proxy.wire.encode import encode_error
@@ -21,7 +21,7 @@ from proxy.wire.request import (
 )
 
 LARGE = 1 << 20
-"""Bytes; a bulk string of this size or more is streamed, a smaller one is buffered."""
+"""In bytes. A bulk string of this size or more is streamed; a smaller one is buffered."""
 
 MAX_BULK = 512 * 1024 * 1024
 _MAX_ARGUMENTS = (1 << 31) - 1
@@ -41,8 +41,8 @@ _TEXTS = {
 
 
 def limits_of(name: str, version: tuple[int, ...] | None, authenticated: bool) -> RequestLimits:
-    """Return the limits of an engine version; None is unknown: the wider limits apply, and the engine itself
-    decides."""
+    """Return the limits of an engine version. If the version is unknown (None), the wider limits apply, and the engine
+    itself refuses what it does not take."""
     old = version is not None and version < (7,)
     mixed_quotes = name == "valkey" and version is not None and version >= (9,)
     return RequestLimits(
@@ -51,7 +51,7 @@ def limits_of(name: str, version: tuple[int, ...] | None, authenticated: bool) -
 
 
 def protocol_error(code: int, byte: int) -> bytes:
-    """Return the reply to a protocol error; ``byte`` is the one found in place of a ``$``."""
+    """Return the reply to a protocol error; ``byte`` is the byte found in place of a ``$``."""
     if code == EXPECTED_DOLLAR:
         return encode_error(f"ERR Protocol error: expected '$', got '{chr(byte)}'")
     return encode_error(f"ERR Protocol error: {_TEXTS[code]}")

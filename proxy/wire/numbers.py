@@ -1,7 +1,7 @@
 """Reads numbers in text, the same way everywhere: ASCII digits only.
 
-``int`` takes more than people write: digits of other scripts, underscores, signs, white space, and, for strings,
-``str.isdigit`` even superscripts. So no other module calls them on text that a user or a client has sent.
+``int`` also takes digits of other scripts, underscores, signs and white space. ``str.isdigit`` also takes superscripts.
+So no other module calls them on text that a user or a client has sent.
 """
 
 _MOST_DIGITS = 15
@@ -13,7 +13,7 @@ def read_digits(text: str) -> int | None:
 
 
 def read_whole(text: str, least: int, most: int) -> int:
-    """Read a whole number from ``least`` to ``most``, both included. Raises ValueError that says what was expected."""
+    """Read a whole number from ``least`` to ``most``, both included. Raises ValueError with the expected range."""
     number = read_digits(text)
     if number is None or not least <= number <= most:
         raise ValueError(f"expected a whole number from {least} to {most}, got {text!r}")

@@ -1,18 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """Finds where replies end without decoding them.
 
-``ReplyScanner.walk`` scans the bytes of one reply frame, RESP2 or RESP3, and stops after its last byte. It can
-be stopped anywhere and resumed: all it remembers is how many elements the frame still lacks and how many bytes the
-current bulk string still lacks. A nested frame needs no stack, since an array of n elements is n more elements to
-come; an attribute is 2n elements before the one that it belongs to.
+``ReplyScanner.walk`` scans the bytes of one reply frame, RESP2 or RESP3, and stops after its last byte. It can stop
+anywhere and resume: it remembers how many elements the frame still lacks and how many bytes the current bulk string
+still lacks. A nested frame needs no stack: an array of n elements adds n elements to come. An attribute adds 2n
+elements before the element that it belongs to.
 
-``walk`` reads a header line only when it is complete: it stops before a line whose end has not arrived.
+``walk`` reads a header line only when all of the line has arrived; otherwise it stops before it.
 """
 
 _OUT_OF_STEP = -1
 _INCOMPLETE = -2
 _SHORT_WORD = 64
-"""Bytes; an aggregate that begins with a longer word is no message and no confirmation."""
+"""In bytes. An aggregate that begins with a longer word is no message and no confirmation of a subscription."""
 
 
 class ReplyScanner:
@@ -23,9 +23,9 @@ class ReplyScanner:
         self.bulk = 0
 
     def walk(self, p: bytes, start: int, size: int) -> int:
-        """Advance from ``start`` to the end of the frame or of the data and give the new offset.
+        """Advance from ``start`` to the end of the frame or of the data; return the new offset.
 
-        The frame is complete when ``elements`` is 0. -1 means that these bytes are no valid reply.
+        The frame is complete when ``elements`` is 0. The result -1 means that these bytes are no valid reply.
         """
         i = start
         elements = self.elements
@@ -72,13 +72,13 @@ class ReplyScanner:
             else:
                 return _OUT_OF_STEP
             i = j + 1
-        if i > start:  # otherwise there was only an incomplete line, and nothing has changed
+        if i > start:  # otherwise there is only an incomplete line, and nothing has changed
             self.elements = elements
             self.bulk = bulk
         return i
 
     def whole(self, p: bytes, start: int, size: int) -> int:
-        """The end of a frame that is wanted whole; -1 if these bytes are no valid reply, -2 until all of it is here."""
+        """The end of a frame; -1 if these bytes are no valid reply, -2 until the whole frame has arrived."""
         n = self.walk(p, start, size)
         if n < 0:
             return _OUT_OF_STEP
@@ -89,7 +89,7 @@ class ReplyScanner:
         return n
 
     def line_end(self, p: bytes, start: int, size: int) -> int:
-        """The offset behind the line that begins at ``start``; -2 until all of it is here."""
+        """The offset behind the line that begins at ``start``; -2 until the whole line has arrived."""
         i = start
         while i < size:
             if p[i] == 10:
@@ -98,9 +98,9 @@ class ReplyScanner:
         return _INCOMPLETE
 
     def first_word_end(self, p: bytes, start: int, size: int) -> int:
-        """The end of an aggregate's first element if that is a short bulk string, 0 if not; -2 until it is here.
+        """The end of an aggregate's first element if that is a short bulk string, 0 if not; -2 until it has arrived.
 
-        An aggregate of fewer than two elements has none.
+        For an aggregate of fewer than two elements the answer is 0.
         """
         n = self.line_end(p, start, size)
         if n < 0:

@@ -8,15 +8,14 @@ NEED_MORE, INLINE (a line for ``wire.inline``), EMPTY (``*0``, ``*-1``: Redis an
 over ``RequestLimits.large`` bytes that has not arrived whole), or MALFORMED with a code that ``wire.limits`` turns into
 the engine's own error. A length is checked before any memory is allocated for it.
 
-The walk is as strict as Redis where Redis is strict (its ``string2ll``: no sign, no leading zero) and stricter where
-Redis skips two bytes after each string without reading them: here anything but CR LF is an error, so that the
-policy checks exactly what Redis runs.
+Numbers are read as strictly as in Redis (its ``string2ll``: no sign, no leading zero). Redis skips the two bytes after
+each string without reading them; here anything but CR LF is an error. So the policy checks exactly what Redis runs.
 """
 
 from array import array
 from collections.abc import Sequence
 
-# Under two names each: C integers in here, Python's for everybody else.
+# Each code has two names: a C integer for this module, a Python integer for other modules.
 _NEED_MORE = 0
 _COMPLETE = 1
 _INLINE = 2
@@ -50,9 +49,9 @@ _MOST_DIGITS = 18
 class RequestLimits:
     """What a client may announce: arguments in a request, bytes in a bulk string.
 
-    ``authenticated`` false applies Redis's small limits (10 arguments, 16,384 bytes), which Redis applies until a
-    client has logged in if it requires a password. ``large`` is the size in bytes over which a bulk string is
-    streamed instead of collected. ``mixed_quotes`` is about inline commands (see ``wire.inline``).
+    If ``authenticated`` is false, the small limits apply (10 arguments, 16,384 bytes): Redis applies them before the
+    login if it requires a password. ``large`` is the size in bytes over which a bulk string is streamed instead of
+    collected. ``mixed_quotes`` is about inline commands (see ``wire.inline``).
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class RequestLimits:
 
 
 class Request:
-    """The arguments of the request that was scanned last: argument ``i`` is ``data[starts[i]:ends[i]]``."""
+    """The arguments of the last scanned request: argument ``i`` is ``data[starts[i]:ends[i]]``."""
 
     def __init__(self) -> None:
         self.data: bytes | bytearray = b""
@@ -85,13 +84,13 @@ class Request:
 
     @staticmethod
     def from_argv(argv: Sequence[bytes]) -> "Request":
-        """Make a request from arguments that are already split."""
+        """Make a request from split arguments."""
         request = Request()
         request.load(argv)
         return request
 
     def load(self, argv: Sequence[bytes]) -> None:
-        """Hold these arguments instead of scanned ones."""
+        """Replace the scanned arguments by these."""
         end = 0
         self.argc = 0
         for argument in argv:
@@ -101,13 +100,13 @@ class Request:
         self.end = end
 
     def argument(self, index: int) -> bytes:
-        """Argument ``index`` as bytes of its own; IndexError when the request has no such argument."""
+        """A copy of argument ``index``. Raises IndexError if the request has fewer arguments."""
         if index < 0 or index >= self.argc:
             raise IndexError(f"argument {index} of {self.argc}")
         return bytes(self.data[self.starts[index] : self.ends[index]])
 
     def arguments(self) -> list[bytes]:
-        """All arguments that have arrived whole, each as bytes of its own."""
+        """Copies of all arguments that have arrived whole."""
         data = self.data
         result = []
         i = 0
@@ -143,7 +142,7 @@ class Request:
     def scan_in(
         self, data: bytes | bytearray, p: bytes | bytearray, size: int, start: int, limits: RequestLimits
     ) -> int:
-        """The same as ``scan`` for callers that have the ``size`` bytes of ``data`` as a pointer ``p``."""
+        """``scan`` for callers that have the ``size`` bytes of ``data`` as a pointer ``p``."""
         self.argc = 0
         self.expected = 0
         self.bulk = -1
@@ -154,7 +153,7 @@ class Request:
         return self._walk(data, p, size, limits)
 
     def resume(self, data: bytes | bytearray, limits: RequestLimits) -> int:
-        """Continue with a request that needed more bytes; ``data`` holds all of it from the same offset."""
+        """Continue with a request that needed more bytes; ``data`` holds the request from the same offset."""
         return self._walk(data, data, len(data), limits)
 
     def _walk(self, data: bytes | bytearray, p: bytes | bytearray, size: int, limits: RequestLimits) -> int:
@@ -264,7 +263,7 @@ class Request:
         return _INLINE
 
     def _bad_line(self, p: bytes | bytearray, size: int, code: int, too_long: int) -> int:
-        # Redis reports an error in a line only when it has seen its end, or 64 KB without one.
+        # Redis reports an error in a line only after the line's end, or after 64 KB without an end.
         i = self.position
         while i < size and p[i] != 13:
             i += 1

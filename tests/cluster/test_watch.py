@@ -69,8 +69,7 @@ async def connection(route: Route, node: Node) -> UpstreamConnection:
         waiter = Waiter()
         route.ports.pools.await_shared(waiter, key, Lane.FAST)
         await waiter.came
-    assert isinstance(found, UpstreamConnection)
-    return found
+    return route._connections.all.members[found]
 
 
 def port_of(topology: Cluster, slot: int) -> int:

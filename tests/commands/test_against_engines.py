@@ -260,7 +260,7 @@ def test_generate_writes_a_table_that_the_overlay_covers(
 ) -> None:
     target = tmp_path / "generated.json"
     assert main(["--server", fleet.engine("valkey-9.1").url, "--output", str(target)]) == 1
-    assert "HOST:: it has a row, and no engine knows it" in capsys.readouterr().err
+    assert "HOST:: it has a row, but no engine knows it" in capsys.readouterr().err
     assert not target.exists()
     servers = [part for name in ("valkey-9.1", "redis-6.2") for part in ("--server", fleet.engine(name).url)]
     assert main([*servers, "--output", str(target)]) == 0

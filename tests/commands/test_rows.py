@@ -20,6 +20,7 @@ EXCEPTIONS = {
     ("cli/doctor/examination.py", "CONFIG GET"): "doctor sends it",
     ("commands/values.py", "GET INCRBY SET"): "options of BITFIELD",
     ("commands/values.py", "INCRBY SET"): "options of BITFIELD",
+    ("net/cluster_watch.py", "CLUSTER INFO"): "Keyrail asks each node for it",
     ("net/engine.py", "CLIENT EVAL EXPIRE MSETEX"): "they are tried out, with arguments of their own",
     ("net/lacking.py", "EVAL EXPIRE"): "Keyrail sends them: the notice says which one takes another's place",
     ("net/lacking.py", "EXPIRE MSETEX"): "Keyrail sends them: the notice says which one takes another's place",

@@ -208,7 +208,7 @@ def test_a_new_command_needs_decisions_and_a_removed_one_leaves_its_facts_behind
     described = known.description._replace(name="SETSOME", categories=frozenset({"write"}))
     commands["SETSOME"] = known._replace(description=described)
     assert sorted(undecided(commands)) == [
-        "SETRANGE: it has a row, and no engine knows it",
+        "SETRANGE: it has a row, but no engine knows it",
         "SETSOME: nothing says for which types of keys it is",
         "SETSOME: nothing says whether this write creates keys",
         "SETSOME: nothing says which of its arguments are values to store",

@@ -8,6 +8,7 @@ with the reason; WAIT speaks about the client's own writes; READONLY errors of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -213,6 +214,30 @@ def test_a_former_primary_is_left_for_good(pair: tuple[Engine, Engine], new_keyr
             eventually(replaced)
         finally:
             primary.do("REPLICAOF", "NO", "ONE")
+
+
+@LATER
+def test_after_a_failover_connections_go_where_the_name_leads_then(
+    pair: tuple[Engine, Engine], new_keyrail: NewKeyrail, tmp_path: Path
+) -> None:
+    """A link to a socket is as good a name as one of DNS: it is followed for each connection."""
+    primary, replica = pair
+    name = tmp_path / "name"
+    name.symlink_to(primary.path)
+    keyrail = new_keyrail(f"unix://{name}")
+    with keyrail.wire() as wire:
+        assert wire.ask("SET", "k", "v") == b"+OK\r\n"
+        primary.do("REPLICAOF", "127.0.0.1", replica.port)
+        replica.do("REPLICAOF", "NO", "ONE")
+        name.unlink()
+        name.symlink_to(replica.path)
+        try:
+            eventually(lambda: wire.ask("SET", "k", "w") == b"+OK\r\n")
+            assert replica.do("GET", "k") == b"w"
+        finally:
+            primary.do("REPLICAOF", "NO", "ONE")
+            replica.do("REPLICAOF", "127.0.0.1", primary.port)
+            replica.await_info("replication", "master_link_status", "up")
 
 
 @LATER

@@ -9,6 +9,7 @@ from typing import Any
 
 from proxy.hotpath import in_flight, outgoing, upstream_pipeline
 from proxy.session.subscription import Subscriptions
+from tests.hotpath.listening import Listener
 
 Case = Callable[[ModuleType], None]
 
@@ -34,38 +35,22 @@ def confirmation(verb: bytes, channel: bytes | None, count: int, protocol: int =
 
 
 class Bench:
-    """An upstream pipeline whose keeper is the test."""
+    """An upstream pipeline whose listener is the test."""
 
     def __init__(self, module: ModuleType) -> None:
-        bench = self
         self.module = module
-        self.events: list[Any] = []
+        self.listener = Listener()
+        self.events = self.listener.events
         self.written: list[bytes] = []
         self.schedules = 0
 
-        class Watched(module.UpstreamPipeline):  # type: ignore[misc, name-defined]  # whichever module is under test
-            def out_of_step(self) -> None:
-                bench.events.append("out of step")
-
-            def uninvited(self, frame: bytes) -> None:
-                bench.events.append(("uninvited", frame))
-
-            def on_large_head(self, sink: Any) -> None:
-                bench.events.append(("on_large_head", sink))
-
-            def overflowing(self, sink: Any) -> None:
-                bench.events.append(("overflowing", sink))
-
-            def doubt_role(self) -> None:
-                bench.events.append("doubt_role")
-
-        def schedule() -> None:
-            bench.schedules += 1
-
-        self.upstream = Watched()
+        self.upstream = module.UpstreamPipeline(self.listener, self._schedule)
         self.upstream.usable = True
         self.upstream.write = self.written.append
-        self.upstream.schedule = schedule
+
+    def _schedule(self, flush: Callable[[], object]) -> None:
+        assert flush == self.upstream.flush
+        self.schedules += 1
 
     def client(self) -> Any:
         """A sink that keeps what it is sent and told."""
@@ -95,13 +80,12 @@ class Bench:
         """The sole client of this upstream, that listens."""
         client = self.client()
         self.upstream.owner = client
-        self.upstream.listener = Subscriptions(protocol)
-        self.upstream.arrays = protocol == 2
+        self.upstream.follow(Subscriptions(protocol))
         return client
 
     def confirmed(self, client: Any, verb: bytes, due: int) -> None:
-        listener = self.upstream.listener
-        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
+        subscriptions = self.upstream.subscriptions
+        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: subscriptions.outstanding(verb)))
 
     def pending_replies(self) -> list[tuple[int, int]]:
         """The entries of the upstream pipeline: action and count of each."""

@@ -34,6 +34,29 @@ def what_is_sent_leaves_in_order_at_the_next_flush(module: ModuleType) -> None:
     assert bench.upstream.outgoing == []
 
 
+def who_wants_to_know_when_it_is_sent_is_told_once_it_is_written(module: ModuleType) -> None:
+    bench = Bench(module)
+    seen: list[tuple[str, int]] = []
+    for name in ("first", "second"):
+        bench.upstream.send_commands(bench.client(), name.encode())
+        bench.upstream.when_sent(lambda name=name: seen.append((name, len(bench.written))))
+    assert seen == []
+    bench.upstream.flush()
+    assert seen == [("first", 1), ("second", 1)]
+    bench.upstream.flush()
+    assert len(seen) == 2
+
+
+def an_error_about_a_command_is_told_and_still_goes_to_the_client(module: ModuleType) -> None:
+    bench = Bench(module)
+    client = bench.client()
+    errors = [b"-NOPERM this user\r\n", b"-ERR unknown command\r\n", b"-ERR unrelated\r\n", b"-WRONGTYPE no\r\n"]
+    bench.upstream.send_run(client, b"x", len(errors))
+    bench.upstream.receive(b"".join(errors))
+    assert bench.events == [("command_refused", error) for error in errors[:2]]
+    assert heard(client) == b"".join(errors)
+
+
 def runs_of_one_client_are_one_entry(module: ModuleType) -> None:
     bench = Bench(module)
     one, two = bench.client(), bench.client()

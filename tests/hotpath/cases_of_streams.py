@@ -24,7 +24,7 @@ def confirmations_are_counted_by_their_verb(module: ModuleType) -> None:
         assert (heard(client), client.pending_replies) == (first + message(b"m", protocol), 2)
         bench.upstream.receive(second + OK)
         assert (heard(client), client.pending_replies, bench.events) == (second + OK, 0, [])
-        assert bench.upstream.listener.sets[0] == {b"a", b"b"}
+        assert bench.upstream.subscriptions.sets[0] == {b"a", b"b"}
 
 
 def a_bare_unsubscribe_is_confirmed_once_for_each_channel(module: ModuleType) -> None:
@@ -33,14 +33,14 @@ def a_bare_unsubscribe_is_confirmed_once_for_each_channel(module: ModuleType) ->
             bench = Bench(module)
             client = bench.subscriber(protocol)
             names = [b"%d" % n for n in range(channels)]
-            bench.upstream.listener.sets[0].update(names)
+            bench.upstream.subscriptions.sets[0].update(names)
             bench.confirmed(client, b"unsubscribe", -1)
             bench.upstream.send_run(client, b"x", 1)
             null = confirmation(b"unsubscribe", None, 0, protocol)
             frames = [confirmation(b"unsubscribe", name, 0, protocol) for name in names] or [null]
             bench.upstream.receive(b"".join(frames) + OK)
             assert (heard(client), client.pending_replies) == (b"".join(frames) + OK, 0)
-            assert (bench.upstream.listener.sets[0], bench.events) == (set(), [])
+            assert (bench.upstream.subscriptions.sets[0], bench.events) == (set(), [])
 
 
 def one_error_ends_a_whole_subscription(module: ModuleType) -> None:
@@ -69,12 +69,12 @@ def a_push_confirmation_out_of_turn_is_noted(module: ModuleType) -> None:
     # Redis unsubscribes by itself when a shard's slot moves, or an ACL changes.
     bench = Bench(module)
     client = bench.subscriber(3)
-    bench.upstream.listener.sets[2].add(b"s")
+    bench.upstream.subscriptions.sets[2].add(b"s")
     frame = confirmation(b"sunsubscribe", b"s", 0, 3)
     bench.upstream.send_run(client, b"x", 1)
     bench.upstream.receive(frame + OK)
     assert (heard(client), client.pending_replies) == (frame + OK, 0)
-    assert bench.upstream.listener.sets[2] == set()
+    assert bench.upstream.subscriptions.sets[2] == set()
 
 
 def a_reply_that_looks_like_a_message_is_one_only_while_subscribed(module: ModuleType) -> None:
@@ -83,7 +83,7 @@ def a_reply_that_looks_like_a_message_is_one_only_while_subscribed(module: Modul
     bench.upstream.send_run(client, b"x", 2)
     bench.upstream.receive(message(b"m") + confirmation(b"subscribe", b"a", 1))
     assert (client.pending_replies, bench.pending_replies()) == (0, [])
-    bench.upstream.listener.sets[0].add(b"a")
+    bench.upstream.subscriptions.sets[0].add(b"a")
     bench.upstream.send_run(client, b"x", 1)
     bench.upstream.receive(message(b"m"))
     assert client.pending_replies == 1
@@ -110,7 +110,7 @@ def short_arrays_are_replies_at_once(module: ModuleType) -> None:
 def messages_between_the_errors_of_a_subscriber(module: ModuleType) -> None:
     bench = Bench(module)
     client = bench.subscriber(2)
-    bench.upstream.listener.sets[0].add(b"a")
+    bench.upstream.subscriptions.sets[0].add(b"a")
     bench.upstream.send_run(client, b"x", 3)
     said = ERROR + message(b"1") + ERROR + message(b"2") + ERROR + message(b"3")
     bench.upstream.receive(said)

@@ -15,6 +15,7 @@ from proxy.hotpath.intake import TAKEN, WAIT, Intake
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import Request, RequestLimits
+from tests.hotpath.listening import Listener, never
 
 LETTERS = bytes(int(chr(byte).isalnum() or byte == ord(":")) for byte in range(256))
 ANY_TTL = b"$2\r\nEX\r\n$3\r\n300\r\n"
@@ -37,12 +38,11 @@ class Upstream(UpstreamPipeline):
     """An upstream pipeline that notes each run."""
 
     def __init__(self, log: list[Any]) -> None:
-        super().__init__()
+        super().__init__(Listener(), never)
         self.log = log
         self.usable = True
         self.written: list[bytes] = []
         self.write = self.written.append
-        self.schedule = lambda: None
 
     def send_run(self, sink: ReplySink, chunk: bytes, count: int) -> None:
         self.log.append(("run", chunk, count))

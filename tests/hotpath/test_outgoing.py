@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from proxy.hotpath.in_flight import FORWARD, ReplySink
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from tests.hotpath.listening import Listener, never
 
 SENDERS = 3
 ACTS = ("submit", "send", "offer", "open", "close", "begin", "piece", "withhold", "end")
@@ -26,7 +27,7 @@ programs = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, SENDERS - 1)
 class Play:
     """One connection, and what its units should be."""
 
-    upstream: UpstreamPipeline = field(default_factory=UpstreamPipeline)
+    upstream: UpstreamPipeline = field(default_factory=lambda: UpstreamPipeline(Listener(), never))
     senders: list[ReplySink] = field(default_factory=lambda: [ReplySink() for _ in range(SENDERS)])
     written: list[bytes] = field(default_factory=list)
     unit: int | None = None
@@ -37,7 +38,6 @@ class Play:
 
     def __post_init__(self) -> None:
         self.upstream.write = self.written.append
-        self.upstream.schedule = lambda: None
 
     def admits(self, who: int) -> bool:
         return self.partial is None and self.unit in (None, who)

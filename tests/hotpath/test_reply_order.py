@@ -21,6 +21,7 @@ from proxy.hotpath.in_flight import EDIT, HIDE, NOTE, REPLACE, InFlightEntry
 from proxy.hotpath.reply_order import MOST_HELD, Segment
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from tests.hotpath.gathering import Client
+from tests.hotpath.listening import Listener, never
 
 REPLIES = [
     b"+OK\r\n",
@@ -37,12 +38,16 @@ class Node(UpstreamPipeline):
     """A connection whose replies wait until a test lets some of their bytes come."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.told = Listener()
+        super().__init__(self.told, never)
         self.usable = True
         self.write = lambda _: None
-        self.schedule = lambda: None
         self.under_way = b""
-        self.faults: list[bytes] = []
+
+    @property
+    def faults(self) -> list[object]:
+        """What must not be: that a client takes its replies slowly may."""
+        return [event for event in self.told.events if event[0] != "overflowing"]
 
     def will_say(self, reply: bytes) -> bytes:
         self.under_way += reply
@@ -51,12 +56,6 @@ class Node(UpstreamPipeline):
     def says(self, size: int) -> None:
         now, self.under_way = self.under_way[:size], self.under_way[size:]
         self.receive(now)
-
-    def out_of_step(self) -> None:
-        self.faults.append(b"out of step")
-
-    def uninvited(self, frame: bytes) -> None:
-        self.faults.append(frame)
 
 
 class Asker(Client):

@@ -79,7 +79,9 @@ BREAKS: dict[str, tuple[str, str]] = {
         "sink.pending_replies += due if due > 0 else 1",
         "sink.pending_replies += due",
     ),
-    "every send is scheduled": ("if not self.scheduled and", "if"),
+    "every send is scheduled": ("if not self.scheduled:", "if True:"),
+    "nobody is told that it is sent": ("            for act in calls:\n                act()", "            pass"),
+    "everybody is told again and again": ("            self.sent_calls = None\n", ""),
     "a flush does not end": ("        self.scheduled = False\n        outgoing", "        outgoing"),
     "a closed connection is written to": (
         "if not self.closed and self.write is not None:",
@@ -94,7 +96,7 @@ BREAKS: dict[str, tuple[str, str]] = {
         '            data = self.rest + data\n            self.rest = b""',
         "            data = self.rest + data",
     ),
-    "odd bytes are swallowed": ("            self.out_of_step()", "            pass"),
+    "odd bytes are swallowed": ("            self.listener.out_of_step()", "            pass"),
     "a push is taken for a reply": (
         "elif p[i] == _PUSH or (self.arrays and p[i] == _STAR):",
         "elif self.arrays and p[i] == _STAR:",
@@ -187,7 +189,7 @@ BREAKS: dict[str, tuple[str, str]] = {
     "the tail stays at EXEC": ("            self.tail = entries[len(entries) - 1]\n", "            pass\n"),
     "members come in any order": ("sorted(actions)", "actions"),
     "strays are not counted": ("self.strays += 1", "pass"),
-    "a confirmation is a message": ("if said == _CONFIRMATION and (p[i] == _PUSH or", "if False and (p[i] == _PUSH or"),
+    "a confirmation is a message": ("if said == CONFIRMATION and (p[i] == _PUSH or", "if False and (p[i] == _PUSH or"),
     "a null array hangs": (
         "if p[start + 1] == 45 or (n == start + 4 and p[start + 1] < 50):",
         "if n == start + 4 and p[start + 1] < 50:",
@@ -197,7 +199,7 @@ BREAKS: dict[str, tuple[str, str]] = {
         "if p[start + 1] == 45:",
     ),
     "a long array waits": ("return 0 if size - start > _SHORT_WORD else _INCOMPLETE", "return _INCOMPLETE"),
-    "a confirmation is not noted": ("        self.listener.confirm(frame)\n", ""),
+    "a confirmation is not noted": ("        subscriptions.confirm(frame)\n", ""),
     "READONLY is any error": ("if size - i > 9 and p[i + 1] == 82 and", "if"),
     "an error is not counted": (
         "                    self.errors.add(p, i, n)\n            begun",
@@ -206,6 +208,8 @@ BREAKS: dict[str, tuple[str, str]] = {
     "errors of special replies are not counted": ("action in _ANSWERS and", "False and"),
     "hidden errors are counted": ("action in _ANSWERS and", ""),
     "errors that Keyrail gets itself are counted": (" and entry.sink.client() is not None:", ":"),
+    "what is not allowed is not told": ("self.listener.command_refused(p[i:n])", "pass"),
+    "any error is about a command": (" and p[i + 5] == 117 and p[i + 6] == 110 and p[i + 7] == 107)", ")"),
     "READONLY is not heard": ("            self.read_only = True\n", "            pass\n"),
     "who has left is sent more": ("if sink.gone or not chunk:", "if not chunk:"),
     "nothing is a write": ("if sink.gone or not chunk:", "if sink.gone:"),

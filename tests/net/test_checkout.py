@@ -122,7 +122,7 @@ def test_a_question_waits_for_the_end_of_a_transaction_on_the_users_only_connect
     """It has arrived whole, so it is over when the loop comes round."""
     clock, pool = Clock(), Pool(PoolKey("ann", 0, 2))
     client: Any = SimpleNamespace(arrived=list, close=None)
-    in_unit: Any = SimpleNamespace(usable=True, vacant=lambda: False)
+    in_unit: Any = SimpleNamespace(takes_work=lambda: False, in_unit=lambda: True)
     pool.lanes[Lane.FAST].append(in_unit)
     checkout, _ = checkout_from(pool, clock)
     assert pool.shared(Lane.FAST) is None

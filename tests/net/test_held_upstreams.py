@@ -26,10 +26,10 @@ def full_client() -> ClientConnection:
 def held_on_two() -> tuple[ClientConnection, Shared, Shared]:
     """Its last reply of one connection was too much, and another connection has a reply for it."""
     client, first, second = full_client(), Shared(), Shared()
-    client.session.forward(first.upstream, b"x")
-    client.session.forward(second.upstream, b"y")
+    client.session.forward(first.upstream.pipeline, b"x")
+    client.session.forward(second.upstream.pipeline, b"y")
     for shared in (first, second):
-        shared.upstream.receive(b"+a\r\n")
+        shared.upstream.pipeline.receive(b"+a\r\n")
         assert not shared.transport.reading
     return client, first, second
 
@@ -45,7 +45,7 @@ def test_a_connection_that_is_held_for_somebody_else_by_now_stays_held() -> None
     second.upstream.resume()
     other = SlowReader(LARGE + 1)
     second.upstream.reopen()
-    second.upstream.send_run(other, b"z", 1)
-    second.upstream.receive(b"+b\r\n")
+    second.upstream.pipeline.send_run(other, b"z", 1)
+    second.upstream.pipeline.receive(b"+b\r\n")
     client.resume_writing()
     assert [shared.transport.reading for shared in (first, second)] == [True, False]

@@ -52,7 +52,7 @@ class Fake:
             self.waiters.append(waiter)
         return self.expects
 
-    def release(self, connection: Connection) -> None:
+    def give_back(self, connection: Connection) -> None:
         self.released.append(connection)
         self.idle.append(connection)
 

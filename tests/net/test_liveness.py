@@ -28,14 +28,15 @@ class Upstream:
         self.ready = list(answers)
         self.key = PoolKey(None, 0, 2, SOLE_NODE)
         self.asked: list[str] = []
-        self.head: Any = None
-        self.rest = b""
-        self.scanner = SimpleNamespace(elements=0, bulk=0)
-        self.transport = SimpleNamespace(get_write_buffer_size=lambda: 0)
+        self.pipeline = SimpleNamespace(head=None)
+        self.moved = 0
         self.reading, self.closed = True, False
 
     def vacant(self) -> bool:
         return True
+
+    def progress(self) -> tuple[int, ...]:
+        return (self.moved,)
 
     def ask(self, argv: list[str]) -> asyncio.Future[bytes]:
         self.asked.append(argv[0])
@@ -194,7 +195,7 @@ def test_what_answers_as_soon_as_a_new_connection_does_is_not_dead() -> None:
 def test_what_still_moves_is_not_dead() -> None:
     async def case(bench: Bench) -> None:
         for _ in range(3 * int(SILENCE)):
-            bench.shared.scanner.bulk += 1
+            bench.shared.moved += 1
             bench.fresh.append(Upstream(bench.loop, (PONG, ZERO)))
             await bench.seconds(1, bench.own)
         assert not bench.shared.closed

@@ -39,15 +39,11 @@ class Upstream:
     def __init__(self, redis: Redis) -> None:
         self.redis = redis
         self.key = PoolKey(None, 0, 2)
-        self.apart, self.usable, self.ended = True, False, False
+        self.apart, self.ended = True, False
         self.farewell = ""
 
     async def ask(self, argv: list[bytes]) -> bytes:
-        self.redis.asked.append(argv)
-        await self.redis.answers.wait()
-        if self.redis.reply is None:
-            raise ConnectionResetError
-        return self.redis.reply
+        return await self.redis.answer(argv)
 
     def close(self) -> None:
         self.ended = True
@@ -83,6 +79,13 @@ class Redis:
     async def open(self) -> Upstream:
         self.opened.append(Upstream(self))
         return self.opened[-1]
+
+    async def answer(self, argv: list[bytes]) -> bytes:
+        self.asked.append(argv)
+        await self.answers.wait()
+        if self.reply is None:
+            raise ConnectionResetError
+        return self.reply
 
     async def log_in(self, login: Credentials, waiter: Waiter | None = None) -> LoginReply:
         """As a session does: ask, wait, ask again."""
@@ -165,7 +168,7 @@ def test_a_password_that_is_refused_in_one_form_counts_in_neither(refused: Crede
     play(case)
 
 
-@pytest.mark.parametrize("end", [forget, restart])
+@pytest.mark.parametrize("end", [forget, refuse, restart])
 def test_a_reply_to_what_was_asked_before_a_change_does_not_count(end: Callable[[Redis], None]) -> None:
     async def case(redis: Redis) -> None:
         redis.answers.clear()

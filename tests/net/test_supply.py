@@ -26,7 +26,7 @@ from proxy.net.connections import Connections
 from proxy.net.failures import Failures
 from proxy.net.pool import Pool
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.ports import SOLE_NODE, Node, PoolKey
+from proxy.session.ports import SOLE_NODE, Node, PoolKey, PrivatePipeline
 
 HOME = PoolKey(None, 0, 2)
 
@@ -107,7 +107,7 @@ class Client:
         self.key = key
         self.passive = False
         self.waits = False
-        self.held: UpstreamConnection | None = None
+        self.held: PrivatePipeline | None = None
 
     def want(self) -> None:
         """Take a connection, or wait for one."""
@@ -168,7 +168,7 @@ class Route:
         monkeypatch.setattr(self.connections.restarts, "identify", self._nothing)
 
     def _give_back(self, upstream: UpstreamConnection) -> None:
-        self.checkout.release(upstream)
+        self.checkout.give_back(upstream)
 
     async def _nothing(self, *_: object) -> None:
         return None
@@ -184,7 +184,6 @@ class Route:
 
     async def _set_to(self, upstream: UpstreamConnection, key: PoolKey, *_: object) -> None:
         upstream.key = key
-        upstream.usable = True
 
     def connection(self, key: PoolKey) -> UpstreamConnection:
         """A new connection, logged in."""
@@ -265,8 +264,8 @@ def play(user: str | None, actions: list[tuple[str, int]]) -> None:
         route.clients.extend(clients)
         if user is not None:
             for client in clients:
-                route.connections.all.members.add(connection := route.connection(client.key))
-                route.checkout.release(connection)
+                route.connections.all.add(connection := route.connection(client.key))
+                route.checkout.give_back(connection)
         owing: list[UpstreamConnection] = []
         for action, number in actions:
             client = clients[number]
@@ -278,15 +277,15 @@ def play(user: str | None, actions: list[tuple[str, int]]) -> None:
             elif action == "passive":
                 client.passive = True
             elif action == "lose" and client.held is not None and user is None:
-                client.held.abort()
+                route.checkout.discard(client.held)
                 client.held = None
             elif action == "busy":
                 for upstream in route.shared(keys[0]):
-                    upstream.enqueue(ReplySink(), 1, NOTE, lambda _: None)
+                    upstream.pipeline.enqueue(ReplySink(), 1, NOTE, lambda _: None)
                     owing.append(upstream)
             elif action == "paid":
                 while owing:
-                    owing.pop().receive(b"+OK\r\n")
+                    owing.pop().pipeline.receive(b"+OK\r\n")
             route.loop.run()
             check(route, clients, user)
 

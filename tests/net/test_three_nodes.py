@@ -19,11 +19,11 @@ import pytest
 from proxy.commands.slots import SLOTS, slot_of
 from proxy.commands.table import Lane
 from proxy.hotpath.router import Router
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
-from proxy.net.upstream import UpstreamConnection
 from proxy.policy.apps import Caller
 from proxy.policy.model import TRANSPARENT
 from proxy.session.ports import Node, PoolKey, Role
@@ -123,14 +123,13 @@ class Waiter:
         self.came.set_exception(ConnectionError(cause))
 
 
-async def connection(route: Route, node: Node, role: Role = Role.PRIMARY) -> UpstreamConnection:
+async def connection(route: Route, node: Node, role: Role = Role.PRIMARY) -> UpstreamPipeline:
     """The shared connection of a node, as sessions get it."""
     key = PoolKey(None, 0, 2, node, role)
     while (found := route.ports.pools.shared(key, Lane.FAST)) is None:
         waiter = Waiter()
         route.ports.pools.await_shared(waiter, key, Lane.FAST)
         await waiter.came
-    assert isinstance(found, UpstreamConnection)
     return found
 
 
@@ -189,7 +188,9 @@ def test_pools_are_of_one_node_in_one_role(nodes: list[Engine]) -> None:
     async def case(route: Route, topology: SlotMap) -> None:
         primaries = [await connection(route, node) for node in topology.nodes]
         replica = await connection(route, topology.nodes[1], Role.REPLICA)
-        ports = [each.transport.get_extra_info("peername")[1] for each in (*primaries, replica) if each.transport]
+        members = route._connections.all.members
+        transports = [members[each].transport for each in (*primaries, replica)]
+        ports = [each.get_extra_info("peername")[1] for each in transports if each is not None]
         assert ports == [*(engine.port for engine in nodes), nodes[1].port]
         assert replica is not primaries[1]
 

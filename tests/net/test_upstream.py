@@ -20,6 +20,7 @@ from proxy.net.failures import Failures
 from proxy.net.pool import Pool
 from proxy.net.topology import Single
 from proxy.net.upstream import UnitOpenError, UpstreamConnection
+from proxy.session.client_link import HeldUpstream
 from proxy.session.ports import PoolKey
 from tests.session.given import call
 
@@ -108,7 +109,7 @@ class SlowReader(Client):
         self.full = True
         self.behind = behind
         self.cause = ""
-        self.held: list[UpstreamConnection] = []
+        self.held: list[HeldUpstream] = []
         self.hold_upstream = self.held.append
 
     def waiting(self) -> int:
@@ -147,10 +148,15 @@ class Shared:
         self.client = Client()
 
     def submit(self, client: Client) -> None:
-        self.upstream.send_run(client, GET, 1)
+        self.upstream.pipeline.send_run(client, GET, 1)
 
     def takes_work(self) -> bool:
         return self.pool.shared(Lane.FAST) is self.upstream
+
+
+def test_a_read_goes_straight_to_the_pipeline() -> None:
+    upstream = Shared().upstream
+    assert upstream.data_received == upstream.pipeline.receive
 
 
 def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
@@ -166,11 +172,11 @@ def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
     def answered(frame: bytes) -> None:
         heard.append(frame)
         if len(heard) == 1:
-            upstream.send_commands(shared.client, GET)
-            upstream.enqueue(shared.client, 1, NOTE, answered)
+            upstream.pipeline.send_commands(shared.client, GET)
+            upstream.pipeline.enqueue(shared.client, 1, NOTE, answered)
 
-    upstream.send_commands(shared.client, GET)
-    upstream.enqueue(shared.client, 1, NOTE, answered)
+    upstream.pipeline.send_commands(shared.client, GET)
+    upstream.pipeline.enqueue(shared.client, 1, NOTE, answered)
     upstream.finish()
     upstream.data_received(b":1\r\n")
     assert (heard, shared.transport.closed) == ([b":1\r\n"], "")
@@ -180,7 +186,7 @@ def test_who_has_left_is_heard_out_where_something_may_follow() -> None:
 
 def test_who_has_left_is_not_heard_out_for_ever() -> None:
     shared = Shared()
-    shared.upstream.enqueue(shared.client, 1, NOTE, lambda _: None)
+    shared.upstream.pipeline.enqueue(shared.client, 1, NOTE, lambda _: None)
     shared.upstream.finish()
     [(seconds, act)] = shared.loop.timers
     act()
@@ -191,7 +197,7 @@ def test_who_has_left_is_not_heard_out_for_ever() -> None:
 def test_an_error_that_nobody_asked_for_is_counted_and_reaches_nobody(frame: bytes) -> None:
     shared = Shared()
     shared.submit(shared.client)
-    shared.upstream.receive(b"+a\r\n" + frame)
+    shared.upstream.pipeline.receive(b"+a\r\n" + frame)
     assert shared.client.heard == [b"+a\r\n"]
     assert (shared.events["uninvited"], shared.transport.closed) == (1, "aborted")
     assert not shared.takes_work()
@@ -200,7 +206,7 @@ def test_an_error_that_nobody_asked_for_is_counted_and_reaches_nobody(frame: byt
 def test_a_push_that_is_nobodys_is_counted_and_reaches_nobody() -> None:
     shared = Shared()
     shared.submit(shared.client)
-    shared.upstream.receive(b">2\r\n+invalidate\r\n*1\r\n$1\r\na\r\n" + b"+a\r\n")
+    shared.upstream.pipeline.receive(b">2\r\n+invalidate\r\n*1\r\n$1\r\na\r\n" + b"+a\r\n")
     assert shared.client.heard == [b"+a\r\n"]
     shared.keeper.all.account(shared.upstream)
     shared.keeper.all.account(shared.upstream)
@@ -213,11 +219,11 @@ def test_a_large_reply_takes_the_connection_out_of_the_pool_until_it_has_passed(
     behind = Client()
     shared.submit(shared.client)
     shared.submit(behind)
-    shared.upstream.receive(b"$%d\r\n" % (LARGE + 1))
+    shared.upstream.pipeline.receive(b"$%d\r\n" % (LARGE + 1))
     assert not shared.takes_work()
-    shared.upstream.receive(b"x" * (LARGE + 1) + b"\r\n")
+    shared.upstream.pipeline.receive(b"x" * (LARGE + 1) + b"\r\n")
     assert not shared.takes_work(), "what was behind it is still pending"
-    shared.upstream.receive(b"+b\r\n")
+    shared.upstream.pipeline.receive(b"+b\r\n")
     assert shared.takes_work()
     assert (len(b"".join(shared.client.heard)), behind.heard) == (len(b"$1048577\r\n\r\n") + LARGE + 1, [b"+b\r\n"])
 
@@ -226,13 +232,13 @@ def test_who_falls_behind_by_the_cap_has_a_second_and_then_holds_nobody_up() -> 
     shared, slow = Shared(), SlowReader(LARGE + 1)
     for client in (slow, slow, shared.client):
         shared.submit(client)
-    shared.upstream.receive(b"+a\r\n$")
+    shared.upstream.pipeline.receive(b"+a\r\n$")
     assert (shared.transport.reading, shared.takes_work(), slow.cause) == (False, False, "")
     ((seconds, give_up),) = shared.loop.timers
     assert seconds == 1.0
     give_up()
     assert (shared.transport.reading, slow.cause) == (True, "slow_reader")
-    shared.upstream.receive(b"6\r\n+wrong\r\n+b\r\n")
+    shared.upstream.pipeline.receive(b"6\r\n+wrong\r\n+b\r\n")
     assert (slow.heard, shared.client.heard) == ([b"+a\r\n"], [b"+b\r\n"])
     assert shared.takes_work()
 
@@ -241,7 +247,7 @@ def test_who_is_a_little_behind_holds_nobody_up() -> None:
     shared, slow = Shared(), SlowReader(LARGE)
     shared.submit(slow)
     shared.submit(shared.client)
-    shared.upstream.receive(b"+a\r\n+b\r\n")
+    shared.upstream.pipeline.receive(b"+a\r\n+b\r\n")
     assert (shared.transport.reading, shared.takes_work(), shared.loop.timers) == (True, True, [])
     assert shared.client.heard == [b"+b\r\n"]
 
@@ -263,7 +269,7 @@ def test_an_error_that_says_readonly_retires_no_connection_to_a_primary(monkeypa
     shared = Shared()
     for each in (1, 2):
         shared.submit(shared.client)
-        shared.upstream.receive(b"-READONLY says a script\r\n")
+        shared.upstream.pipeline.receive(b"-READONLY says a script\r\n")
         assert (shared.takes_work(), shared.transport.closed, shared.events["retired"]) == (True, "", 0)
         assert asked == [shared.upstream] * each
 
@@ -275,16 +281,16 @@ def test_a_connection_to_a_replica_takes_no_more_work_and_closes_when_it_is_paid
     shared = Shared()
     shared.submit(shared.client)
     shared.submit(shared.client)
-    shared.upstream.receive(b"-READONLY no\r\n")
+    shared.upstream.pipeline.receive(b"-READONLY no\r\n")
     assert (shared.takes_work(), shared.transport.closed, shared.events["retired"]) == (False, "", 1)
-    shared.upstream.receive(b"+b\r\n")
+    shared.upstream.pipeline.receive(b"+b\r\n")
     assert shared.transport.closed == "closed"
     assert b"".join(shared.client.heard) == b"-READONLY no\r\n+b\r\n"
 
 
 def test_each_connection_asks_anew_where_its_name_leads() -> None:
     loop: Any = Loop()
-    keeper: Any = None
+    keeper: Any = SimpleNamespace(errors=None)
     for _ in range(2):
         with pytest.raises(ConnectionRefusedError):
             asyncio.run(open_upstream(parse_upstream("redis://redis.internal:6400"), None, keeper, KEY, loop))
@@ -297,20 +303,20 @@ def test_nothing_is_asked_where_a_clients_unit_is_open() -> None:
     async def play() -> None:
         client = Client()
         for opened in ("unit", "partial"):
-            upstream = UpstreamConnection(cast("Any", SimpleNamespace()), KEY, asyncio.get_running_loop())
+            upstream = UpstreamConnection(cast("Any", SimpleNamespace(errors=None)), KEY, asyncio.get_running_loop())
             transport = Transport()
             upstream.connection_made(cast("Any", transport))
             upstream.open_to_all(Lane.FAST)
             pool = Pool(KEY)
             pool.lanes[Lane.FAST].append(upstream)
             assert (pool.shared(Lane.FAST), pool.in_unit(Lane.FAST)) == (upstream, False)
-            setattr(upstream, opened, client)
+            setattr(upstream.pipeline, opened, client)
             assert (pool.shared(Lane.FAST), pool.in_unit(Lane.FAST)) == (None, True)
             with pytest.raises(UnitOpenError):
                 await upstream.ask(["PING"])
             pool.idle.append(upstream)
             assert pool.take_idle() is None
-            upstream.flush()
+            upstream.pipeline.flush()
             assert transport.written == []
 
     asyncio.run(play())

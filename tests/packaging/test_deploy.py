@@ -1,15 +1,17 @@
 """deploy/ fits the program: options that exist, files that are there, the user of the image.
 
-Templates are rendered where Helm is installed, and Compose's file is read by Docker where it can; elsewhere they are
-only read as YAML.
+Compose's files are read by docker-compose where it is installed, and elsewhere as YAML alone. `test_chart` renders the
+Helm chart.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -71,19 +73,6 @@ def test_the_rules_and_the_dashboard_of_the_chart_are_the_ones_of_the_admin_port
         assert f'.Files.Get "files/{name}"' in (CHART / "templates" / "monitoring.yaml").read_text()
 
 
-def test_helm_renders_the_chart() -> None:
-    if shutil.which("helm") is None:
-        pytest.skip("helm is not installed here")
-    monitoring = ("serviceMonitor", "prometheusRule", "dashboard", "networkPolicy")
-    everything = [f"--set={name}.enabled=true" for name in monitoring]
-    for arguments in ([], [*everything, "--set=passwordSecret.name=p,tokenSecret.name=t,policyText=rules: {}"]):
-        rendered = subprocess.run(
-            ["helm", "template", "a", str(CHART), *arguments], capture_output=True, text=True, check=True
-        )
-        kinds = {document["kind"] for document in yaml.safe_load_all(rendered.stdout) if document}
-        assert kinds >= {"ConfigMap", "Deployment", "PodDisruptionBudget", "Service"}
-
-
 def test_every_file_that_compose_mounts_is_there_and_used() -> None:
     services = read(COMPOSE / "compose.yaml")["services"]
     mounts = {
@@ -99,16 +88,48 @@ def test_every_file_that_compose_mounts_is_there_and_used() -> None:
         assert set(service.get("depends_on", ())) <= set(services)
 
 
+def variables_of_compose(*files: str) -> dict[str, str]:
+    """Keyrail's variables after the files have been laid over each other."""
+    found: dict[str, str] = {}
+    for file in files:
+        found |= read(COMPOSE / file)["services"]["keyrail"]["environment"]
+    return found
+
+
 def test_keyrail_takes_the_options_that_compose_gives_it() -> None:
     services = read(COMPOSE / "compose.yaml")["services"]
-    verb, *arguments = services["keyrail"]["command"]
-    flags = {
-        flag.removeprefix("--").replace("-", "_"): [text]
-        for flag, text in zip(arguments[::2], arguments[1::2], strict=True)
-    }
-    settings = load_settings(flags, {})
-    assert verb == "serve"
+    settings = load_settings({}, variables_of_compose("compose.yaml"))
     assert settings.routes[0].upstream.host in services
     assert settings.admin is not None
+    assert settings.shutdown_delay + settings.drain < int(services["keyrail"]["stop_grace_period"].removesuffix("s"))
     targets = [t for job in read(COMPOSE / "prometheus.yaml")["scrape_configs"] for t in job["static_configs"]]
     assert targets == [{"targets": [f"keyrail:{settings.admin.port}"]}]
+
+
+def test_with_passwords_and_tls_every_file_that_compose_names_is_a_secret_of_it() -> None:
+    secure = read(COMPOSE / "compose.secure.yaml")
+    variables = variables_of_compose("compose.yaml", "compose.secure.yaml")
+    named = set(re.findall(r"/run/secrets/(\w+)", " ".join(variables.values())))
+    assert named == set(secure["services"]["keyrail"]["secrets"]) == set(secure["secrets"])
+    (route,) = load_settings({}, variables).routes
+    (listener,) = route.listeners
+    assert listener.address.tls is not None
+    assert listener.password_file == Path("/run/secrets/client_password")
+    assert route.upstream.password is not None
+    ignored = (REPOSITORY / ".gitignore").read_text().splitlines()
+    for secret in secure["secrets"].values():
+        assert f"/{(COMPOSE / secret['file']).parent.relative_to(REPOSITORY)}/" in ignored
+
+
+def test_docker_compose_reads_the_files() -> None:
+    """`config` asks no daemon. The program comes with the extra `deploy`."""
+    beside_python = Path(sys.executable).parent
+    if (program := shutil.which("docker-compose", path=f"{beside_python}:{os.environ['PATH']}")) is None:
+        pytest.skip("docker-compose is not installed here")
+    for files in (["compose.yaml"], ["compose.yaml", "compose.secure.yaml"]):
+        arguments = [word for file in files for word in ("-f", file)]
+        told = subprocess.run(
+            [program, *arguments, "config"], cwd=COMPOSE, capture_output=True, text=True, check=True, timeout=60
+        )
+        keyrail = yaml.safe_load(told.stdout)["services"]["keyrail"]
+        assert keyrail["environment"] == variables_of_compose(*files)

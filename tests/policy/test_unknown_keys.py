@@ -47,7 +47,7 @@ def test_what_has_unknown_keys_is_refused(text: str, line: str) -> None:
         assert [(hit.rule, hit.what) for hit in decision.hits] == [("rule", "refused")]
         assert isinstance(decision.verdict, Refuse) is (mode == "enforce")
         if isinstance(decision.verdict, Refuse):
-            assert b"-DENIED keyrail/rule: which arguments of this " in decision.verdict.error
+            assert b"-DENIED keyrail/rule: it is unknown which arguments of this " in decision.verdict.error
 
 
 @pytest.mark.parametrize(("text", "line"), TOO_LONG)

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "guardrails.md": {"yaml"},  # test_policy_pages.py
     "policies.md": {"yaml", "yaml policy"},
     "libraries.md": {"yaml lines"},  # tests/libraries
+    "install.md": {"yaml values"},  # tests/packaging/test_chart.py
 }
 """Languages of blocks that other tests run."""
 FILE_NAME = re.compile(r"# (\S+\.yaml)\n")

@@ -43,7 +43,9 @@ def test_a_listener_s_url_says_more_than_the_options_of_its_route() -> None:
 
 
 def test_one_of_them_decides() -> None:
-    with pytest.raises(ConfigError, match="--client-password-file: excludes client_auth upstream, which --client-auth"):
+    with pytest.raises(
+        ConfigError, match="--client-password-file: conflicts with client_auth upstream of --client-auth"
+    ):
         listeners("client_auth", "upstream", "client_password_file", "p")
     with pytest.raises(AddressError, match="client_auth and client_password_file exclude each other"):
         parse_listen("redis://h:1?client_auth=upstream&client_password_file=p")

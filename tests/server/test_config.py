@@ -118,7 +118,7 @@ def test_embedded_and_upstream_answer_one_question() -> None:
     assert load_settings({"embedded": ["cluster"]}, {}).routes[0].embedded is Embedded.CLUSTER
     assert not load_settings({"embedded": ["off"]}, {}).routes[0].embedded
     assert not load_settings({"upstream": ["redis://h"]}, {"KEYRAIL_EMBEDDED": "on"}).routes[0].embedded
-    with pytest.raises(ConfigError, match="excludes an upstream, which --upstream gives"):
+    with pytest.raises(ConfigError, match="conflicts with the upstream of --upstream"):
         load_settings({"embedded": ["on"], "upstream": ["redis://h"]}, {})
 
 
@@ -176,7 +176,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         ("- 1", "expected options"),
         ("routes: {}", "expected a list of routes"),
         ("routes: []", "expected a list of routes"),
-        ("listen: h:1\nroutes: [{name: a, listen: h:2, upstream: h:3}]", "move it there"),
+        ("listen: h:1\nroutes: [{name: a, listen: h:2, upstream: h:3}]", "move it to a route"),
         ("routes: [{name: a, listen: h:1, upstream: h}]", "expected redis://[USER:PASSWORD@]HOST"),
         ("a: [", "bad.yaml:1: found the end of the file, expected a value"),
         ("listen: [h:1, h:1]", "redis://h:1: listened on twice"),
@@ -197,9 +197,9 @@ def test_a_flag_for_several_routes_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "two.yaml"
     file.write_text("routes: [{name: a, listen: h:1, upstream: h:9}, {name: b, listen: h:2, upstream: h:9}]")
     (problem,) = problems_of({"config": [str(file)], "policy": ["none"]}, {})
-    assert problem.startswith("--policy: belongs to a single route")
+    assert problem.startswith("--policy: this option is about one route")
     (problem,) = problems_of({"config": [str(file)]}, {"KEYRAIL_LISTEN": "h:3"})
-    assert problem.startswith("KEYRAIL_LISTEN: belongs to a single route")
+    assert problem.startswith("KEYRAIL_LISTEN: this option is about one route")
 
 
 def test_mistakes_in_a_file_come_in_its_order(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def test_a_successor_that_cannot_start_changes_nothing(upstream: str, tmp_path: 
         policy.write_text("keyrail: 1\nrulez: {}\n")
         running.process.send_signal(signal.SIGUSR2)
         running.await_line(r"^keyrail: the successor has ended with status 2 before it was ready: going on$")
+        assert f"keyrail: {policy}:2: rulez: " in running.stderr, "why"
         with running.wire() as wire:
             assert wire.ask("PING") == b"+PONG\r\n"
         policy.write_text("keyrail: 1\nrules: {}\n")

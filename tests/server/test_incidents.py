@@ -1,7 +1,8 @@
-"""Incidents are said and written once at each end, and the morning still has the night."""
+"""Incidents are said and written once at each event, and the morning still has the night."""
 
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +12,10 @@ import pytest
 from proxy.commands.slots import slot_of
 from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.policy.model import TRANSPARENT
+from proxy.rules.rates import Rate
 from proxy.server import incidents as module
 from proxy.server.incidents import Incidents, IncidentsError, present
+from proxy.server.remedies import Remedy
 from proxy.server.workers import Workers
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.redaction import Redact, Redaction
@@ -83,6 +86,58 @@ def test_a_night_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     live(workers, again, 20, 9_000, now, b"other:8")
     assert again.open(0) == {"hot-key": 1}, "it goes on as the one that it was"
     assert len(file.read_text().splitlines()) == 2, "what was half a line, or said before, is there no more"
+
+
+def remedy(number: int, key: bytes, because: str, route: str = "default") -> Remedy:
+    return Remedy(number, route, key, "checkout", Rate(1000, 1, 1000), 0.0, 9e9, because)
+
+
+def test_each_change_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workers, file = OneRoute(), tmp_path / "incidents"
+    standing: list[Remedy] = []
+    watching = Incidents(cast("Workers", workers), ["default"], file, standing=lambda: standing)
+    now = live(workers, watching, 20, 4_000, time.time())
+    now = live(workers, watching, 20, 9_000, now)
+    now = live(workers, watching, 20, 9_000, now, b"stock:8")
+    standing += [remedy(4, b"stock:8", "too much"), remedy(5, b"stock:8", "x", "elsewhere"), remedy(6, b"k", "INC-11")]
+    now = live(workers, watching, 3, 9_000, now, b"stock:8")
+    standing.append(remedy(7, b"stock:7", "as INC-1 says"))
+    now = live(workers, watching, 3, 9_000, now, b"stock:8")
+    shutil.copy(file, copy := tmp_path / "copy")
+    (known,) = incidents(workers, copy).all()
+    assert known.remedies == {4, 7}, "a restart forgets neither"
+    standing.remove(standing[0])
+    now = live(workers, watching, 3, 9_000, now, b"stock:8")
+    standing.clear()
+    now = live(workers, watching, 3, 9_000, now, b"stock:8")
+    live(workers, watching, 80, 0, now)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(line["event"]["what"], line["remedies"]) for line in lines] == [
+        ("begun", []),
+        ("grown", []),
+        ("moved", []),
+        ("remedied", [4]),
+        ("remedied", [4, 7]),
+        ("remedy-over", [7]),
+        ("remedy-over", []),
+        ("over", []),
+    ]
+    assert [line["subject"] for line in lines[1:3]] == ["stock:7", "stock:8"]
+    times = [line["event"]["at"] for line in lines]
+    assert times == sorted(times)
+    said = [line.partition(" on route default")[2] for line in capsys.readouterr().err.splitlines()]
+    beginnings = [
+        ": stock:7 HOT",
+        " has grown: stock:7 HOT",
+        " has moved to another key: stock:8 ",
+        " is under remedy-4: ",
+        " is under remedy-7: ",
+        " is no longer under remedy-4: ",
+        " is no longer under remedy-7: ",
+        " is over after ",
+    ]
+    assert [text[: len(beginning)] for text, beginning in zip(said, beginnings, strict=True)] == beginnings
+    assert watching.begun == {("default", "hot-key"): 1}
 
 
 def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def time_series(
 class OneRoute:
     """Workers with something of everything to tell."""
 
-    living, restarts, generation, failures, on = 2, 1, 3, 4, True
+    living, restarts, generation, failures, on, lag, max_clients = 2, 1, 3, 4, True, 0.01, 500
     policies = (TRANSPARENT,)
 
     def __init__(self) -> None:
@@ -276,6 +276,11 @@ SIGNALS = (
     "keyrail_worker_cpu_seconds_total",
     "keyrail_worker_memory_bytes",
     "keyrail_worker_open_files",
+    "keyrail_supervisor_lag_seconds",
+    "keyrail_supervisor_cpu_seconds_total",
+    "keyrail_supervisor_memory_bytes",
+    "keyrail_supervisor_open_files",
+    "keyrail_open_files_limit",
     "keyrail_command_calls_total",
     "keyrail_error_replies_total",
     "keyrail_upstream_seconds_bucket",

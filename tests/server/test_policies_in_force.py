@@ -124,7 +124,7 @@ def test_the_kill_switch(
 def test_a_state_file_that_is_none_ends_the_start(upstream: str, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("{}")
     status, (line,) = refused(["--upstream", upstream, "--state", str(tmp_path / "state")])
-    assert (status, line) == (1, f"keyrail: {tmp_path}/state is not a state file of Keyrail's: repair it or remove it")
+    assert (status, line) == (1, f"keyrail: {tmp_path}/state is not a state file of Keyrail: repair it or remove it")
 
 
 def test_a_changed_file_is_taken_up(upstream: str, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_from_the_incident_to_the_cap_and_back(
         ({"because": " "}, "because: expected a reason"),
         ({"because": "x\u001b[31m"}, "because: expected a line"),
         ({"incident": "INC-1"}, "expected either a key or an incident"),
-        ({"key": None, "incident": "INC-99"}, "the key of 'INC-99' is no longer known"),
+        ({"key": None, "incident": "INC-99"}, "Keyrail no longer knows the key of 'INC-99'"),
         ({"key": 5}, "key: expected a key"),
         ({"route": "other"}, "route: expected one of default"),
         ({"until": "noon"}, "unknown key 'until'"),

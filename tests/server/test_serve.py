@@ -123,8 +123,10 @@ def test_one_dead_redis_need_not_take_the_others_traffic(upstream: str, tmp_path
         why = running.await_http("/readyz?route=dead", 503)
         assert re.fullmatch(r"route dead: redis://\S+: [Cc]onnection refused\n", why)
         assert running.http("/readyz") == (status, "ready\n" if when == "any" else why)
+        with running.wire(running.ports()[0]) as wire:
+            assert wire.ask("PING") == b"+PONG\r\n"
         for wrong in ("/readyz?route=other", "/readyz?routes=alive"):
-            expected = "expected nothing, or route=NAME with one of alive, dead\n"
+            expected = "expected no parameter, or route=NAME with one of alive, dead\n"
             assert running.http(wrong) == (400, expected)
 
 
@@ -261,13 +263,33 @@ def test_a_worker_that_dies_is_replaced_and_nothing_it_counted_is_lost(upstream:
 
 def test_no_worker_outlives_its_supervisor(upstream: str) -> None:
     with serve("--upstream", upstream, "--policy", "none", "--workers", "2") as running:
-        workers = running.ready().workers()
+        workers, (port,) = running.ready().workers(), running.ports()
         assert len(workers) == 2
         running.process.kill()
         for _ in ticks():
             if not any(Path(f"/proc/{pid}").exists() for pid in workers):
                 break
         assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    listen = f"127.0.0.1:{port}"
+    with serve("--upstream", upstream, "--policy", "none", "--listen", listen) as again, again.ready().wire() as wire:
+        assert wire.ask("PING") == b"+PONG\r\n"
+
+
+def test_clients_are_served_while_the_supervisor_hangs(upstream: str) -> None:
+    with serve("--upstream", upstream, "--policy", "none", "--workers", "2") as running:
+        ports = running.ready().ports()
+        with running.wire() as early:
+            assert early.ask("SET", "k", "v") == b"+OK\r\n"
+            os.kill(running.process.pid, signal.SIGSTOP)
+            try:
+                assert early.ask("GET", "k") == b"$1\r\nv\r\n"
+                for _ in range(8):
+                    with running.wire(ports[0]) as late:
+                        assert late.ask("GET", "k") == b"$1\r\nv\r\n"
+            finally:
+                os.kill(running.process.pid, signal.SIGCONT)
+        running.await_http("/readyz", 200)
+        assert "has not reported" not in running.stderr
 
 
 @pytest.fixture

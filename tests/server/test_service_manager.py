@@ -89,3 +89,4 @@ def test_systemd_accepts_the_service_file(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
     )
     assert (told.returncode, told.stderr) == (0, "")
+    assert "\nRestart=on-failure\n" in UNIT.read_text(encoding="utf-8"), "also if it is killed"

@@ -21,7 +21,6 @@ from proxy.policy.decision import Hit
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.rules.memory import Memory
 from proxy.rules.scripts.memory import ScriptKey
-from proxy.session.client_identity import UNNAMED
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.handshake import LINGER
 from proxy.session.info_query import InfoQuery
@@ -50,6 +49,7 @@ from proxy.session.ports import (
     user_named,
 )
 from proxy.wire.request import Request, RequestLimits
+from tests.hotpath.listening import never
 from tests.policy.given import policy as policy_of
 
 HOME = PoolKey(None, 0, 2)
@@ -91,16 +91,40 @@ def call(*arguments: bytes | str | int) -> bytes:
     return packed
 
 
+class Complaints:
+    """The listener of such a connection."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.upstream = upstream
+
+    def out_of_step(self) -> None:
+        self.upstream.complaints.append("out of step")
+        self.upstream.closed = True
+
+    def uninvited(self, frame: bytes) -> None:
+        self.upstream.complaints.append(f"uninvited {frame!r}")
+        self.upstream.closed = True
+
+    def on_large_head(self, sink: ReplySink) -> None:
+        """Others may queue behind it."""
+
+    def overflowing(self, sink: ReplySink) -> None:
+        """It is read all the same."""
+
+    def command_refused(self, line: bytes) -> None:
+        """What Redis knows does not change here."""
+
+    def doubt_role(self) -> None:
+        self.upstream.usable = False
+
+
 class Upstream(PrivatePipeline):
     """A connection to nobody: what would be sent is kept, what is `answered` comes from it."""
 
     def __init__(self, key: PoolKey) -> None:
-        super().__init__()
-        self.key = key
-        self.names = UNNAMED
+        super().__init__(Complaints(self), never, key)
         self.sent: list[bytes] = []
         self.write = self.sent.append
-        self.schedule = lambda: None
         self.usable = True
         self.complaints: list[str] = []
 
@@ -118,17 +142,6 @@ class Upstream(PrivatePipeline):
     def owes(self, sink: ReplySink) -> bool:
         """Whether anything is due to this client."""
         return any(entry.sink is sink for entry in self.entries())
-
-    def out_of_step(self) -> None:
-        self.complaints.append("out of step")
-        self.closed = True
-
-    def uninvited(self, frame: bytes) -> None:
-        self.complaints.append(f"uninvited {frame!r}")
-        self.closed = True
-
-    def doubt_role(self) -> None:
-        self.usable = False
 
 
 class FakeLogins(LoginPort):
@@ -429,9 +442,6 @@ class FakeRoute(
 
     def chance(self) -> float:
         return 0.5
-
-    def note_sent(self, upstream: UpstreamPipeline, trace: OpenTrace) -> None:
-        trace.sent = self.moment
 
     def start_n_plus_one(self, weight: int) -> int:
         return weight if self.follows else 0

@@ -33,7 +33,7 @@ def test_a_client_is_pinned_until_its_last_subscription_ends(protocol: int) -> N
     own.answer(over)
     assert client.heard() == first + second + message(b"1", protocol) + message(b"2", protocol) + ended + over
     assert not client.is_pinned()
-    assert (route.released, own.listener, own.arrays) == ([own], None, False)
+    assert (route.released, own.subscriptions, own.arrays) == ([own], None, False)
 
 
 @PROTOCOLS

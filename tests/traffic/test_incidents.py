@@ -11,7 +11,7 @@ from proxy.hotpath.counter_snapshot import CounterSnapshot, KeyCount
 from proxy.traffic.alerts import USUAL, Alerts, Hot
 from proxy.traffic.hotspots import IncidentKind
 from proxy.traffic.incident_lines import Past
-from proxy.traffic.incidents import Incident, IncidentFigures, Lookout
+from proxy.traffic.incidents import Incident, IncidentEvent, IncidentFigures, Lookout
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.redaction import Redact, Redaction
 from proxy.traffic.shapes import shape
@@ -45,6 +45,7 @@ class Stream:
         self.alerts = alerts
         self.expires = 1_000_077.0
         self.lookout = Lookout("default", "", itertools.count(9).__next__)
+        self.events: list[tuple[float, IncidentEvent | None]] = []
 
     def second(self, uses: dict[bytes, int], total: int, traces: Sequence[Trace] = ()) -> list[Incident]:
         interval = IntervalStats(self.now, 1.0)
@@ -56,7 +57,9 @@ class Stream:
         ]
         self.time_series.add(interval)
         self.now += 1.0
-        return self.lookout.look(self.time_series, self.now, self.alerts, self.redaction, shape)
+        reported = self.lookout.look(self.time_series, self.now, self.alerts, self.redaction, shape)
+        self.events += [(self.now, each.event) for each in reported]
+        return reported
 
     def seconds(self, number: int, uses: dict[bytes, int], total: int, traces: Sequence[Trace] = ()) -> list[Incident]:
         return [each for _ in range(number) for each in self.second(uses, total, traces)]
@@ -92,6 +95,41 @@ def test_the_whole_story_of_a_hot_key() -> None:
     assert over.lines == (was, *details[:2]), "it is over"
     assert 1_000_068.0 <= (over.ended or 0) < 1_000_072.0, "when it was found last"
     assert stream.lookout.open == ()
+
+
+def test_it_is_reported_again_when_it_has_doubled() -> None:
+    stream = Stream()
+    for used in (12_000, 20_000, 25_000, 60_000, 90_000, 30_000):
+        stream.seconds(20, {KEY: used}, 100_000)
+    stream.seconds(80, {}, 100_000)
+    assert [event.value for _, event in stream.events if event] == ["begun", "grown", "grown", "over"]
+    (_, twice, again, _) = (at - 1_000_000 for at, _ in stream.events)
+    assert 40 < twice < 60 < again < 80
+
+
+def test_another_key_of_its_pattern_is_reported_once_a_minute() -> None:
+    stream = Stream()
+    one, two = KEY, b"product:9999:stock"
+    (incident,) = stream.seconds(20, {one: 20_000}, 100_000)
+    assert stream.seconds(20, {two: 20_000}, 100_000) == [incident]
+    assert (incident.event, incident.subject) == (IncidentEvent.MOVED, "product:9999:stock")
+    for turn in range(10):
+        stream.seconds(10, {(one, two)[turn % 2]: 20_000}, 100_000)
+    moves = [at for at, event in stream.events if event is IncidentEvent.MOVED]
+    assert len(moves) in (2, 3)
+    assert all(later - earlier >= 60 for earlier, later in itertools.pairwise(moves))
+
+
+def test_after_a_restart_what_is_found_again_is_no_news() -> None:
+    stream = Stream()
+    known = Incident(
+        3, "default", IncidentKind.HOT_KEY, "product:{int}:stock", "a", ("a",), 1.0, event=IncidentEvent.BEGUN
+    )
+    known.found = stream.now
+    stream.lookout = Lookout("default", "", itertools.count(9).__next__, [known])
+    assert stream.seconds(20, {KEY: 20_000}, 100_000) == []
+    assert stream.seconds(20, {KEY: 41_000}, 100_000) == [known]
+    assert known.event is IncidentEvent.GROWN
 
 
 def test_the_second_in_which_it_begins_is_not_the_time_before() -> None:
@@ -170,8 +208,9 @@ def test_it_neither_flaps_nor_repeats() -> None:
     for _ in range(5):
         told += stream.seconds(12, {KEY: 8_000}, 10_000)
         told += stream.seconds(40, {KEY: 1}, 10_000)
-    assert [each.name for each in told] == ["INC-9"]
-    assert stream.seconds(100, {}, 10_000) == told
+    assert {each.name for each in told} == {"INC-9"}
+    assert [event for _, event in stream.events] == [IncidentEvent.BEGUN, IncidentEvent.GROWN]
+    assert stream.seconds(100, {}, 10_000) == told[:1]
 
 
 def test_what_is_a_little_less_is_not_over() -> None:
@@ -230,7 +269,8 @@ def test_a_large_value_is_one_incident_of_its_pattern() -> None:
     assert incident.lines[2].endswith("; a rule `sizes: {value: 1MB}` finds larger writes")
     assert stream.seconds(1, {}, 10, [replace(large[0], bytes_out=9 << 20)]) == []
     assert "report:1: 9 MB in one command or reply, " in incident.lines[0]
-    assert stream.seconds(500, {}, 10) == []
+    assert stream.seconds(500, {}, 10) == [incident]
+    assert incident.event is IncidentEvent.GROWN
     assert stream.seconds(1, {}, 10, large) == [], "now and then is one incident"
     assert len(stream.seconds(620, {}, 10)) == 1
     assert incident.lines[0].startswith("report:{int} was BIG from 13:46:41 to 13:55:")
@@ -257,6 +297,8 @@ def test_what_was_open_before_a_restart_goes_on() -> None:
         Incident(3, "default", *about, "…", lines, 999_000.0, found=stream.now, past=Past(70.0, 999_000.0)),
         Incident(4, "default", IncidentKind.HOT_KEY, "gone:{int}", "gone:1", lines, 999_000.0, found=stream.now),
     ]
+    for each in known:
+        each.event = IncidentEvent.BEGUN
     stream.lookout = Lookout("default", "", itertools.count(5).__next__, known)
     assert stream.seconds(50, {KEY: 5_000}, 6_000) == []
     assert known[0].ended is None

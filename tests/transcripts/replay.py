@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from proxy.session.subscription import Subscriptions
+from tests.hotpath.listening import Listener, never
 from tests.resp import frame_end
 
 Transcript = dict[str, Any]
@@ -100,39 +101,23 @@ class Play:
 
     def __init__(self, module: ModuleType, transcript: Transcript, clients: int = 1) -> None:
         self.module = module
-        self.complaints: list[str] = []
+        self.listener = Listener()
         self.peeked: list[bytes] = []
         self.on_idle = 0
-        self.retired = 0
         self.upstream = self._upstream()
         self.clients = [self._client() for _ in range(clients)]
         self.out: list[list[bytes]] = [client.sent for client in self.clients]
         if clients == 1:
             self.upstream.owner = self.clients[0]
         if transcript.get("listens"):
-            self.upstream.listener = Subscriptions(transcript["protocol"])
-            self.upstream.arrays = transcript["protocol"] == 2
+            self.upstream.follow(Subscriptions(transcript["protocol"]))
         for number, step in enumerate(transcript["steps"]):
             self._queue(step, self.clients[number % clients])
 
     def _upstream(self) -> Any:
-        play = self
-
-        class Watched(self.module.UpstreamPipeline):  # type: ignore[misc, name-defined]  # whichever module is under test
-            def out_of_step(self) -> None:
-                play.complaints.append("out of step")
-
-            def uninvited(self, frame: bytes) -> None:
-                play.complaints.append(f"uninvited: {frame!r}")
-
-            def doubt_role(self) -> None:
-                self.usable = False
-                play.retired += 1
-
-        upstream = Watched()
+        upstream = self.module.UpstreamPipeline(self.listener, never)
         upstream.usable = True
         upstream.write = lambda _: None
-        upstream.schedule = lambda: None
         return upstream
 
     def _client(self) -> Any:
@@ -181,8 +166,8 @@ class Play:
         verb = step["send"].split()[0].lower().encode()
         # A bare SUBSCRIBE is one error; only a bare UNSUBSCRIBE has as many confirmations as there are channels.
         due = step["due"] if not step["bare"] or not verb.endswith(b"unsubscribe") else -1
-        listener = self.upstream.listener
-        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: listener.outstanding(verb)))
+        subscriptions = self.upstream.subscriptions
+        self.upstream.enqueue(client, due, self.module.CONFIRM, (verb, lambda: subscriptions.outstanding(verb)))
 
     def receive(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
@@ -192,14 +177,14 @@ class Play:
 
     def check(self, transcript: Transcript, expected: Expectation) -> None:
         """Everything is paid, everybody has what is theirs."""
-        assert not self.complaints
+        told = [event for event in self.listener.events if event[0] != "command_refused"]
+        assert told == ["doubt_role"] * expected.retires
         assert [b"".join(sent) for sent in self.out] == expected.out
         assert self.upstream.head is None
         assert self.upstream.tail is None
         assert self.upstream.rest == b""
         assert [client.pending_replies for client in self.clients] == [0] * len(self.clients)
         assert self.upstream.strays == 0 or self.upstream.owner is None
-        assert self.retired == (1 if expected.retires else 0)
         steps = transcript["steps"]
         looked = [step["frames"][0].encode("latin-1") for step in steps if step["action"] == "peek"]
         assert self.peeked == [frame[: frame.index(b"\n") + 1] for frame in looked]

@@ -29,6 +29,7 @@ class _Alone:
     """The owner of a connection outside of any pool."""
 
     output_limit = 1 << 20
+    errors = None
 
     def lost(self, upstream: UpstreamConnection) -> None:
         """Its pending requests end with an error."""

@@ -5,12 +5,12 @@
     /grafana.json, /alerts.yaml          anybody               anybody: they hold no figures
     /, and the page's own files          anybody               anybody: the page holds no figures, and asks for them
     /metrics                             the token             anybody; off loopback it names no key and no client
-    everything else that is asked        the token             only where the port is bound to loopback
-    POST                                 the token             only there, and from no web page
+    every other GET                      the token             only if the port is bound to loopback
+    POST                                 the token             only on loopback, and not from a web page
 
-Without a token, a browser can be made to ask for a web page of somebody else's: a name of theirs that turns into a
-loopback address. So a port on loopback tells figures only in answers to a loopback address, to localhost, or to the
-host that ``--admin`` names.
+Without a token, DNS rebinding is a risk: a foreign web page has a host name that resolves to a loopback address. So a
+port on loopback answers with figures only if the Host header names a loopback address, localhost, or the host of
+``--admin``.
 
 The token comes as ``Authorization: Bearer …``; its file is read for each request, so it can be changed at any time.
 Errors are JSON: ``{"error": …}``.
@@ -35,7 +35,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def read_token(file: Path) -> bytes:
-    """Return the token in a file, without the space around it. Raises ValueError with the problem."""
+    """Return the token in a file, without white space around it. Raises ValueError with the problem."""
     try:
         token = file.read_bytes().strip()
     except OSError as error:
@@ -46,7 +46,7 @@ def read_token(file: Path) -> bytes:
 
 
 class Access:
-    """The rules above; ``loopback`` says where the port is bound, ``host`` its name in the settings."""
+    """The rules above; ``loopback``: the port is bound to loopback; ``host``: its host in the settings."""
 
     def __init__(self, token_file: Path | None, *, loopback: bool, host: str = "localhost") -> None:
         self._token_file = token_file
@@ -55,7 +55,7 @@ class Access:
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let the handler answer, or answer why not."""
+        """Let the handler answer, or answer with the reason for refusing."""
         if request.path not in _OPEN and not request.path.startswith(FOLDER):
             refused = self._refuse_stranger(request) if self._token_file is None else self._ask_token(request)
             if refused is not None:
@@ -92,14 +92,14 @@ class Access:
                 {"error": "the admin port is not bound to loopback: this needs --admin-token-file"}, status=403
             )
         if not self._is_own_name(request.headers.get("Host", "localhost")):
-            text = "ask by a loopback address or as localhost: by any other name this needs --admin-token-file"
+            text = "use a loopback address or localhost in the URL: any other name needs --admin-token-file"
             return web.json_response({"error": text}, status=403)
         if not reads and "Origin" in request.headers:
-            return web.json_response({"error": "not from a web page: this needs --admin-token-file"}, status=403)
+            return web.json_response({"error": "a request from a web page needs --admin-token-file"}, status=403)
         return None
 
     def _is_own_name(self, host: str) -> bool:
-        """Whether a Host header has a name that nobody else can give to this machine's loopback."""
+        """Whether a Host header has a name that no foreign DNS zone can point to this machine's loopback."""
         found = re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]+)(?::[0-9]{1,5})?", host)
         if found is None:
             return False

@@ -29,7 +29,7 @@ from proxy.server.listeners import listen_problem, listen_tcp
 
 
 class AdminError(Exception):
-    """The admin port cannot be had; the text names it and the reason."""
+    """Keyrail cannot listen on the admin port; the text names the port and the reason."""
 
 
 CLOSED = web.AppKey("closed", bool)
@@ -43,10 +43,10 @@ async def metrics(request: web.Request) -> web.Response:
 
 
 class AdminServer:
-    """The admin port: bound early, so that a taken port ends the start; answering once there is something to say."""
+    """The admin port. It is bound early, so that a taken port ends the start; it answers once the workers serve."""
 
     def __init__(self, settings: AdminSettings, token_file: Path | None, inherited: Inheritance) -> None:
-        """Bind the port, if it is not inherited. Raises AdminError."""
+        """Bind the port unless it is inherited. Raises AdminError."""
         self._token_file = token_file
         self._host = settings.host
         shown = f"{settings.host}:{settings.port}"
@@ -66,7 +66,7 @@ class AdminServer:
 
     @property
     def options(self) -> str:
-        """The options that a verb of ``keyrail`` on this machine needs to reach it; empty if it needs none."""
+        """The options with which a verb of ``keyrail`` on this machine reaches the port; empty if it needs none."""
         url = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
         where = "" if url == DEFAULT_ADMIN_URL else f" --admin {url}"
         token = "" if self._token_file is None else f" --token-file {shlex.quote(str(self._token_file))}"
@@ -78,7 +78,7 @@ class AdminServer:
 
     @property
     def closed(self) -> bool:
-        """Whether other machines can reach it, so that it tells and does little."""
+        """Whether other machines can reach the port, so that it answers little and takes no orders."""
         bound = [ip_address(each.getsockname()[0].partition("%")[0]) for each in self._sockets]
         return self._token_file is None and not all(address.is_loopback for address in bound)
 
@@ -124,7 +124,7 @@ class AdminServer:
 
 
 def _requests_log() -> logging.Logger:
-    # Anybody can send bytes that are no HTTP, or leave before the answer: such faults do not go into the log.
+    # Anybody can send bytes that are no HTTP, or disconnect before the answer: these errors are not logged.
     log = logging.getLogger("keyrail.admin")
     log.addFilter(_is_a_fault)
     return log

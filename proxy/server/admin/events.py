@@ -2,11 +2,11 @@
 
     event: history       once, the answer of ``/traffic`` and the past of the busiest keys:
                          {"seconds": […], "tens": […], "keys": {"at": […], "keys": [{"key", "slot", "rates": […]}]}}
-    event: violations    those that are new to this viewer, the oldest first: [{…}, …]
+    event: violations    the violations since this viewer's last event, the oldest first: [{…}, …]
     event: overview      every second: the object of ``overview.py`` for the route and the window
 
-An overview is made once a second for all viewers of the same route and window. A slow viewer misses some.
-A viewer that reads nothing for long is disconnected. The number of viewers is bounded.
+An overview is made once a second for all viewers of the same route and window. A slow viewer misses events.
+A viewer that reads nothing for too long is disconnected. The number of viewers is bounded.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from proxy.server.admin.traffic import Asked
 
 MOST_VIEWERS = 64
 PATIENCE_SECONDS = 30.0
-"""A viewer that reads nothing for so long is disconnected."""
+"""Seconds without a read after which a viewer is disconnected."""
 
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -42,7 +42,7 @@ class Events:
         except ValueError as error:
             return web.json_response({"error": str(error)}, status=400)
         if len(self._viewers) >= MOST_VIEWERS:
-            text = f"there are {MOST_VIEWERS} viewers already"
+            text = f"too many viewers: the limit is {MOST_VIEWERS}"
             return web.json_response({"error": text}, status=503, headers={"Retry-After": "10"})
         viewer = asyncio.current_task()
         assert viewer is not None

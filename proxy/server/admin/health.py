@@ -1,4 +1,4 @@
-"""Is this process alive, and should traffic be sent to it?"""
+"""/healthz and /readyz: whether this process is alive, and whether it should get traffic."""
 
 from aiohttp import web
 
@@ -6,7 +6,7 @@ from proxy.server.admin.state import STATE
 
 
 async def healthz(request: web.Request) -> web.Response:
-    """Answer 200 while a worker serves, else 503. Redis does not count, or its outage would restart Keyrail."""
+    """Answer 200 while a worker serves, else 503. An outage of Redis does not count: it must not restart Keyrail."""
     workers = request.app[STATE].workers
     if workers.living > len(workers.silent()):
         return web.Response(text="ok\n")
@@ -16,15 +16,15 @@ async def healthz(request: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """Answer 200 when every worker serves and the routes' upstreams answer; else 503, and a line for each reason.
 
-    With ``?route=`` only that route counts; without, ``--ready-when`` says whether all must be ready, or one.
-    While the kill switch is on, a last line says so: that is no reason not to send traffic.
+    With ``?route=`` only that route counts. Without it, ``--ready-when`` says whether all must be ready, or one.
+    While the kill switch is on, a last line says so, but the status is the same.
     """
     state = request.app[STATE]
     readiness = state.readiness()
     names = [route.name for route in state.settings.routes]
     route = request.query.get("route")
     if request.query.keys() - {"route"} or (route is not None and route not in names):
-        return web.Response(status=400, text=f"expected nothing, or route=NAME with one of {', '.join(names)}\n")
+        return web.Response(status=400, text=f"expected no parameter, or route=NAME with one of {', '.join(names)}\n")
     if route is None:
         reasons = readiness.reasons_against(state.settings.ready_when)
     else:

@@ -3,7 +3,8 @@
 {"incidents": [{"id": "INC-9", "route": "default", "kind": "hot-key", "subject": "product:8841:stock", "about":
                 "product:{int}:stock", "began": "2026-11-21T02:47:03.000Z", "ended": null, "lines": [line, …],
                 "figures": {"at", "window", "count", "error", "rate", "share"}, "peak": {"at", "size"}, "before": 120.0,
-                "slot": 7211, "cap": {"app": "checkout", "rate": "5000/s"}}]}
+                "slot": 7211, "cap": {"app": "checkout", "rate": "5000/s"},
+                "event": {"what": "begun", "at"}, "remedies": []}]}
 """
 
 from aiohttp import web

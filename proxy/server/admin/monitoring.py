@@ -1,4 +1,4 @@
-"""For whoever watches Keyrail with Prometheus: a dashboard for Grafana, and alert rules.
+"""A dashboard for Grafana and alert rules for Prometheus.
 
 Both are files beside this one. They use the metrics of ``/metrics``, and contain no figures.
 """
@@ -13,6 +13,6 @@ _KINDS = {DASHBOARD: "application/json", ALERTS: "application/yaml"}
 
 
 async def monitoring(request: web.Request) -> web.Response:
-    """Answer with the file of the path's name."""
+    """Answer with the file that the path names."""
     text = files(__package__).joinpath(request.path.removeprefix("/")).read_text("utf-8")
     return web.Response(text=text, content_type=_KINDS[request.path], charset="utf-8")

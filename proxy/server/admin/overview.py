@@ -4,9 +4,9 @@
      "slots": {…}, "clients": {…}, "slow": {…}, "seconds": [the newest of /traffic], "incidents": […],
      "remedies": […], "apps": [name, …], "takes_orders": true}
 
-``takes_orders``: whether somebody with the token can put a remedy in force from here.
+``takes_orders``: whether a viewer with the token can add a remedy from the page.
 
-It is made of the reports of the workers and sends no request, so it comes while workers and Redis are stuck.
+It comes from the workers' last reports and sends no request, so it works while workers and Redis are stuck.
 """
 
 import time
@@ -24,11 +24,11 @@ from proxy.traffic.evidence import moment
 _KEYS, _PATTERNS, _SLOTS, _CLIENTS, _SLOW = 25, 25, 10, 12, 12
 _RULES, _INCIDENTS = 50, 8
 _NEW_SECONDS = 5
-"""Of these there may be more to say than in the last event."""
+"""Seconds of /traffic in each event: a viewer may have missed the last events."""
 
 
 def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
-    """Return it."""
+    """Return the object for one route and window."""
     now = time.time()
     time_series, redaction = state.workers.time_series[route], state.workers.redaction(route)
     name = state.settings.routes[route].name
@@ -55,7 +55,7 @@ def overview(state: AdminState, route: int, window: int) -> dict[str, Any]:
 
 
 def history(state: AdminState, route: int, window: int) -> dict[str, Any]:
-    """The past: of the route as ``/traffic`` tells it, and of the busiest keys."""
+    """The past of the route, as in ``/traffic``, and of the busiest keys."""
     time_series, redaction = state.workers.time_series[route], state.workers.redaction(route)
     return json_views.traffic(time_series) | {
         "keys": json_views.pasts(time_series, window, _KEYS, time.time(), redaction)

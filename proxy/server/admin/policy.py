@@ -8,7 +8,7 @@
     GET  /policy/kill-switch  {"on": true, "since", "until", "because", "survives_restart"}
     POST /policy/kill-switch  {"switch": "on", "for": "30m", "because": "…"} or {"switch": "off"}; answers the same
 
-A POST is answered when every worker does as it says. ``for`` is 30m where it is left out, and at most 24h.
+The answer to a POST comes after every worker has followed it. ``for`` is at most 24h; the default is 30m.
 """
 
 from typing import Any
@@ -42,17 +42,17 @@ async def reload(request: web.Request) -> web.Response:
     answer: dict[str, Any] = {"generation": state.workers.generation}
     if not problems:
         return web.json_response(answer)
-    answer = {"error": "the policies were not reloaded: the old ones stay", "problems": problems} | answer
+    answer = {"error": "the policies were not reloaded: the old ones stay in force", "problems": problems} | answer
     return web.json_response(answer, status=422)
 
 
 async def kill_switch(request: web.Request) -> web.Response:
-    """Answer whether it is on."""
+    """Answer with the state of the switch."""
     return web.json_response(request.app[STATE].switch.status())
 
 
 async def turn_kill_switch(request: web.Request) -> web.Response:
-    """Turn it on or off."""
+    """Turn the switch on or off."""
     state = request.app[STATE]
     try:
         asked = _asked(await read_body(request))
@@ -61,7 +61,7 @@ async def turn_kill_switch(request: web.Request) -> web.Response:
     try:
         await _turn(state, asked)
     except OSError as error:
-        failure = {"error": f"it will not survive a restart: {error.strerror}: {state.settings.state}"}
+        failure = {"error": f"the switch will not survive a restart: {error.strerror}: {state.settings.state}"}
         return web.json_response(failure | state.switch.status(), status=500)
     return web.json_response(state.switch.status())
 
@@ -77,5 +77,5 @@ def _asked(text: str) -> tuple[float, str] | None:
     """Return seconds and reason for on, None for off. Raises ValueError."""
     asked = read_order(text, _KEYS)
     if asked.get("switch") not in ("on", "off"):
-        raise ValueError('expected {"switch": "on"} or {"switch": "off"}, with "for" and "because" where it is on')
+        raise ValueError('expected {"switch": "on"} or {"switch": "off"}; only "on" takes "for" and "because"')
     return None if asked["switch"] == "off" else (read_time(asked), read_reason(asked))

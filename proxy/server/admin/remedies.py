@@ -1,16 +1,15 @@
-"""Limits on one key that are put in force at once and end by themselves.
+"""Limits on one key that apply at once and end by themselves.
 
     GET    /remedies    {"remedies": [{"id", "route", "key", "app", "rate", "since", "until", "because", "refused"}],
                          "survive_restart"}
     POST   /remedies    {"key": "product:8841:stock", "app": "checkout", "rate": "5000/s", "for": "30m", "because": "…"}
-                        answers as one of the above, with "effect": {"used", "refused"}
+                        answers with one object as above, and "effect": {"used", "refused"}
     DELETE /remedies/1  {"undone": 1}
 
-In place of the ``key``, ``incident`` may name one of ``/incidents``. ``app`` is one of the policy's, or ``all``. The
-time under ``for`` is at most 24h, and 30m where it is left out. ``effect`` is per second, over the last minute: how
-often the app used the key, and how many of these commands the limit would have refused. With ``"dry_run": true`` that
-is all that happens.
-A POST or DELETE is answered when every worker does as it says.
+In place of the ``key``, ``incident`` may name one of ``/incidents``. ``app`` is an app of the policy, or ``all``.
+``for`` is at most 24h; the default is 30m. ``effect`` is per second, over the last minute: how often the app used the
+key, and how many of these commands the limit would have refused. With ``"dry_run": true`` Keyrail only answers with the
+effect. The answer to a POST or DELETE comes after every worker has followed it.
 """
 
 import time
@@ -34,7 +33,7 @@ _KEYS = ("key", "incident", "route", "app", "rate", "for", "because", "dry_run")
 
 @dataclass(frozen=True, slots=True)
 class _RemedyRequest:
-    """An order as it was sent; an empty `app` stands for all."""
+    """A request for a remedy; an empty `app` stands for all."""
 
     route: str
     key: bytes
@@ -53,7 +52,7 @@ async def remedies(request: web.Request) -> web.Response:
 
 
 async def add_remedy(request: web.Request) -> web.Response:
-    """Put one in force, or tell its effect on the last minute."""
+    """Add a remedy, or only answer with its effect on the last minute."""
     state = request.app[STATE]
     try:
         order = _read(state, await read_body(request))
@@ -74,7 +73,7 @@ async def add_remedy(request: web.Request) -> web.Response:
 
 
 async def undo_remedy(request: web.Request) -> web.Response:
-    """End one."""
+    """End a remedy."""
     state = request.app[STATE]
     text = request.match_info["number"]
     number = read_digits(text)
@@ -90,12 +89,12 @@ async def undo_remedy(request: web.Request) -> web.Response:
 
 
 def _not_kept(state: AdminState, error: OSError) -> web.Response:
-    text = f"it is done, but will not survive a restart: {error.strerror}: {state.settings.state}"
+    text = f"done, but the change will not survive a restart: {error.strerror}: {state.settings.state}"
     return web.json_response({"error": text}, status=500)
 
 
 def _read(state: AdminState, text: str) -> _RemedyRequest:
-    """Read an order. Raises ValueError."""
+    """Read the body of a request. Raises ValueError."""
     asked = read_order(text, _KEYS)
     route, key = _which(state, asked)
     rate = parse_rate(str(asked.get("rate", "")))
@@ -107,7 +106,7 @@ def _read(state: AdminState, text: str) -> _RemedyRequest:
         raise ValueError(f"app: expected one of {', '.join((ALL, *apps))}, got {app!r}")
     because = read_reason(asked)
     if not because:
-        raise ValueError("because: expected a reason, such as the number of an incident")
+        raise ValueError("because: expected a reason, such as an incident's number")
     dry_run = asked.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise ValueError("dry_run: expected true or false")
@@ -115,13 +114,13 @@ def _read(state: AdminState, text: str) -> _RemedyRequest:
 
 
 def _which(state: AdminState, asked: dict[str, Any]) -> tuple[str, bytes]:
-    """The route and the key that are meant. Raises ValueError."""
+    """The route and the key of a request. Raises ValueError."""
     if ("key" in asked) == ("incident" in asked):
         raise ValueError("expected either a key or an incident")
     if "incident" in asked:
         incident = state.incidents.named(str(asked["incident"]))
         if incident is None or not incident.key:
-            raise ValueError(f"incident: the key of {asked['incident']!r} is no longer known: name the key")
+            raise ValueError(f"incident: Keyrail no longer knows the key of {asked['incident']!r}: give the key")
         return incident.route, incident.key
     routes = [route.name for route in state.settings.routes]
     route = asked.get("route", routes[0] if len(routes) == 1 else None)
@@ -129,7 +128,7 @@ def _which(state: AdminState, asked: dict[str, Any]) -> tuple[str, bytes]:
         raise ValueError(f"route: expected one of {', '.join(routes)}")
     key = asked["key"]
     if not isinstance(key, str) or not key:
-        raise ValueError("key: expected a key, as /hotkeys shows it")
+        raise ValueError("key: expected a key in the form that /hotkeys shows")
     return route, named(key)
 
 
@@ -138,7 +137,7 @@ def _index(state: AdminState, route: str) -> int:
 
 
 def present(state: AdminState, remedy: Remedy) -> dict[str, Any]:
-    """One remedy as it is told."""
+    """One remedy as an object of the answers."""
     index = _index(state, remedy.route)
     verdicts = state.workers.figures()[index].counters.get("verdicts", {}).get(remedy.name, {})
     return {

@@ -1,7 +1,7 @@
 """The findings of the rules: ``/rules``, in the form that ``proxy.server.rule_stats`` describes, and ``/violations``.
 
 {"violations": [{"time", "route", "rule", "mode", "what", …}, …]}: the newest first, of one ``route=NAME`` or of all.
-Each is as ``proxy.traffic.violations`` has it; they are kept whether they are logged or not.
+``proxy.traffic.violations`` describes the objects. They are kept even if they are not logged.
 """
 
 import json

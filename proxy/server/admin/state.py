@@ -1,4 +1,4 @@
-"""The sources of the admin port's answers."""
+"""The objects that the admin port's answers come from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

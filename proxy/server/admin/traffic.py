@@ -5,8 +5,8 @@
     /slow?count=20                                         the slowest of the commands traced in an hour
     /traffic                                               the last minute by seconds, ten minutes by tens of seconds
 
-Every path takes ``route=NAME`` where there are several. Counts of keys are exact within their ``error``; all else is
-estimated from traced commands.
+Every path takes ``route=NAME`` if there are several routes. Counts of keys are exact within their ``error``; all other
+figures are estimates from traced commands.
 """
 
 import time
@@ -71,7 +71,7 @@ class Asked:
 
 
 def hot_keys(state: AdminState, route: int, window: int, count: int, by: str, now: float) -> dict[str, Any]:
-    """The busiest keys, and whether the policy lets keys be ``counted``: the policy ``none`` does not."""
+    """The busiest keys, and whether keys are ``counted``: under the policy ``none`` they are not."""
     workers = state.workers
     policy, redaction = workers.policies[route], workers.redaction(route)
     told = json_views.hot_keys(workers.time_series[route], window, count, by, now, redaction, policy.alerts.hot_key)

@@ -1,6 +1,6 @@
-"""The page's files, read once and handed out to anybody: they hold no figure, and the page asks for those itself.
+"""The page's files, read once and served to anybody: they hold no figures; the page requests those.
 
-A browser that opens ``/`` gets the page, whoever else asks gets a line of text.
+A browser that opens ``/`` gets the page. Any other client gets a line of text.
 """
 
 from importlib.resources import files
@@ -29,7 +29,7 @@ def _read() -> dict[str, str]:
 
 
 def wants_page(request: web.Request) -> bool:
-    """Whether a browser asks."""
+    """Whether the request comes from a browser."""
     return "text/html" in request.headers.get("Accept", "")
 
 

@@ -118,6 +118,8 @@ export interface Incident {
   before: number | null;
   slot: number | null;
   cap: Limit | null;
+  event: { what: string; at: string } | null;
+  remedies: number[];
 }
 
 /** A hot key's figures when it was found last. */

@@ -1,0 +1,97 @@
+"""The clients of one route in one worker, and what they have sent since the start."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+
+from proxy.net.admission import MAX_CLIENTS, Admission
+from proxy.net.buffers import buffers_of
+from proxy.session.dispatcher import Dispatcher
+
+
+class RouteClients(Collection[Dispatcher]):
+    """The clients that are connected now.
+
+    ``refuses`` says whether the route serves nobody now. ``on_close`` is told of each client that has left.
+    """
+
+    def __init__(
+        self, admission: Admission, refuses: Callable[[], bool], on_close: Callable[[Dispatcher], None]
+    ) -> None:
+        self._clients: set[Dispatcher] = set()
+        self._admission = admission
+        self._refuses = refuses
+        self._on_close = on_close
+        self._drained = asyncio.Event()
+        self._total = 0
+        self._closed: Counter[str] = Counter()
+        self._local = 0
+        self._by_app: Counter[str] = Counter()
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._clients
+
+    def __iter__(self) -> Iterator[Dispatcher]:
+        return iter(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def client_connected(self, client: Dispatcher) -> None:
+        """Admit a new client, or close it."""
+        if self._refuses():
+            client.close("not_ready")
+        elif not self._admission.admit():
+            client.turn_away(MAX_CLIENTS, "max_clients")
+        else:
+            self._clients.add(client)
+            self._total += 1
+
+    def client_closed(self, client: Dispatcher, cause: str) -> None:
+        """A client has left; its commands still count."""
+        if client in self._clients:
+            self._clients.remove(client)
+            self._admission.leave()
+        self._admission.closed()
+        self._on_close(client)
+        self._closed[cause] += 1
+        if not self._clients:
+            self._drained.set()
+        self._local += client.local
+        self._by_app[client.effective_policy.compiled.app] += client.forwarded + client.local
+
+    async def drain(self, seconds: float) -> None:
+        """Read no more; give each client up to ``seconds`` to receive its pending replies, then close it."""
+        for client in list(self._clients):
+            client.close_when_drained("shutdown")
+        self._drained = asyncio.Event()
+        if self._clients:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), seconds)
+        self.close()
+
+    def close(self) -> None:
+        """Close all of them now."""
+        for client in list(self._clients):
+            client.close("shutdown")
+
+    def commands_by_app(self) -> Counter[str]:
+        """All commands since the start."""
+        commands = Counter(self._by_app)
+        for client in self._clients:
+            commands[client.effective_policy.compiled.app] += client.forwarded + client.local
+        return commands
+
+    def answered_locally(self) -> int:
+        """Commands since the start that Keyrail has answered by itself."""
+        return self._local + sum(client.local for client in self._clients)
+
+    def figures(self) -> dict[str, object]:
+        """Clients and their buffers now, and clients since the start."""
+        return {
+            "clients": len(self._clients),
+            "buffers": buffers_of(self._clients),
+            "clients_total": self._total,
+            "closed": dict(self._closed),
+        }
