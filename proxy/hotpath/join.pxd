@@ -8,7 +8,6 @@ cdef long long _MOST_JOINED
 cdef int _MINUS, _COLON
 
 
-@cython.final
 cdef class JoinPart(ReplyPart):
     cdef readonly Join join
     cdef readonly Py_ssize_t index
@@ -35,7 +34,6 @@ cdef class Join:
     cpdef bytes reply(self)
 
 
-@cython.final
 cdef class ValuesJoin(Join):
     cdef list places
     cdef Py_ssize_t keys
@@ -48,7 +46,6 @@ cdef class ValuesJoin(Join):
 cdef bint _place(const unsigned char *p, Py_ssize_t size, list places, list values) except -1
 
 
-@cython.final
 cdef class SumJoin(Join):
     @cython.locals(total=cython.longlong, frame=bytes)
     cpdef bytes reply(self)

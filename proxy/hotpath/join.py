@@ -157,5 +157,5 @@ class SumJoin(Join):
         for frame in self.frames:
             if frame[0] != _COLON:
                 return frame
-            total += int(frame[1:-2])
+            total += int(frame[1 : len(frame) - 2])
         return b":%d\r\n" % total
