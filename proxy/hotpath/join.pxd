@@ -26,6 +26,7 @@ cdef class Join:
     cdef Py_ssize_t errors
     cdef object joined
     cdef public object redirects
+    cdef public object edit
 
     cpdef JoinPart expect(self, Py_ssize_t index)
     cpdef came(self, Py_ssize_t index, bytes frame)

@@ -9,6 +9,9 @@ When the last frame has come, ``joined`` makes one reply of them; it is a plain 
 by key and sums, which are frequent, are made one in here. No more than ``most`` bytes are kept: behind that the rest is
 dropped, and the reply is an error.
 
+If ``joined`` returns nothing, the segment's reply is still to come: another join has been begun for it. ``edit``, if
+set, is applied to the joined reply.
+
 ``redirects``, if set, is asked about each error first: True says that the command has been sent again, and that another
 frame comes in its place, by a part of ``expect``.
 """
@@ -66,6 +69,7 @@ class Join:
         self.errors = 0
         self.joined = joined
         self.redirects: Callable[[int, bytes], bool] | None = None
+        self.edit: Callable[[bytes], bytes] | None = None
 
     def expect(self, index: int) -> JoinPart:
         """Whoever is sent command ``index``, and those behind it, has this as payload of its entry."""
@@ -95,6 +99,10 @@ class Join:
         self.segment = None
         self.redirects = None
         self.frames.clear()
+        if not reply:
+            return
+        if self.edit is not None:
+            reply = self.edit(reply)
         segment.order.bring(segment, reply)
 
     def reply(self) -> bytes:

@@ -236,3 +236,29 @@ def test_a_part_is_sent_again_where_its_error_says_so() -> None:
     client.finish(Random(1), 9)
     assert moved == [(0, b"-MOVED 15495 127.0.0.1:7001\r\n")]
     assert join.redirects is None
+
+
+def test_a_join_may_be_followed_by_another_one_in_its_place() -> None:
+    client = Splitting(Data({b"a": b"1", b"b": b"2"}))
+    place = client.begin_order().segment(None)
+
+    def again(frames: Sequence[bytes]) -> bytes:
+        second = Join(place, 1, lambda last: b"".join([*frames, *last]))
+        client.send_part(second, client.connections[1], pack("PING"), 0, 1)
+        client.connections[1].will_say(b"+PONG\r\n")
+        return b""
+
+    first = Join(place, 1, again)
+    client.send_part(first, client.connections[0], pack("ECHO", "x"), 0, 1)
+    client.connections[0].will_say(b"+x\r\n")
+    client.ask([b"MGET", b"a", b"b"])
+    client.expected = b"+x\r\n+PONG\r\n" + client.expected
+    client.finish(Random(3), 2)
+
+
+def test_the_joined_reply_is_edited() -> None:
+    client = Splitting(Data({b"a": b"1", b"b": b"2"}))
+    client.ask([b"EXISTS", b"a", b"b"])
+    client.joins[0].edit = lambda frame: b"*1\r\n" + frame
+    client.expected = b"*1\r\n:2\r\n"
+    client.finish(Random(3), 2)
