@@ -98,7 +98,7 @@ class Join:
         # Nothing of a circle stays: a segment's entry has this as payload.
         self.segment = None
         self.redirects = None
-        self.frames.clear()
+        self.frames = []
         if not reply:
             return
         if self.edit is not None:
