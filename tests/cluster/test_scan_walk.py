@@ -67,6 +67,7 @@ class Model:
 
     def answer(self, node: int, argv: Sequence[bytes]) -> bytes:
         self.calls.append((node, argv[0]))
+        argv = tuple(argv)
         if argv[:2] == (b"CLUSTER", b"NODES"):
             return encode_bulk(self._nodes(node).encode())
         if argv[:2] == (b"CLUSTER", b"GETKEYSINSLOT"):

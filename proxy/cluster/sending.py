@@ -1,0 +1,120 @@
+"""Sends one command of a client to several nodes, as parts of one reply in the client's order."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from proxy.cluster.fan_out import FanOut
+from proxy.cluster.hidden_nodes import hidden_redirect
+from proxy.cluster.joins import first_error, is_error, keys_failed
+from proxy.cluster.scan_walk import Asked, Rounds
+from proxy.commands.command import Command
+from proxy.commands.over_nodes import Join as HowJoined
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.join import Join, SumJoin, ValuesJoin
+from proxy.hotpath.reply_order import Segment
+from proxy.hotpath.split import Split
+from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.wire.encode import encode_command
+
+Edit = Callable[[bytes], bytes] | None
+_NOT_CONNECTED = b"-CLUSTERDOWN keyrail: a node of the cluster is not connected\r\n"
+
+
+def send_split(
+    sender: CommandSender, command: Command, parts: Split, upstreams: Sequence[UpstreamPipeline], edit: Edit
+) -> Join:
+    """Send a split command; ``upstreams`` has the connection to each of its nodes."""
+    join = _split_join(sender.begin_order().segment(None), command, parts)
+    join.edit = edit
+    index = 0
+    for upstream, chunk, count in zip(upstreams, parts.chunks, parts.counts, strict=True):
+        sender.send_part(join, upstream, chunk, index, count)
+        index += count
+    return join
+
+
+def _split_join(place: Segment, command: Command, parts: Split) -> Join:
+    failed = partial(keys_failed, command.name, parts.width, parts.places) if command.spec.write else first_error
+    joined = partial(_first_unless, failed)
+    match command.spec.over_nodes.join:
+        case HowJoined.BY_KEY:
+            return ValuesJoin(place, parts.places, len(parts.keys), joined)
+        case HowJoined.SUM:
+            return SumJoin(place, len(parts.places), joined)
+    return Join(place, len(parts.places), joined)
+
+
+def _first_unless(failed: Callable[[Sequence[bytes]], bytes], frames: Sequence[bytes]) -> bytes:
+    return hidden_redirect(failed(frames)) if any(map(is_error, frames)) else frames[0]
+
+
+def send_fan_out(sender: CommandSender, out: FanOut, upstreams: Sequence[UpstreamPipeline], edit: Edit) -> Join:
+    """Send each node what it is to get; ``upstreams`` has the connection to each of them."""
+    commands = sum(len(requests) for requests in out.requests)
+    join = Join(sender.begin_order().segment(None), commands, lambda frames: hidden_redirect(out.joined(frames)))
+    join.edit = edit
+    index = 0
+    for upstream, requests in zip(upstreams, out.requests, strict=True):
+        sender.send_part(join, upstream, b"".join(map(encode_command, requests)), index, len(requests))
+        index += len(requests)
+    return join
+
+
+def send_rounds(
+    sender: CommandSender, rounds: Rounds, upstream: Callable[[int], UpstreamPipeline | None], edit: Edit
+) -> bytes | None:
+    """Ask nodes in rounds, and answer with what the last one makes of them. The reply, if there is nothing to ask.
+
+    ``upstream`` gives the connection to the node of a number, or None.
+    """
+    try:
+        asked = next(rounds)
+    except StopIteration as end:
+        return bytes(end.value)
+    return _Walk(sender, rounds, upstream, edit).send(asked) or None
+
+
+class _Walk:
+    """A walk under way: what it asks, and the place of its reply."""
+
+    def __init__(
+        self,
+        sender: CommandSender,
+        rounds: Rounds,
+        upstream: Callable[[int], UpstreamPipeline | None],
+        edit: Edit,
+    ) -> None:
+        self._sender = sender
+        self._place: Segment | None = None
+        self._rounds = rounds
+        self._upstream = upstream
+        self._edit = edit
+
+    def send(self, asked: Sequence[Asked]) -> bytes:
+        """Send a round; nothing, or the error where a node is not connected any more."""
+        by_node: dict[int, list[int]] = {}
+        for index, each in enumerate(asked):
+            by_node.setdefault(each.node, []).append(index)
+        upstreams = [self._upstream(node) for node in by_node]
+        ready = [upstream for upstream in upstreams if upstream is not None and upstream.usable]
+        if len(ready) < len(upstreams):
+            return _NOT_CONNECTED
+        if self._place is None:
+            self._place = self._sender.begin_order().segment(None)
+        order = [index for indexes in by_node.values() for index in indexes]
+        join = Join(self._place, len(asked), partial(self._came, order))
+        join.edit = self._edit
+        first = 0
+        for upstream, indexes in zip(ready, by_node.values(), strict=True):
+            chunk = b"".join(encode_command(asked[index].argv) for index in indexes)
+            self._sender.send_part(join, upstream, chunk, first, len(indexes))
+            first += len(indexes)
+        return b""
+
+    def _came(self, order: Sequence[int], frames: Sequence[bytes]) -> bytes:
+        in_order = [frame for _, frame in sorted(zip(order, frames, strict=True))]
+        try:
+            asked = self._rounds.send(in_order)
+        except StopIteration as end:
+            return hidden_redirect(bytes(end.value))
+        return self.send(asked)
