@@ -8,6 +8,7 @@ slow_reader.py          a client that does not read its replies, and its time to
 connect.py              opens an upstream connection: transport, login, database
 topology.py             the servers behind a route: nodes, their addresses, and who owns a key
 cluster.py              the nodes of a cluster as a topology, with stable numbers
+nodes.py                the nodes of a cluster as sessions see them
 cluster_watch.py        asks the nodes of a cluster what it is, and follows its changes
 supply.py               opens a route's upstream connections, and puts them into pools
 connections.py          what happens when a route's upstream connections close or change their role

@@ -43,7 +43,8 @@ _log = logging.getLogger("keyrail.route")
 
 
 class ClusterWatch:
-    """Asks the nodes of one cluster. ``adopted`` hears of each change; ``attempted`` is set after the first look.
+    """Asks the nodes of one cluster. ``adopted`` hears of each change, ``looked`` of each look;
+    ``attempted`` is set after the first.
 
     ``quorum`` says that a majority of the primaries tells the map that is in force. ``problem`` is why not, or what is
     not as it should be; it is empty where all is well.
@@ -58,6 +59,7 @@ class ClusterWatch:
         loop: asyncio.AbstractEventLoop,
         connect_seconds: float,
         adopted: Callable[[Change], None],
+        looked: Callable[[], None],
         count: Callable[[str], None],
     ) -> None:
         self.problem = f"connecting to {cluster.login}"
@@ -68,6 +70,7 @@ class ClusterWatch:
         self._seconds = min(connect_seconds, _ANSWER_SECONDS)
         self._connect_seconds = connect_seconds
         self._adopted = adopted
+        self._looked = looked
         self._count = count
         self._tls: FollowedContext | None = None
         self._links: dict[Endpoint, UpstreamConnection] = {}
@@ -99,6 +102,7 @@ class ClusterWatch:
             self._wanted.clear()
             try:
                 await self._look()
+                self._looked()
             except Exception:  # noqa: BLE001 - whatever it is, the next look may go well
                 self._count("periodic_failures")
                 _log.exception("%s: looking at the cluster failed", self._cluster.login)
@@ -118,12 +122,15 @@ class ClusterWatch:
 
     async def _tells_news(self) -> bool:
         asked = {endpoint: link.ask(["CLUSTER", "INFO"]) for endpoint, link in self._links.items() if not link.closed}
+        for question in asked.values():
+            question.add_done_callback(_figures_of)  # its exception has been seen, whoever ends first
         if asked:
             await asyncio.wait(asked.values(), timeout=self._seconds)
         news = len(asked) < len(self._cluster.nodes)
         for endpoint, question in asked.items():
             figures = _figures_of(question)
             if not question.done():
+                question.cancel()
                 self._drop(endpoint)
             news = news or figures is None or self._figures.get(endpoint, figures) != figures
             self._figures[endpoint] = figures or b""
@@ -200,8 +207,8 @@ class ClusterWatch:
             address = self._cluster.login.at(target)
             link = (await open_upstream(address, self._tls, self, key, self._loop)).upstream
             self._links[target] = link
-        nodes, slots = link.ask(["CLUSTER", "NODES"]), link.ask(["CLUSTER", "SLOTS"])
-        return read_view(read_reply(await nodes), read_reply(await slots), target.host)
+        nodes, slots = await asyncio.gather(link.ask(["CLUSTER", "NODES"]), link.ask(["CLUSTER", "SLOTS"]))
+        return read_view(read_reply(nodes), read_reply(slots), target.host)
 
     def _conclude(self, views: dict[Endpoint, View]) -> None:
         try:
@@ -275,7 +282,7 @@ class ClusterWatch:
 
 
 def _figures_of(question: "asyncio.Future[bytes]") -> bytes | None:
-    if not question.done() or question.exception() is not None:
+    if not question.done() or question.cancelled() or question.exception() is not None:
         return None
     return b"".join(line for line in question.result().splitlines() if line.startswith(_FIGURES))
 

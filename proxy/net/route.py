@@ -54,6 +54,7 @@ from proxy.net.internal_queries import InternalQueries
 from proxy.net.latency_probe import LatencyProbe
 from proxy.net.liveness import Liveness
 from proxy.net.logins import Logins
+from proxy.net.nodes import Nodes
 from proxy.net.periodic import Periodic
 from proxy.net.policies import Policies
 from proxy.net.relearning import Relearning
@@ -146,10 +147,11 @@ class Route(RoutePort):
             doubt=self._doubt,
         )
         self._watch: ClusterWatch | None = None
+        nodes: Nodes | None = None
         if isinstance(topology, Cluster):
-            self._watch = ClusterWatch(
-                topology, loop, settings.connect_timeout, self._connections.adopt, self._connections.count
-            )
+            nodes = Nodes(topology)
+            adopt, count = self._connections.adopt, self._connections.count
+            self._watch = ClusterWatch(topology, loop, settings.connect_timeout, adopt, nodes.looked, count)
         self._checkout = Checkout(self._connections, self._capabilities, self._policies, self.clients)
         self._relearning = Relearning(
             self._connections, self._checkout, self._capabilities, self._policies, self.clients
@@ -178,6 +180,7 @@ class Route(RoutePort):
             self._scripts,
             self._supervisor_requests,
             self._logins,
+            nodes,
         )
 
     def _give_back(self, upstream: UpstreamConnection) -> None:

@@ -185,6 +185,34 @@ class PoolPort(Protocol):
         """Whether that is being found out now; ``arrived`` is called when it has been."""
 
 
+class NodePort(Protocol):
+    """The nodes of a cluster. What a session knows of them holds until its next command: nodes come and go."""
+
+    def primaries(self) -> Sequence[Node]:
+        """The nodes that commands go to."""
+
+    def size(self) -> int:
+        """All numbers of nodes are below this."""
+
+    def node(self, number: int) -> Node | None:
+        """The node that the router names by this number; None where commands do not go to it any more."""
+
+    def named(self, alias: str) -> Node | None:
+        """The node that operators know by this name (n1, n2, …), in any role."""
+
+    def alias(self, node: Node) -> str:
+        """The name of a node for operators."""
+
+    def owner(self, slot: int) -> Node | None:
+        """The node that owns this slot; None while no living one does: see ``await_look``."""
+
+    def redirected(self, error: bytes, by: Node) -> Node | None:
+        """The node that a MOVED or ASK names, which ``by`` has answered; None where commands do not go to it yet."""
+
+    def await_look(self, waiter: PoolWaiter) -> None:
+        """Call ``arrived`` when the nodes have been asked again, within a second or so: the map may be another one."""
+
+
 class CapabilityPort(Protocol):
     """The capabilities of the Redis behind the route, and of its users."""
 
@@ -378,3 +406,5 @@ class Ports:
     scripts: ScriptPort
     supervisor: SupervisorPort
     logins: LoginPort
+    nodes: NodePort | None = None
+    """Of a cluster."""

@@ -1,0 +1,72 @@
+"""The nodes of a cluster as sessions see them: who owns a slot, whom a redirect names, and when to look again."""
+
+import re
+from collections.abc import Sequence
+
+from proxy.net.cluster import Cluster, alias_of
+from proxy.net.slot_map import Endpoint
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import Node, NodePort
+
+_REDIRECT = re.compile(rb"-(?:MOVED|ASK) [0-9]{1,5} (.*):([0-9]{1,5})\r\n")
+_UNNAMED = "?"
+
+
+class Nodes(NodePort):
+    """Answers from the map in force; ``looked`` is to be called after each look at the cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._waiting: list[PoolWaiter] = []
+
+    def primaries(self) -> Sequence[Node]:
+        """The nodes that commands go to."""
+        return self._cluster.nodes
+
+    def size(self) -> int:
+        """All numbers of nodes are below this."""
+        return 1 + max((node.number for node in self._cluster.nodes), default=-1)
+
+    def node(self, number: int) -> Node | None:
+        """The node with this number, if commands go to it."""
+        return next((node for node in self._cluster.nodes if node.number == number), None)
+
+    def named(self, alias: str) -> Node | None:
+        """The node that operators know by this name, in any role."""
+        return next((node for name, node, _ in self._cluster.known() if name == alias.lower()), None)
+
+    def alias(self, node: Node) -> str:
+        """The name of a node for operators."""
+        return alias_of(node)
+
+    def owner(self, slot: int) -> Node | None:
+        """The node that owns this slot; None while no living one does, and then the cluster is looked at soon."""
+        owner = self.node(self._cluster.router.owner(slot))
+        if owner is None:
+            self._cluster.doubt()
+        return owner
+
+    def redirected(self, error: bytes, by: Node) -> Node | None:
+        """The node that a MOVED or ASK of ``by`` names, if commands go to it; the cluster is looked at soon."""
+        self._cluster.doubt()
+        found = _REDIRECT.fullmatch(error)
+        if found is None:
+            return None
+        host = found[1].decode("utf-8", "replace")
+        if host == _UNNAMED:
+            return None
+        endpoint = Endpoint(host or self._cluster.address(by).host, int(found[2]))
+        node = self._cluster.node_at(endpoint)
+        return node if node in self._cluster.nodes else None
+
+    def await_look(self, waiter: PoolWaiter) -> None:
+        """Call ``arrived`` after the next look at the cluster, which begins soon."""
+        self._waiting.append(waiter)
+        self._cluster.doubt()
+
+    def looked(self) -> None:
+        """The cluster has been looked at: whoever waited for that goes on."""
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.gone:
+                waiter.arrived()

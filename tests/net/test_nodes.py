@@ -1,0 +1,120 @@
+"""The nodes of a cluster as sessions see them."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.net.address import parse_upstream
+from proxy.net.cluster import Cluster
+from proxy.net.nodes import Nodes
+from proxy.net.slot_map import ClusterNode, Endpoint, SlotMap, SlotRange
+
+LAST = 16383
+
+
+class Waiter:
+    gone = False
+    came = 0
+
+    def arrived(self) -> None:
+        self.came += 1
+
+    def close(self, cause: str) -> None:
+        raise AssertionError(cause)
+
+
+def a_map(*hosts: str, owned: int = LAST) -> SlotMap:
+    """The first host is the primary of the slots up to `owned`, the next has none, the third is a replica."""
+    nodes = [
+        ClusterNode("a", Endpoint(hosts[0], 1), slots=(SlotRange(0, owned),)),
+        ClusterNode("b", Endpoint(hosts[1], 1)),
+        ClusterNode("c", Endpoint(hosts[2], 1), False, "a"),
+    ]
+    return SlotMap({node.id: node for node in nodes})
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster(parse_upstream("redis+cluster://seed:7000"))
+    made.adopt(a_map("h1", "h2", "h3"))
+    return made
+
+
+def test_numbers_and_names(cluster: Cluster) -> None:
+    nodes = Nodes(cluster)
+    first, second = nodes.primaries()
+    assert (nodes.size(), nodes.node(0), nodes.node(1), nodes.node(2)) == (2, first, second, None)
+    assert nodes.named("N3") not in (None, first, second)
+    assert nodes.named("n4") is None
+    assert nodes.alias(second) == "n2"
+
+
+def test_the_owner_of_a_slot(cluster: Cluster) -> None:
+    nodes = Nodes(cluster)
+    doubts = []
+    cluster.on_doubt = lambda: doubts.append(1)
+    assert nodes.owner(5) is nodes.primaries()[0]
+    assert not doubts
+    cluster.adopt(a_map("h1", "h2", "h3", owned=4))
+    assert nodes.owner(5) is None
+    assert doubts
+
+
+@pytest.mark.parametrize(
+    ("error", "number"),
+    [
+        (b"-MOVED 5 h2:1\r\n", 1),
+        (b"-ASK 5 h2:1\r\n", 1),
+        (b"-MOVED 5 :1\r\n", 0),
+        (b"-MOVED 5 h3:1\r\n", None),
+        (b"-MOVED 5 h9:1\r\n", None),
+        (b"-MOVED 5 ?:1\r\n", None),
+        (b"-MOVED\r\n", None),
+        (b"-ERR MOVED 5 h2:1\r\n", None),
+    ],
+)
+def test_whom_a_redirect_names(cluster: Cluster, error: bytes, number: int | None) -> None:
+    nodes = Nodes(cluster)
+    doubts = []
+    cluster.on_doubt = lambda: doubts.append(1)
+    by = nodes.primaries()[0]
+    assert nodes.redirected(error, by) is (None if number is None else nodes.node(number))
+    assert doubts
+
+
+def test_who_waits_is_told_after_the_next_look(cluster: Cluster) -> None:
+    nodes, waiter, gone = Nodes(cluster), Waiter(), Waiter()
+    gone.gone = True
+    for each in (waiter, gone):
+        nodes.await_look(each)
+    nodes.looked()
+    nodes.looked()
+    assert (waiter.came, gone.came) == (1, 0)
+
+
+def test_numbers_stay_and_are_given_again(cluster: Cluster) -> None:
+    first, second = cluster.nodes
+    change = cluster.adopt(SlotMap({"b": ClusterNode("b", Endpoint("h2", 1), slots=(SlotRange(0, LAST),))}))
+    assert (change.left, change.came, cluster.router.owner(7)) == ([first], [], second.number)
+    found = a_map("h1", "h2", "h3")
+    change = cluster.adopt(found)
+    assert [node.number for node in cluster.nodes] == [0, 1]
+    assert cluster.nodes[0] is not first
+    assert change.came == [cluster.nodes[0]]
+    assert not cluster.adopt(found).new
+
+
+def test_a_node_that_moves_leaves_and_comes(cluster: Cluster) -> None:
+    first = cluster.nodes[0]
+    change = cluster.adopt(a_map("h9", "h2", "h3"))
+    assert (change.left, change.came) == ([first], [first])
+    assert cluster.address(first).host == "h9"
+
+
+def test_a_failed_node_gets_nothing(cluster: Cluster) -> None:
+    nodes = dict(a_map("h1", "h2", "h3").nodes)
+    nodes["a"] = ClusterNode("a", Endpoint("h1", 1), failed=True, slots=(SlotRange(0, LAST),))
+    first = cluster.nodes[0]
+    assert cluster.adopt(SlotMap(nodes)).left == [first]
+    assert cluster.router.owner(5) == -4
+    assert [each["health"] for each in cluster.figures(lambda _: True)] == ["failed", "ok", "ok"]
