@@ -48,6 +48,7 @@ supervisor_requests.py  questions to the supervisor
 script_exchange.py      asks other workers about scripts that they have seen
 settings.py             all settings, as one frozen model
 address.py              reads listen and upstream URLs
+strict_url.py           the parts and options of a URL, and its secrets
 tls.py                  TLS contexts that follow their files
 embedded.py             a private Valkey
 interpreter.py          how Keyrail starts processes of its own program

@@ -5,17 +5,15 @@ from pathlib import Path
 import pytest
 
 from proxy.net.address import (
-    AddressError,
     ListenAddress,
     ListenerTls,
-    Secret,
     UpstreamAddress,
     UpstreamTls,
     Verify,
     parse_listen,
     parse_upstream,
-    redacted,
 )
+from proxy.net.strict_url import AddressError, Secret, redacted
 
 
 @pytest.mark.parametrize(
