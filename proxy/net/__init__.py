@@ -17,6 +17,7 @@ pools.py                all pools of a route, by user, database and protocol
 relearning.py           probes again what may have changed in Redis: permissions, password, client names
 restarts.py             detects that another server process answers, and closes the clients that relied on the old one
 logins.py               logins of clients that Redis decides, and for how long an accepted one counts
+user_changes.py         how often users were changed through Keyrail, in memory that all workers see
 password_file.py        logins of clients that a file decides
 entrance.py             how the clients of a listener come in
 client_auth.py          whom a listener lets in

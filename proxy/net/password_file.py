@@ -104,6 +104,3 @@ class FileLogins(LoginPort):
     def refused(self, client: PoolWaiter, login: Credentials) -> None:
         """Count it, and tell of it."""
         self._refused.add(client, login.user)
-
-    def forget(self) -> None:
-        """The file is what counts."""

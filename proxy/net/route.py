@@ -63,6 +63,7 @@ from proxy.net.supervisor_requests import RequestInfo, SupervisorRequests
 from proxy.net.topology import Topology
 from proxy.net.tracer import Tracer
 from proxy.net.upstream import UpstreamConnection
+from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
@@ -97,9 +98,11 @@ class Route(RoutePort):
         find_calls: FindCalls | None,
         on_second: Callable[[], None],
         admission: Admission,
+        user_changes: UserChanges,
     ) -> None:
         self.route_settings = route
         self._admission = admission
+        self._user_changes = user_changes
         self._topology = topology
         self.settings = settings
         self.pooling = settings.pooling
@@ -155,7 +158,7 @@ class Route(RoutePort):
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
-        self._logins = Logins(self._connections, self._give_back)
+        self._logins = Logins(self._connections, self._give_back, user_changes)
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare)
         self._tracer = Tracer(sampler, self._expiries)
         self._acceptors: list[Acceptor] = []
@@ -198,6 +201,10 @@ class Route(RoutePort):
     def count_error(self, error: bytes) -> None:
         """Count an error reply of Keyrail's own."""
         self._own_errors.add(error, 0, len(error))
+
+    def note_user_change(self) -> None:
+        """Users or passwords may have changed."""
+        self._user_changes.add()
 
     def recall_script(self, key: FactKey) -> Fact | None:
         """What this worker knows of a script's calls."""

@@ -16,7 +16,6 @@ from proxy.net.settings import Settings
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
-from proxy.server.accept_sharing import AcceptSharing, SharingFiles
 from proxy.server.control import (
     Commit,
     Cover,
@@ -57,6 +56,7 @@ from proxy.server.requests import (
 )
 from proxy.server.violations import Violations
 from proxy.server.worker_process import WorkerProcess, launch
+from proxy.server.worker_sharing import SharingFiles, WorkerSharing
 from proxy.session.info_query import InfoQuery
 from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.interval_stats import IntervalStats
@@ -102,7 +102,7 @@ class Workers:
         """The recent traffic of each route, over all workers, ended ones included."""
         self._settings = settings
         self._listeners = listeners
-        self._sharing = AcceptSharing(settings.workers) if settings.workers > 1 else None
+        self._sharing = WorkerSharing(settings.workers) if settings.workers > 1 else None
         self._violations = violations
         self._workers: dict[int, WorkerProcess] = {}
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]

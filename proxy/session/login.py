@@ -34,10 +34,10 @@ def note_change(session: Session, item: Item) -> None:
     edit = item.edit
 
     def answered(frame: bytes) -> bytes:
-        session.logins.forget()
+        session.ports.route.note_user_change()
         return frame if edit is None else edit(frame)
 
-    session.logins.forget()
+    session.ports.route.note_user_change()
     item.edit = answered
 
 

@@ -331,9 +331,6 @@ class LoginPort(Protocol):
     def refused(self, client: PoolWaiter, login: Credentials) -> None:
         """Redis has refused it on the client's own connection."""
 
-    def forget(self) -> None:
-        """Who may log in may have changed: what was accepted before counts no more."""
-
 
 class RoutePort(Protocol):
     """The route itself. Without ``pooling`` every client has an upstream of its own. ``query_limit`` bounds the bytes
@@ -359,6 +356,9 @@ class RoutePort(Protocol):
 
     def count_error(self, error: bytes) -> None:
         """Count an error reply of Keyrail's own."""
+
+    def note_user_change(self) -> None:
+        """Who may log in may have changed: what Redis has said of logins before counts no more, in any worker."""
 
 
 @dataclass(frozen=True, slots=True)

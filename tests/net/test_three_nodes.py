@@ -24,6 +24,7 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.user_changes import of_one_worker
 from proxy.policy.apps import Caller
 from proxy.policy.model import TRANSPARENT
 from proxy.session.ports import Node, PoolKey, Role
@@ -93,6 +94,7 @@ async def route_over(engines: list[Engine]) -> AsyncIterator[tuple[Route, SlotMa
         None,
         lambda: None,
         Admission(0),
+        of_one_worker(),
     )
     await route.start()
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,34 @@ def test_each_listener_asks_as_its_url_says(new_engine: NewEngine, tmp_path: Pat
                 assert [wire.ask("AUTH", "pw"), wire.ask("AUTH", "first"), wire.ask("PING")] == [WRONG, OK, PONG]
             with Wire(Address(path=str(sock))) as wire:
                 assert wire.ask("PING") == PONG
+
+
+@pytest.mark.parametrize("administrator", ["with a login of Redis", "with a password of a file"])
+def test_a_change_of_users_counts_in_all_workers(administrator: str, new_engine: NewEngine, tmp_path: Path) -> None:
+    """As soon as the administrator has the reply, no worker answers by itself what it remembers from before."""
+    engine = new_engine("valkey-9.1", {"requirepass": "pw"})
+    file = tmp_path / "passwords"
+    file.write_text("pw")
+    asking, with_file = free_port(), free_port()
+    arguments = (
+        *("--listen", f"redis://127.0.0.1:{asking}?client_auth=upstream"),
+        *("--listen", f"redis://127.0.0.1:{with_file}?client_password_file={file}"),
+        *("--upstream", f"redis://:pw@127.0.0.1:{engine.port}", "--policy", "none", "--workers", "2"),
+    )
+    with serve(*arguments) as running, ExitStack() as held:
+        running.ready()
+
+        def clients() -> list[Wire]:
+            # Of four that come one after another no worker has fewer than one.
+            return [held.enter_context(running.wire(asking)) for _ in range(4)]
+
+        for wire in clients() * 2:
+            assert wire.ask("AUTH", "pw") == OK
+        admin = held.enter_context(running.wire(asking if administrator == "with a login of Redis" else with_file))
+        assert admin.ask("AUTH", "pw") == OK
+        assert admin.ask("CONFIG", "SET", "requirepass", "other") == OK
+        for wire in clients():
+            assert wire.ask("AUTH", "pw") == WRONG
 
 
 def test_a_redis_that_is_away_closes_who_wants_to_log_in(new_engine: NewEngine) -> None:

@@ -154,7 +154,6 @@ class FakeLogins(LoginPort):
         self.replies: dict[Credentials, LoginReply] = {}
         self.asked: list[Credentials] = []
         self.seen: list[tuple[str, Credentials]] = []
-        self.forgotten = 0
 
     def is_own(self, login: Credentials) -> bool:
         return login.user == self.own
@@ -169,9 +168,6 @@ class FakeLogins(LoginPort):
 
     def refused(self, client: PoolWaiter, login: Credentials) -> None:
         self.seen.append(("refused", login))
-
-    def forget(self) -> None:
-        self.forgotten += 1
 
 
 class FakeRoute(
@@ -229,6 +225,7 @@ class FakeRoute(
         self.generation = 0
         self.put_in_force(policy)
         self.logins = FakeLogins()
+        self.user_changes = 0
         self.ports = Ports(self, self, self, self, self, self, self, self, self, self.logins)
 
     def put_in_force(self, policy: Policy) -> None:
@@ -433,6 +430,9 @@ class FakeRoute(
 
     def count_error(self, error: bytes) -> None:
         self.errors.append(error)
+
+    def note_user_change(self) -> None:
+        self.user_changes += 1
 
     def now(self) -> float:
         return self.moment
