@@ -108,7 +108,8 @@ class Route(RoutePort):
         self.pooling = settings.pooling
         self.query_limit = settings.client_query_limit
         self.loop = loop
-        self.clients = RouteClients(admission, self._refuses_clients, self._client_left)
+        self._failures = Failures(loop.time)
+        self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
         self._counters = Counters()
         self._own_errors = ErrorCounts()
         self._backlog = Backlog(self.clients)
@@ -120,7 +121,6 @@ class Route(RoutePort):
         self._verdicts.keep(policy.rule_names, policy.redact)
         self._rule_totals = RuleTotals(policy.rule_names)
         self._events: Counter[str] = Counter()
-        self._failures = Failures(loop.time)
         self._capabilities = Capabilities(loop, topology, settings.allow_cluster)
         sampler = Sampler(settings.traces, random.getrandbits(64))
         self._policies = Policies(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 
 from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.buffers import buffers_of
+from proxy.net.failures import Failures
+from proxy.session.client_identity import Origin
 from proxy.session.dispatcher import Dispatcher
 
 
@@ -17,12 +19,17 @@ class RouteClients(Collection[Dispatcher]):
     """
 
     def __init__(
-        self, admission: Admission, refuses: Callable[[], bool], on_close: Callable[[Dispatcher], None]
+        self,
+        admission: Admission,
+        refuses: Callable[[], bool],
+        on_close: Callable[[Dispatcher], None],
+        failures: Failures,
     ) -> None:
         self._clients: set[Dispatcher] = set()
         self._admission = admission
         self._refuses = refuses
         self._on_close = on_close
+        self._failures = failures
         self._drained = asyncio.Event()
         self._total = 0
         self._closed: Counter[str] = Counter()
@@ -56,10 +63,20 @@ class RouteClients(Collection[Dispatcher]):
         self._admission.closed()
         self._on_close(client)
         self._closed[cause] += 1
+        if cause == "web_request":
+            self._warn_of_web_page(client.origin)
         if not self._clients:
             self._drained.set()
         self._local += client.local
         self._by_app[client.effective_policy.compiled.app] += client.forwarded + client.local
+
+    def _warn_of_web_page(self, of: Origin) -> None:
+        self._failures.note(
+            "web_request",
+            of.listener,
+            f"{of.listener}: closed the client {of.address}, which sent POST or Host: as browsers do: a web page may "
+            "be trying to send commands to Redis",
+        )
 
     async def drain(self, seconds: float) -> None:
         """Read no more; give each client up to ``seconds`` to receive its pending replies, then close it."""

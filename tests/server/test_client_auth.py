@@ -216,6 +216,19 @@ def test_each_listener_asks_as_its_url_says(new_engine: NewEngine, tmp_path: Pat
                 assert wire.ask("PING") == PONG
 
 
+def test_a_client_that_speaks_as_a_browser_does_is_told_of_once_a_minute(new_engine: NewEngine) -> None:
+    with serve("--upstream", new_engine().url, "--client-auth", "upstream", "--policy", "none") as running:
+        running.ready()
+        for _ in range(3):
+            with running.wire() as wire:
+                wire.send(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nFLUSHALL\r\n")
+                assert wire.remaining() == []
+        line = running.await_line(r"^keyrail: .* sent POST or Host: as browsers do")
+        assert ": closed the client 127.0.0.1:" in line
+        running.await_metric('keyrail_client_closes_total{cause="web_request",route="default"}', 3.0)
+        assert running.stderr.count("as browsers do") == 1
+
+
 @pytest.mark.parametrize("administrator", ["with a login of Redis", "with a password of a file"])
 def test_a_change_of_users_counts_in_all_workers(administrator: str, new_engine: NewEngine, tmp_path: Path) -> None:
     """As soon as the administrator has the reply, no worker answers by itself what it remembers from before."""
