@@ -5,7 +5,7 @@
 One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
 slice of the client's own bytes and one entry with a count in the queue of the upstream that the session chose. A
 command that is rewritten by a closed operation stays in the run, with its pieces replaced. A command that the plan
-refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the session, as do
+refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the handler, as do
 the commands that the sampler wants traced (``sampled`` is then what each stands for):
 
     handle(command_id, data, request)   a command to judge or to route
@@ -17,10 +17,10 @@ which answer TAKEN (go on behind it), WAIT (stop before it; ``resume`` will brin
 
 Flow control is three rules. No more than ``window`` replies are pending for one client: behind that its bytes wait.
 While a client does not take what it has been sent (``full``), nothing more is forwarded for it. While bytes wait,
-reading from the client is paused by ``hold``, which whoever runs the connection overrides.
+reading from the client is paused by ``hold``.
 
-While the intake is ``running``, answers of the proxy's own to a client without pending replies gather in ``out``; they
-leave as one when it stops.
+While the intake is ``running``, answers of the proxy's own to a client without pending replies gather with its sender;
+they leave as one when it stops.
 
 What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when it
 judges a first command, and takes them away (None) when they may no longer be the right ones.
@@ -32,6 +32,7 @@ from typing import Any
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
+from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.leased_tokens import TokenSet
 from proxy.hotpath.plan import JUDGE, PASS, REFUSE
 from proxy.hotpath.router import Router
@@ -54,8 +55,8 @@ _REFUSED = 12
 _ASSEMBLE = 16384
 
 
-class Intake(CommandSender):
-    """One client's unread bytes, and where its commands go."""
+class Intake:
+    """One client's unread bytes: commands that pass go to its ``sender``, ``handler`` decides about the others."""
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
@@ -67,21 +68,25 @@ class Intake(CommandSender):
         "direct",
         "ended",
         "halted",
+        "handler",
         "limits",
         "partial",
         "pending",
         "running",
         "sampled",
+        "sender",
         "simple",
         "stream",
         "token_sets",
     )
 
-    def __init__(self, config: HotPathConfig, limits: RequestLimits) -> None:
-        super().__init__()
+    def __init__(
+        self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender, handler: IntakeHandler
+    ) -> None:
         self.config = config
         self.limits = limits
-        self.low_water = config.window // 2
+        self.sender = sender
+        self.handler = handler
         self.simple = config.pooled
         self.direct = False
         self.halted = False
@@ -99,7 +104,8 @@ class Intake(CommandSender):
 
     def receive(self, data: bytes) -> None:
         """Take bytes that the client sent."""
-        if self.ended or self.gone:
+        sender = self.sender
+        if self.ended or sender.gone:
             return
         if self.stream is not None:
             self.stream.receive(data)
@@ -111,9 +117,9 @@ class Intake(CommandSender):
         if self.pending is not None:
             data = self.pending + data
             self.pending = None
-        if self.halted or self.stalled or self.full or self.running:
+        if self.halted or sender.stalled or sender.full or self.running:
             self.pending = data
-            self.hold()
+            self.handler.hold()
             return
         self._advance(data)
 
@@ -129,10 +135,11 @@ class Intake(CommandSender):
             self._assemble()
         if not self._held() or (self.pending is None and self.assembly is None):
             # What is left, if anything, is the beginning of a command, which needs more bytes.
-            self.drained()
+            self.handler.drained()
 
     def _held(self) -> bool:
-        return self.halted or self.stalled or self.full or self.running or self.ended or self.gone
+        sender = self.sender
+        return self.halted or sender.stalled or sender.full or self.running or self.ended or sender.gone
 
     def collect(self, data: bytes) -> None:
         """Collect the unfinished command at the start of ``data`` whole, however large its bulk strings are."""
@@ -143,11 +150,6 @@ class Intake(CommandSender):
         self.assembly = bytearray(data)
         self.partial = Request()
         self.partial.scan(self.assembly, 0, self.limits)
-
-    def on_resume(self) -> None:
-        """Few enough replies are pending again."""
-        self.stalled = False
-        self.resume()
 
     def unread(self) -> int:
         """Bytes that have arrived and wait."""
@@ -166,15 +168,15 @@ class Intake(CommandSender):
             self.pending = data if position == 0 else data[position:]
 
     def _assemble(self) -> None:
-        if self.halted or self.stalled or self.full or self.running:
-            self.hold()
+        if self.halted or self.sender.stalled or self.sender.full or self.running:
+            self.handler.hold()
             return
         partial, assembly = self.partial, self.assembly
         if partial is None or assembly is None:
             return
         code = partial.resume(assembly, self.limits)
         if code == NEED_MORE or (code == LARGE and self.collecting):
-            self.assembling(len(assembly))
+            self.handler.assembling(len(assembly))
             return
         data = bytes(assembly)
         self.assembly = None
@@ -183,12 +185,13 @@ class Intake(CommandSender):
         self._advance(data)
 
     def _advance(self, data: bytes) -> None:
+        sender, handler = self.sender, self.handler
         self.running = True
         position = 0
         outcome = _TAKEN
         code = COMPLETE
-        if self.upstream is None and not self.again:
-            self.choose_upstream()
+        if sender.upstream is None and not self.again:
+            handler.choose_upstream()
         request = self.config.request
         while outcome == _TAKEN:
             config = self.config
@@ -198,41 +201,41 @@ class Intake(CommandSender):
             if code == NEED_MORE:
                 break
             if code == _STALLED:
-                self.stalled = True
+                sender.stalled = True
                 break
             end = request.end
             if code == _SPECIAL:
-                outcome = self.handle(self.command_id, data, request)
+                outcome = handler.handle(self.command_id, data, request)
                 if outcome != _WAIT:
                     config.calls[self.command_id] += 1
             elif code == _REFUSED:
                 config.calls[self.command_id] += 1
-                self.refused(self.command_id, request)
-                self.refuse(config.plan.error)
+                handler.refused(self.command_id, request)
+                handler.refuse(config.plan.error)
             elif code == EMPTY:
-                self.empty()
+                handler.empty()
             elif code == INLINE:
                 outcome = self._inline(data, position, end)
             elif code == LARGE:
-                outcome = self.handle_large(data, request)
+                outcome = handler.handle_large(data, request)
                 end = len(data)
             else:
-                self.malformed(request)
+                handler.malformed(request)
                 outcome = _ENDED
             if outcome == _TAKEN:
                 position = end
-                if self.halted or self.full:
+                if self.halted or sender.full:
                     break
         self.running = False
-        if self.out:
-            self.flush()
+        if sender.out:
+            sender.flush()
         self.again = outcome == _WAIT
         if outcome == _ENDED:
             self.ended = True
             return
         self._keep(data, position, code == NEED_MORE)
-        if self.pending is not None and (self.halted or self.stalled or self.full):
-            self.hold()
+        if self.pending is not None and (self.halted or sender.stalled or sender.full):
+            handler.hold()
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
@@ -240,13 +243,14 @@ class Intake(CommandSender):
         request = config.request
         plan = config.plan
         router = config.router
-        upstream = self.upstream
+        sender = self.sender
+        upstream = sender.upstream
         simple = self.simple
         # A command that the session has made wait is its to bring on.
         direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
         limits = self.limits
         size = len(data)
-        budget = config.window - self.pending_replies
+        budget = config.window - sender.pending_replies
         start = position
         count = 0
         wrote = False
@@ -323,7 +327,7 @@ class Intake(CommandSender):
         else:
             splice.put(p, start, end)
             chunk = splice.take()
-        self.forward_run(upstream, chunk, count, wrote)
+        self.sender.forward_run(upstream, chunk, count, wrote)
         return 0
 
     def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> UpstreamPipeline | None:
@@ -331,61 +335,22 @@ class Intake(CommandSender):
         node = router.node(command_id, request, p, self.config.keys)
         if node < 0:
             return None
-        assert self.nodes is not None, "a client of a topology with several nodes has connections by node"
-        target = self.nodes[node]
+        nodes = self.sender.nodes
+        assert nodes is not None, "a client of a topology with several nodes has connections by node"
+        target = nodes[node]
         return target if target is not None and target.usable else None
 
     def _inline(self, data: bytes, position: int, end: int) -> int:
         words = split_inline(data[position : end - 1], self.limits.mixed_quotes)
         if words is None:
             self.config.request.error = UNBALANCED_QUOTES
-            self.malformed(self.config.request)
+            self.handler.malformed(self.config.request)
             return _ENDED
         if not words:
-            self.empty()
+            self.handler.empty()
             return _TAKEN
         config = self.config
-        outcome = self.handle_inline(words, end - position)
+        outcome = self.handler.handle_inline(words, end - position)
         if outcome != _WAIT:
             config.count(self.command_id)
         return outcome
-
-    # What the session and the connection do
-
-    def choose_upstream(self) -> None:
-        """Bytes have come, and there is no upstream yet: with a shared one, plain commands need no session at all."""
-
-    def handle(self, command_id: int, data: bytes, request: Request) -> int:
-        """Judge and route the command that ``request`` holds."""
-        raise AssertionError("the session decides")
-
-    def refuse(self, error: bytes) -> None:
-        """Answer a command with this error."""
-        raise AssertionError("the session decides")
-
-    def refused(self, command_id: int, request: Request) -> None:
-        """See the command that ``request`` holds before it is answered by ``refuse``."""
-
-    def handle_inline(self, words: list[bytes], size: int) -> int:
-        """Judge and route an inline command of ``size`` bytes; ``command_id`` is then its id."""
-        raise AssertionError("the session decides")
-
-    def empty(self) -> None:
-        """See a request without arguments (``*0``, ``*-1``, an empty line), to which Redis answers nothing."""
-
-    def handle_large(self, data: bytes, request: Request) -> int:
-        """Begin to stream the command whose bulk string is announced and has not arrived."""
-        raise AssertionError("the session decides")
-
-    def malformed(self, request: Request) -> None:
-        """Answer a protocol error and close."""
-        raise AssertionError("the session decides")
-
-    def assembling(self, size: int) -> None:
-        """A command of ``size`` bytes so far is still not whole."""
-
-    def hold(self) -> None:
-        """Bytes wait: stop reading from this client until ``drained``."""
-
-    def drained(self) -> None:
-        """No command waits any more."""

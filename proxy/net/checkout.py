@@ -23,9 +23,9 @@ from proxy.net.engine import Engine, described_by
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool, Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import PoolKey, PoolPort, PrivatePipeline
+from proxy.session.session import Session
 from proxy.wire.decode import read_reply
 
 _ATTEMPT_PATIENCE = 0.25
@@ -41,7 +41,7 @@ class Checkout(PoolPort):
         connections: Connections,
         capabilities: Capabilities,
         policies: Policies,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
     ) -> None:
         self._connections = connections
         self._pools = connections.pools

@@ -8,8 +8,8 @@ from typing import Any
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
+from proxy.session.session import Session
 
 
 class ConnectionSet:
@@ -23,7 +23,7 @@ class ConnectionSet:
         self,
         home: PoolKey,
         loop: asyncio.AbstractEventLoop,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
         events: Counter[str],
     ) -> None:
         self.pools = Pools(home)
@@ -70,8 +70,8 @@ class ConnectionSet:
         self.account(upstream)
         upstream.shared = False
         for client in self._clients:  # no reply is pending on it: they only forget it
-            if client.upstream is upstream.pipeline:
-                client.upstream, client.direct = None, False
+            if client.sender.upstream is upstream.pipeline:
+                client.sender.upstream, client.intake.direct = None, False
         return upstream
 
     # Figures

@@ -18,8 +18,8 @@ from proxy.net.settings import Settings
 from proxy.net.supply import Supply
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
+from proxy.session.session import Session
 
 
 class Connections:
@@ -36,7 +36,7 @@ class Connections:
         loop: asyncio.AbstractEventLoop,
         capabilities: Capabilities,
         policies: Policies,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
         events: Counter[str],
         failures: Failures,
         *,
@@ -65,11 +65,11 @@ class Connections:
         pool = self.pools.of(upstream.key)
         shared = pool.forget(upstream)
         unanswered = {sink.client() for sink in upstream.pipeline.abandon()}
-        owner = upstream.pipeline.owner
-        if isinstance(owner, Dispatcher) and owner not in unanswered and not owner.let_go():
+        owner = None if upstream.pipeline.owner is None else upstream.pipeline.owner.client()
+        if owner is not None and owner not in unanswered and not owner.let_go():
             unanswered.add(owner)
         for loser in unanswered:
-            if isinstance(loser, Dispatcher):
+            if loser is not None:
                 loser.close("upstream_lost")
         self._end_login(upstream.key)
         if shared:

@@ -24,8 +24,7 @@ from proxy.net.connections import Connections
 from proxy.net.pool import turn_away
 from proxy.net.upstream import UpstreamConnection
 from proxy.net.user_changes import UserChanges
-from proxy.session.dispatcher import Dispatcher
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import LoginClient, PoolWaiter
 from proxy.session.ports import Credentials, LoginPort, LoginReply, user_named
 from proxy.traffic.names import shown
 from proxy.wire.encode import OK
@@ -52,7 +51,7 @@ class RefusedLogins:
         self._told_at = -_LOG_SECONDS
         self._untold = 0
 
-    def add(self, client: PoolWaiter, user: bytes) -> None:
+    def add(self, client: LoginClient, user: bytes) -> None:
         """A login as this user was refused."""
         self._outcomes["refused"] += 1
         self._untold += 1
@@ -61,9 +60,7 @@ class RefusedLogins:
             return
         others = f" (and {self._untold - 1} more since the last line)" if self._untold > 1 else ""
         self._told_at, self._untold = now, 0
-        address, listener = (
-            (client.origin.address, client.origin.listener) if isinstance(client, Dispatcher) else ("", "")
-        )
+        listener, address, _ = client.origin
         _log.warning("login refused: user %s from %s on %s%s", shown(user)[:_LONGEST_NAME], address, listener, others)
 
 
@@ -109,7 +106,7 @@ class Logins(LoginPort):
         """Whether it names the user as whom the route itself is logged in."""
         return login.user == self._own
 
-    def check(self, client: PoolWaiter, login: Credentials) -> LoginReply | None:
+    def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
         """What becomes of it: known, or what Redis has said by now; None while Redis is asked."""
         if client in self._questions:
             reply = self._questions[client]
@@ -131,7 +128,7 @@ class Logins(LoginPort):
         self._connections.all.start(self._ask(client, login, pair, ask))
         return None
 
-    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+    def accepted(self, client: LoginClient, login: Credentials) -> str | None:
         """Redis has accepted it on the client's own connection.
 
         That is rare and not remembered: the pair may have been refused since the client sent it.
@@ -139,7 +136,7 @@ class Logins(LoginPort):
         self.outcomes["accepted"] += 1
         return None if self.is_own(login) else user_named(login.user)
 
-    def refused(self, client: PoolWaiter, login: Credentials) -> None:
+    def refused(self, client: LoginClient, login: Credentials) -> None:
         """Redis has refused it: the pair counts no more, neither with the name nor without it."""
         for alone in (False, True):
             pair = self._hash(login._replace(alone=alone))
@@ -186,7 +183,7 @@ class Logins(LoginPort):
 
     # Asking
 
-    async def _ask(self, client: PoolWaiter, login: Credentials, pair: bytes, ask: _Ask) -> None:
+    async def _ask(self, client: LoginClient, login: Credentials, pair: bytes, ask: _Ask) -> None:
         upstream: UpstreamConnection | None = None
         frame, refusal, epoch, asked_at = b"", "", self._epoch(), 0.0
         try:
@@ -218,7 +215,7 @@ class Logins(LoginPort):
         for waiter in ask.waiting:
             self._loop.call_soon(waiter.arrived)
 
-    def _settle(self, client: PoolWaiter, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
+    def _settle(self, client: LoginClient, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
         user = None if self.is_own(login) else user_named(login.user)
         there = client in self._questions
         if there:

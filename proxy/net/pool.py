@@ -16,7 +16,6 @@ from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import PoolKey
 
@@ -32,7 +31,7 @@ class Wait:
 
 def turn_away(waiter: PoolWaiter, refusal: str) -> None:
     """Close who gets no connection, with the error that refused it where there is one."""
-    if refusal and isinstance(waiter, Dispatcher):
+    if refusal:
         waiter.turn_away(f"-{refusal}\r\n".encode(), "upstream_refused")
     else:
         waiter.close("no_upstream")

@@ -67,8 +67,8 @@ from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import Ports, RoutePort
+from proxy.session.session import Session
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import KEYS_OF_SECOND
 from proxy.traffic.rule_totals import RuleTotals
@@ -185,7 +185,7 @@ class Route(RoutePort):
     def _refuses_clients(self) -> bool:
         return self._capabilities.refusal is not None or self._connections.all.closing
 
-    def _client_left(self, client: Dispatcher) -> None:
+    def _client_left(self, client: Session) -> None:
         self._connections.restarts.client_closed(client)
         self._logins.client_closed(client)
 

@@ -9,10 +9,10 @@ from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.buffers import buffers_of
 from proxy.net.failures import Failures
 from proxy.session.client_identity import Origin
-from proxy.session.dispatcher import Dispatcher
+from proxy.session.session import Session
 
 
-class RouteClients(Collection[Dispatcher]):
+class RouteClients(Collection[Session]):
     """The clients that are connected now.
 
     ``refuses`` says whether the route serves nobody now. ``on_close`` is told of each client that has left.
@@ -22,10 +22,10 @@ class RouteClients(Collection[Dispatcher]):
         self,
         admission: Admission,
         refuses: Callable[[], bool],
-        on_close: Callable[[Dispatcher], None],
+        on_close: Callable[[Session], None],
         failures: Failures,
     ) -> None:
-        self._clients: set[Dispatcher] = set()
+        self._clients: set[Session] = set()
         self._admission = admission
         self._refuses = refuses
         self._on_close = on_close
@@ -39,13 +39,13 @@ class RouteClients(Collection[Dispatcher]):
     def __contains__(self, client: object) -> bool:
         return client in self._clients
 
-    def __iter__(self) -> Iterator[Dispatcher]:
+    def __iter__(self) -> Iterator[Session]:
         return iter(self._clients)
 
     def __len__(self) -> int:
         return len(self._clients)
 
-    def client_connected(self, client: Dispatcher) -> None:
+    def client_connected(self, client: Session) -> None:
         """Admit a new client, or close it."""
         if self._refuses():
             client.close("not_ready")
@@ -55,7 +55,7 @@ class RouteClients(Collection[Dispatcher]):
             self._clients.add(client)
             self._total += 1
 
-    def client_closed(self, client: Dispatcher, cause: str) -> None:
+    def client_closed(self, client: Session, cause: str) -> None:
         """A client has left; its commands still count."""
         if client in self._clients:
             self._clients.remove(client)
@@ -68,7 +68,7 @@ class RouteClients(Collection[Dispatcher]):
         if not self._clients:
             self._drained.set()
         self._local += client.local
-        self._by_app[client.effective_policy.compiled.app] += client.forwarded + client.local
+        self._by_app[client.effective_policy.compiled.app] += client.sender.forwarded + client.local
 
     def _warn_of_web_page(self, of: Origin) -> None:
         self._failures.note(
@@ -97,7 +97,7 @@ class RouteClients(Collection[Dispatcher]):
         """All commands since the start."""
         commands = Counter(self._by_app)
         for client in self._clients:
-            commands[client.effective_policy.compiled.app] += client.forwarded + client.local
+            commands[client.effective_policy.compiled.app] += client.sender.forwarded + client.local
         return commands
 
     def answered_locally(self) -> int:

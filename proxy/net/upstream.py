@@ -14,7 +14,8 @@ from typing import Protocol, cast
 from proxy.commands.table import Lane
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
-from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, ReplyReader, SlowReader
+from proxy.hotpath.sender_listener import ReplyRecipient
+from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.session.client_identity import UNNAMED
 from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.wire.encode import encode_command
@@ -24,16 +25,6 @@ _HEARD = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
 """Actions on replies that something here listens to; a hidden command may follow from what they say."""
 _LAST_WORDS = 5.0
 """Seconds for those of a client that has left."""
-
-
-class SoleClient(Protocol):
-    """The client that has a connection for itself."""
-
-    def pause_source(self) -> None:
-        """Its upstream takes no more: stop reading from it."""
-
-    def resume_source(self) -> None:
-        """Its upstream takes more again."""
 
 
 class Keeper(Protocol):
@@ -175,16 +166,20 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.congested = True
         if self.shared:
             self.pipeline.usable = False
-        elif self.pipeline.owner is not None:
-            cast("SoleClient", self.pipeline.owner).pause_source()
+        elif (client := self._sole_client()) is not None:
+            client.pause_source()
 
     def resume_writing(self) -> None:
         """Redis takes more again."""
         self.congested = False
         if self.shared:
             self.reopen()
-        elif self.pipeline.owner is not None:
-            cast("SoleClient", self.pipeline.owner).resume_source()
+        elif (client := self._sole_client()) is not None:
+            client.resume_source()
+
+    def _sole_client(self) -> ReplyRecipient | None:
+        owner = self.pipeline.owner
+        return None if owner is None else owner.client()
 
     def open_to_all(self, lane: Lane) -> None:
         """Become a shared connection of the lane."""
@@ -297,7 +292,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.on_large_head(sink)
         self.hold()
         self._slow_reader = slow
-        cast("ReplyReader", client).hold_upstream(self)
+        client.hold_upstream(self)
 
     def hold(self) -> None:
         """Stop reading from Redis."""
@@ -305,7 +300,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.reading = False
             self.transport.pause_reading()
 
-    def resume_for(self, client: ReplySink) -> None:
+    def resume_for(self, client: ReplyRecipient) -> None:
         """This client has caught up: read from Redis again, unless that was held for another one."""
         if self._slow_reader is not None and self._slow_reader.client is client:
             self.resume()

@@ -36,10 +36,10 @@ class Routed(Client):
         super().__init__(plan)
         self.slots = slots
         self.router = Router(slots)
-        self.config.router = self.router
-        self.nodes = list(nodes)
+        self.intake.config.router = self.router
+        self.sender.nodes = list(nodes)
         self.heard = b""
-        self.write: Callable[[bytes], object] = self.hear
+        self.sender.write = self.hear
 
     def hear(self, data: bytes) -> None:
         self.heard += data
@@ -52,33 +52,39 @@ class Routed(Client):
             assert words[0] == b"MGET"
             self.scatter(words[1:])
         else:
-            assert self.nodes is not None
-            assert self.nodes[0] is not None
-            self.send_for(self.begin_order().segment(self.nodes[0]), self.nodes[0], pack(*words), FORWARD, None)
+            assert self.sender.nodes is not None
+            assert self.sender.nodes[0] is not None
+            self.sender.send_for(
+                self.sender.begin_order().segment(self.sender.nodes[0]),
+                self.sender.nodes[0],
+                pack(*words),
+                FORWARD,
+                None,
+            )
         return TAKEN
 
     def refuse(self, error: bytes) -> None:
         self.answer_itself(error)
 
     def answer_itself(self, reply: bytes) -> None:
-        if self.pending_replies == 0:
-            self.out.append(reply)
+        if self.sender.pending_replies == 0:
+            self.sender.out.append(reply)
         else:
-            self.begin_order().answer(reply)
+            self.sender.begin_order().answer(reply)
 
     def scatter(self, keys: list[bytes]) -> None:
         """One MGET for each slot; their replies are joined in the order of the keys."""
-        order = self.begin_order()
+        order = self.sender.begin_order()
         place = order.segment(None)
         by_slot: dict[int, list[int]] = {}
         for index, key in enumerate(keys):
             by_slot.setdefault(slot_of(key), []).append(index)
         gathered = Gathered(place, len(keys), len(by_slot), order.bring)
         for slot, indexes in by_slot.items():
-            assert self.nodes is not None
-            node = self.nodes[self.slots[slot]]
+            assert self.sender.nodes is not None
+            node = self.sender.nodes[self.slots[slot]]
             assert node is not None
-            self.send_for(place, node, pack(b"MGET", *(keys[i] for i in indexes)), NOTE, gathered.part(indexes))
+            self.sender.send_for(place, node, pack(b"MGET", *(keys[i] for i in indexes)), NOTE, gathered.part(indexes))
 
 
 class Gathered:

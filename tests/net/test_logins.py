@@ -11,6 +11,7 @@ import pytest
 
 from proxy.net.logins import REMEMBERED_SECONDS, Logins
 from proxy.net.user_changes import of_one_worker
+from proxy.session.client_identity import Origin
 from proxy.session.ports import Credentials, LoginReply, PoolKey
 
 OK, WRONG = b"+OK\r\n", b"-WRONGPASS no\r\n"
@@ -23,6 +24,7 @@ class Waiter:
     """A client that waits."""
 
     def __init__(self) -> None:
+        self.origin = Origin("127.0.0.1:6380", "10.0.0.7:51234")
         self.gone = False
         self.arrivals = 0
         self.cause = ""
@@ -32,6 +34,9 @@ class Waiter:
 
     def close(self, cause: str) -> None:
         self.cause, self.gone = cause, True
+
+    def turn_away(self, error: bytes, cause: str) -> None:
+        self.close(cause)
 
 
 class Upstream:

@@ -48,6 +48,7 @@ from proxy.session.ports import (
     TracePort,
     user_named,
 )
+from proxy.session.session import Session
 from proxy.wire.request import Request, RequestLimits
 from tests.hotpath.listening import never
 from tests.policy.given import policy as policy_of
@@ -456,7 +457,7 @@ class FakeRoute(
         self.observed.append(trace)
 
 
-class Client(Dispatcher):
+class Client(Session):
     """A session whose client is the test: `say` sends, `heard` is what has come back since."""
 
     __slots__ = ("heard_parts", "route")
@@ -464,8 +465,8 @@ class Client(Dispatcher):
     def __init__(self, route: FakeRoute, home: PoolKey = HOME) -> None:
         self.route = route
         self.heard_parts: list[bytes] = []
-        super().__init__(route.ports, home, route.limits(authenticated=False))
-        self.write = self.heard_parts.append
+        super().__init__(Dispatcher, route.ports, home, route.limits(authenticated=False))
+        self.sender.write = self.heard_parts.append
 
     def say(self, *arguments: bytes | str | int) -> None:
         """Send one command."""
@@ -479,7 +480,7 @@ class Client(Dispatcher):
 
     def send(self, data: bytes) -> None:
         """Send bytes, whatever they are."""
-        self.receive(data)
+        self.intake.receive(data)
         self.check()
 
     def heard(self) -> bytes:
@@ -489,13 +490,13 @@ class Client(Dispatcher):
 
     def check(self) -> None:
         """Pending replies at one upstream only, and a private upstream belongs to who holds it."""
-        assert self.gone or self.halted == (self.awaited is not None), "nobody knows what it waits for"
-        owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self)]
+        assert self.gone or self.intake.halted == (self.awaited is not None), "nobody knows what it waits for"
+        owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self.sender)]
         assert len(owing) <= 1, "pending replies at two upstreams"
-        assert not owing or owing[0] is self.upstream
+        assert not owing or owing[0] is self.sender.upstream
         if self.pinned is not None:
-            assert self.pinned.owner is self
-            assert self.upstream is self.pinned
+            assert self.pinned.owner is self.sender
+            assert self.sender.upstream is self.pinned
 
     @property
     def own(self) -> Upstream:
