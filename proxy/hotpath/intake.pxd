@@ -16,7 +16,14 @@ from proxy.wire.request cimport RequestLimits, Request
 cdef int _TAKEN, _WAIT, _ENDED
 cdef int JUDGE, PASS, REFUSE, COMPLETE, EMPTY, INLINE, LARGE, NEED_MORE
 cdef int MAY_WRITE
+cdef int _READING, _WAITING, _FINISHED
 cdef int _SPECIAL, _STALLED, _REFUSED, _ASSEMBLE
+
+
+cdef class Assembly:
+    cdef public bytearray buffer
+    cdef public Request request
+    cdef public bint whole
 
 
 cdef class Intake:
@@ -26,29 +33,23 @@ cdef class Intake:
     cdef public RequestLimits limits
     cdef public bytes simple
     cdef public bint direct
-    cdef public bint halted
-    cdef public bint ended
     cdef public bint running
     cdef public bint again
-    cdef public bint collecting
     cdef public bytes pending
-    cdef public bytearray assembly
-    cdef public Request partial
-    cdef public object stream
+    cdef public object unfinished
+    cdef public int phase
     cdef public int command_id
     cdef public list token_sets
     cdef public long long sampled
 
-    @cython.locals(sender=CommandSender)
     cpdef receive(self, data)
     cpdef resume(self)
     @cython.locals(sender=CommandSender)
     cdef bint _held(self)
     cpdef collect(self, bytes data)
-    cdef _begin_assembly(self, bytes data)
     @cython.locals(size=cython.Py_ssize_t)
     cdef _keep(self, bytes data, Py_ssize_t position, bint partial)
-    @cython.locals(partial=Request, assembly=bytearray, code=cython.int)
+    @cython.locals(assembly=Assembly, code=cython.int)
     cdef _assemble(self)
     @cython.locals(position=cython.Py_ssize_t, end=cython.Py_ssize_t, outcome=cython.int, code=cython.int,
                    config=HotPathConfig, request=Request, sender=CommandSender)

@@ -25,14 +25,20 @@ they leave as one when it stops.
 What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when it
 judges a first command, and takes them away (None) when they may no longer be the right ones.
 
-A session that passes a large request through in pieces sets ``stream``, which then takes all bytes until it is done.
-"""
+Bytes are left over in one of three ways: as they came (``pending``), or in ``unfinished``, where the beginning of a
+command is, because it is put together (``Assembly``) or because it passes through in pieces (a ``RequestStream``).
 
-from typing import Any
+The states that exclude each other are the ``phase``. What stands beside it is independent of it and of the others:
+
+    sender.stalled, sender.full   reasons of the sender's: each can come and go at any time
+    running                       a pass is under way, which what it calls must not begin anew
+    again                         the next command is one that the handler has made wait; it goes there, not into a run
+    direct                        the connection chosen last may take runs; ``simple`` says which commands may join one
+"""
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
-from proxy.hotpath.intake_handler import IntakeHandler
+from proxy.hotpath.intake_handler import IntakeHandler, RequestStream
 from proxy.hotpath.leased_tokens import TokenSet
 from proxy.hotpath.plan import JUDGE, PASS, REFUSE
 from proxy.hotpath.router import Router
@@ -48,11 +54,32 @@ TAKEN = _TAKEN
 WAIT = _WAIT
 ENDED = _ENDED
 
+# Whether the next command is read.
+_READING = 0
+_WAITING = 1
+_FINISHED = 2
+READING = _READING
+"""Yes."""
+WAITING = _WAITING
+"""A command waits for something, and all behind it with it."""
+FINISHED = _FINISHED
+"""Nothing is read any more: the client is closed, or about to be."""
+
 _SPECIAL = 10
 _STALLED = 11
 _REFUSED = 12
 
 _ASSEMBLE = 16384
+
+
+class Assembly:
+    """The beginning of a command of many arguments. A command that is collected ``whole`` may have large values."""
+
+    def __init__(self, data: bytes, limits: RequestLimits, whole: bool) -> None:
+        self.buffer = bytearray(data)
+        self.request = Request()
+        self.request.scan(self.buffer, 0, limits)
+        self.whole = whole
 
 
 class Intake:
@@ -61,23 +88,19 @@ class Intake:
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
         "again",
-        "assembly",
-        "collecting",
         "command_id",
         "config",
         "direct",
-        "ended",
-        "halted",
         "handler",
         "limits",
-        "partial",
         "pending",
+        "phase",
         "running",
         "sampled",
         "sender",
         "simple",
-        "stream",
         "token_sets",
+        "unfinished",
     )
 
     def __init__(
@@ -89,35 +112,52 @@ class Intake:
         self.handler = handler
         self.simple = config.pooled
         self.direct = False
-        self.halted = False
-        self.ended = False
+        self.phase = _READING
         self.running = False
         self.again = False
         self.pending: bytes | None = None
-        self.assembly: bytearray | None = None
-        self.partial: Request | None = None
-        self.collecting = False
-        self.stream: Any = None
+        self.unfinished: Assembly | RequestStream | None = None
         self.command_id = 0
         self.sampled = 0
         self.token_sets: list[TokenSet] | None = None
 
+    # The phase
+
+    def wait(self) -> None:
+        """Go on no further until ``go_on``: a command waits for something."""
+        if self.phase == _READING:
+            self.phase = _WAITING
+
+    def go_on(self) -> None:
+        """The command waits no more; ``resume`` brings it."""
+        if self.phase == _WAITING:
+            self.phase = _READING
+
+    def finish(self) -> None:
+        """Read no more. A stream stays: its upstream holds the beginning of a command."""
+        self.phase = _FINISHED
+        self.pending = None
+        if isinstance(self.unfinished, Assembly):
+            self.unfinished = None
+
+    # Bytes
+
     def receive(self, data: bytes) -> None:
         """Take bytes that the client sent."""
-        sender = self.sender
-        if self.ended or sender.gone:
+        if self.phase == _FINISHED:
             return
-        if self.stream is not None:
-            self.stream.receive(data)
-            return
-        if self.assembly is not None:
-            self.assembly += data
+        unfinished = self.unfinished
+        if isinstance(unfinished, Assembly):
+            unfinished.buffer += data
             self._assemble()
+            return
+        if unfinished is not None:
+            unfinished.receive(data)
             return
         if self.pending is not None:
             data = self.pending + data
             self.pending = None
-        if self.halted or sender.stalled or sender.full or self.running:
+        if self._held():
             self.pending = data
             self.handler.hold()
             return
@@ -131,30 +171,29 @@ class Intake:
         if data is not None:
             self.pending = None
             self._advance(data)
-        elif self.assembly is not None:
+        elif isinstance(self.unfinished, Assembly):
             self._assemble()
-        if not self._held() or (self.pending is None and self.assembly is None):
+        if not self._held() or (self.pending is None and not isinstance(self.unfinished, Assembly)):
             # What is left, if anything, is the beginning of a command, which needs more bytes.
             self.handler.drained()
 
     def _held(self) -> bool:
         sender = self.sender
-        return self.halted or sender.stalled or sender.full or self.running or self.ended or sender.gone
+        return self.phase != _READING or sender.stalled or sender.full or self.running
 
     def collect(self, data: bytes) -> None:
         """Collect the unfinished command at the start of ``data`` whole, however large its bulk strings are."""
-        self.collecting = True
-        self._begin_assembly(data)
+        self.unfinished = Assembly(data, self.limits, True)
 
-    def _begin_assembly(self, data: bytes) -> None:
-        self.assembly = bytearray(data)
-        self.partial = Request()
-        self.partial.scan(self.assembly, 0, self.limits)
+    def streams(self) -> bool:
+        """Whether a request passes through in pieces."""
+        return self.unfinished is not None and not isinstance(self.unfinished, Assembly)
 
     def unread(self) -> int:
         """Bytes that have arrived and wait."""
-        if self.assembly is not None:
-            return len(self.assembly)
+        unfinished = self.unfinished
+        if isinstance(unfinished, Assembly):
+            return len(unfinished.buffer)
         return 0 if self.pending is None else len(self.pending)
 
     def _keep(self, data: bytes, position: int, partial: bool) -> None:
@@ -163,26 +202,22 @@ class Intake:
             return
         if partial and size - position > _ASSEMBLE:
             # A command of many arguments: walk on where the walk stopped, instead of from its start for each read.
-            self._begin_assembly(data[position:])
+            self.unfinished = Assembly(data[position:], self.limits, False)
         else:
             self.pending = data if position == 0 else data[position:]
 
     def _assemble(self) -> None:
-        if self.halted or self.sender.stalled or self.sender.full or self.running:
+        assembly = self.unfinished
+        assert isinstance(assembly, Assembly)
+        if self._held():
             self.handler.hold()
             return
-        partial, assembly = self.partial, self.assembly
-        if partial is None or assembly is None:
+        code = assembly.request.resume(assembly.buffer, self.limits)
+        if code == NEED_MORE or (code == LARGE and assembly.whole):
+            self.handler.assembling(len(assembly.buffer))
             return
-        code = partial.resume(assembly, self.limits)
-        if code == NEED_MORE or (code == LARGE and self.collecting):
-            self.handler.assembling(len(assembly))
-            return
-        data = bytes(assembly)
-        self.assembly = None
-        self.partial = None
-        self.collecting = False
-        self._advance(data)
+        self.unfinished = None
+        self._advance(bytes(assembly.buffer))
 
     def _advance(self, data: bytes) -> None:
         sender, handler = self.sender, self.handler
@@ -224,17 +259,17 @@ class Intake:
                 outcome = _ENDED
             if outcome == _TAKEN:
                 position = end
-                if self.halted or sender.full:
+                if self.phase != _READING or sender.full:
                     break
         self.running = False
         if sender.out:
             sender.flush()
         self.again = outcome == _WAIT
-        if outcome == _ENDED:
-            self.ended = True
+        if outcome == _ENDED or self.phase == _FINISHED:
+            self.phase = _FINISHED
             return
         self._keep(data, position, code == NEED_MORE)
-        if self.pending is not None and (self.halted or sender.stalled or sender.full):
+        if self.pending is not None and self._held():
             handler.hold()
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:

@@ -1,8 +1,15 @@
-"""What decides about the commands at which an ``Intake`` stops."""
+"""What decides about the commands at which an ``Intake`` stops, and what takes a large request from it."""
 
 from typing import Protocol
 
 from proxy.wire.request import Request
+
+
+class RequestStream(Protocol):
+    """A request that passes through in pieces."""
+
+    def receive(self, data: bytes) -> None:
+        """Take all bytes that come; the last piece takes the stream out of the intake."""
 
 
 class IntakeHandler(Protocol):

@@ -9,6 +9,7 @@ what it is sent, has no age.
 from collections.abc import Collection
 from typing import NamedTuple
 
+from proxy.hotpath.intake import WAITING
 from proxy.session.session import Session
 
 
@@ -22,7 +23,7 @@ class Wait(NamedTuple):
 def waits(client: Session) -> bool:
     """Whether a client waits for a reply, and has not asked to wait."""
     chosen = client.blocked or client.sender.full or (client.pinned is not None and client.pinned.relay)
-    return (client.sender.pending_replies > 0 or client.intake.halted) and not chosen
+    return (client.sender.pending_replies > 0 or client.intake.phase == WAITING) and not chosen
 
 
 def wait_of(client: Session, before: Wait | None, now: float) -> Wait:
@@ -49,7 +50,7 @@ class Backlog:
         for client in self._clients:
             self._in_flight += client.sender.pending_replies
             # Of what a client has sent ahead only the first command is known: the others are bytes that nobody reads.
-            self._queued += client.intake.halted or client.sender.stalled
+            self._queued += client.intake.phase == WAITING or client.sender.stalled
             if waits(client):
                 self._waits[client] = wait_of(client, before.get(client), now)
         self.oldest = now - min((wait.since for wait in self._waits.values()), default=now)

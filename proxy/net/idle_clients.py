@@ -8,6 +8,7 @@ on its way. Nothing is noted while a command passes: each turn compares how many
 
 from collections.abc import Callable, Collection
 
+from proxy.hotpath.intake import FINISHED
 from proxy.session.session import Session
 
 _TURNS = 10
@@ -21,7 +22,7 @@ def close_who_left(clients: Collection[Session], silent_since: float | None) -> 
     closed its half gets its replies.
     """
     if silent_since is not None:
-        for client in [client for client in clients if client.link.leaving and not client.intake.ended]:
+        for client in [client for client in clients if client.link.leaving and client.intake.phase != FINISHED]:
             client.close("upstream_silent")
 
 

@@ -8,7 +8,7 @@ see the client leave, and Redis would pop an element for a client that is gone.
 from typing import Protocol
 
 from proxy.hotpath.command_sender import CommandSender
-from proxy.hotpath.intake import Intake
+from proxy.hotpath.intake import WAITING, Intake
 from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
 
 BYTES_WAIT = 1
@@ -136,9 +136,8 @@ class ClientLink:
         """Read no more, and close when no reply is pending."""
         self.cause = cause
         self.leaving = True
-        session.intake.ended = True
         session.stop_waiting()
-        session.intake.pending = None
+        session.intake.finish()
         self.close_if_done(session)
 
     def turn_away(self, session: LinkedSession, error: bytes, cause: str) -> None:
@@ -166,5 +165,5 @@ class ClientLink:
 
 def _done(session: LinkedSession) -> bool:
     sender, intake = session.sender, session.intake
-    waits = intake.halted or sender.stalled or (sender.full and intake.pending)
+    waits = intake.phase == WAITING or sender.stalled or (sender.full and intake.pending)
     return sender.pending_replies == 0 and not waits

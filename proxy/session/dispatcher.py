@@ -156,7 +156,7 @@ class Dispatcher:
         """
         session = self.session
         if session.reply_mode in (reply_mode.OFF, reply_mode.SKIP):
-            session.intake.ended = True
+            session.intake.finish()
             return
         session.answer(session.ports.route.protocol_error(request.error, request.error_byte))
         session.close_when_drained("protocol_error")

@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec
 from proxy.commands.command import Command
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
-from proxy.hotpath.intake import ENDED, TAKEN, Intake
+from proxy.hotpath.intake import ENDED, TAKEN, WAITING, Intake
 from proxy.hotpath.intake_handler import IntakeHandler
 from proxy.hotpath.reply_order import MOST_HELD
 from proxy.hotpath.sender_listener import HeldUpstream
@@ -200,7 +200,7 @@ class Session:
     def keeps_pin(self) -> bool:
         """Whether the private upstream still holds state of this client, or an unfinished command."""
         state = self.state
-        return self.intake.stream is not None or (type(state) is Pinned and state.holds())
+        return self.intake.streams() or (type(state) is Pinned and state.holds())
 
     # Who it is, and the policy for that
 
@@ -319,12 +319,12 @@ class Session:
     def wait_for(self, awaited: Awaited) -> None:
         """Forward nothing until somebody calls ``arrived``."""
         self.awaited = awaited
-        self.intake.halted = True
+        self.intake.wait()
 
     def stop_waiting(self) -> None:
         """Nothing is awaited any more."""
         self.awaited = None
-        self.intake.halted = False
+        self.intake.go_on()
 
     @_guarded
     def arrived(self) -> None:
@@ -463,7 +463,7 @@ class Session:
         """Whether the client waits for nothing, and nothing of it is on its way."""
         sender, intake = self.sender, self.intake
         waits = sender.pending_replies > 0 or sender.stalled or sender.full
-        comes = intake.halted or intake.pending is not None or intake.assembly is not None or intake.stream is not None
+        comes = intake.phase == WAITING or intake.pending is not None or intake.unfinished is not None
         listens = self.subscriptions is not None or (self.pinned is not None and self.pinned.relay)
         return not waits and not comes and not listens
 
@@ -485,10 +485,8 @@ class Session:
         """The client has left: its pending replies are dropped, its private upstream is closed."""
         sender, intake = self.sender, self.intake
         sender.gone = True
-        intake.halted = True
         self.reconsider()
-        intake.pending = None
-        intake.assembly = None
+        intake.finish()
         self.held = None
         if sender.order is not None:
             sender.order.abandon()

@@ -19,7 +19,7 @@ While it is under way the upstream is `partial`: it takes the rest of this comma
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
-from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.intake import ENDED, FINISHED, TAKEN, WAIT
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import follow_ups, hidden_commands, judging, pinned, reply_mode, scripts, switching, transaction
@@ -64,7 +64,7 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     if spec.process_bound:
         session.ports.pools.relies_on_process(session)
     stream = _Stream(session, argv, request.expected, request.bulk)
-    session.intake.stream = stream
+    session.intake.unfinished = stream
     stream.begin(data[request.start : request.position])
     stream.receive(data[request.position :])
     return TAKEN
@@ -217,10 +217,10 @@ class _Stream:
 
     def _finish(self, following: bytes) -> None:
         session = self.session
-        session.intake.stream = None
+        session.intake.unfinished = None
         if self.judged is None:
             self._judge_last()
-        if session.gone or session.intake.ended:
+        if session.gone or session.intake.phase == FINISHED:
             return
         assert self.judged is not None
         session.intake.config.count(self.judged.spec.id)

@@ -86,7 +86,7 @@ class Client:
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         answer = self.answer()
         if answer == WAIT:
-            self.intake.halted = True
+            self.intake.wait()
         else:
             self.log.append(("special", data[request.start : request.end]))
         return answer
@@ -97,15 +97,15 @@ class Client:
     def handle_inline(self, words: list[bytes], size: int) -> int:
         answer = self.answer()
         if answer == WAIT:
-            self.intake.halted = True
+            self.intake.wait()
         else:
             self.log.append(("inline", words, size))
         return answer
 
     def handle_large(self, data: bytes, request: Request) -> int:
         self.log.append(("large", request.arguments(), request.bulk))
-        self.intake.stream = Stream(self, request.position - request.start + request.bulk + 2)
-        self.intake.stream.receive(data[request.start :])
+        self.intake.unfinished = Stream(self, request.position - request.start + request.bulk + 2)
+        self.intake.unfinished.receive(data[request.start :])
         return TAKEN
 
     def malformed(self, request: Request) -> None:
@@ -170,7 +170,7 @@ class Client:
         self.fake_upstream.receive(OK * replies)
 
     def go_on(self) -> None:
-        self.intake.halted = False
+        self.intake.go_on()
         self.intake.resume()
 
 
@@ -187,7 +187,7 @@ class Stream:
         following = data[self.left :]
         self.left -= min(len(data), self.left)
         if self.left == 0:
-            self.client.intake.stream = None
+            self.client.intake.unfinished = None
             self.client.log.append(("streamed", self.taken))
             if following:
                 self.client.intake.receive(following)

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.appending import Appending
-from proxy.hotpath.intake import ENDED, WAIT
+from proxy.hotpath.intake import ENDED, WAIT, WAITING
 from proxy.hotpath.leased_tokens import UNLIMITED, LeasedTokens, TokenSet
 from proxy.hotpath.plan import Plan
 from proxy.hotpath.request_edit import RequestEdit
@@ -30,7 +30,7 @@ def test_a_run_ends_where_somebody_must_decide_and_goes_on_behind_it() -> None:
     for pieces in cuts(first + special + last):
         client = Client()
         assert outcome(client, pieces) == [("run", first, 2), ("special", special), ("run", last, 1)]
-        assert (client.intake.pending, client.intake.assembly, client.is_paused()) == (None, None, False)
+        assert (client.intake.pending, client.intake.unfinished, client.is_paused()) == (None, None, False)
 
 
 def test_blank_lines_and_empty_arrays_get_no_reply() -> None:
@@ -80,7 +80,7 @@ def test_nothing_behind_an_ending_command_is_read() -> None:
 
 def test_a_client_that_has_gone_is_not_read() -> None:
     client = Client()
-    client.sender.gone = True
+    client.intake.finish()
     client.intake.receive(pack("GET", "a"))
     client.intake.resume()
     assert client.log == []
@@ -97,7 +97,7 @@ def test_what_must_wait_comes_again_with_all_behind_it() -> None:
         assert client.is_paused()
         assert client.intake.unread() == len(pack("CLIENT", "ID") + pack("GET", "b"))
         client.go_on()
-        assert client.intake.halted
+        assert client.intake.phase == WAITING
         client.go_on()
         assert joined(client.log)[1:] == [("special", pack("CLIENT", "ID")), ("run", pack("GET", "b"), 1)]
         assert not client.is_paused()

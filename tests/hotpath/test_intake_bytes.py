@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.appending import Appending
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake import TAKEN, WAIT, WAITING
 from proxy.hotpath.plan import READS, WRITES, Plan
 from proxy.hotpath.request_edit import RequestEdit
 from proxy.wire.request import Request
@@ -117,7 +117,7 @@ def test_no_byte_is_lost_or_doubled(program: list[bytes], sizes: list[int], wind
             client.go_on()
             client.pay(client.sender.pending_replies)
         assert client.sender.pending_replies <= window
-    while client.intake.halted or client.sender.stalled:
+    while client.intake.phase == WAITING or client.sender.stalled:
         client.go_on()
         client.pay(client.sender.pending_replies)
     expected: list[Any] = []
@@ -148,7 +148,7 @@ def test_a_command_of_many_arguments_is_put_together() -> None:
         client = Client()
         pieces = [data[i : i + size] for i in range(0, len(data), size)]
         assert outcome(client, pieces) == [("run", data, 3)]
-        assert (client.intake.assembly, client.intake.partial, client.intake.pending) == (None, None, None)
+        assert (client.intake.unfinished, client.intake.pending) == (None, None)
         if size == 17_000:
             assert client.sizes
             assert max(client.sizes) <= len(many) + size
@@ -215,7 +215,7 @@ def test_a_large_value_behind_a_long_argument_is_streamed_too() -> None:
     for i in range(0, len(large), 20_000):
         client.intake.receive(large[i : i + 20_000])
     assert client.log == [("large", [b"MSET", b"a", b"x" * 30_000, b"b"], 200_000), ("streamed", large)]
-    assert (client.intake.assembly, client.intake.pending) == (None, None)
+    assert (client.intake.unfinished, client.intake.pending) == (None, None)
 
 
 def test_a_large_value_can_be_collected_all_the_same() -> None:

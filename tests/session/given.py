@@ -13,6 +13,7 @@ from proxy.commands.table import STANDARD, ConnectionState, Lane, Spec
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.intake import WAITING
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
@@ -490,7 +491,9 @@ class Client(Session):
 
     def check(self) -> None:
         """Pending replies at one upstream only, and a private upstream belongs to who holds it."""
-        assert self.gone or self.intake.halted == (self.awaited is not None), "nobody knows what it waits for"
+        assert self.gone or (self.intake.phase == WAITING) == (self.awaited is not None), (
+            "nobody knows what it waits for"
+        )
         owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self.sender)]
         assert len(owing) <= 1, "pending replies at two upstreams"
         assert not owing or owing[0] is self.sender.upstream

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from proxy.hotpath.intake import READING
 from proxy.session.ports import PoolKey
 from tests.policy.given import policy
 from tests.session.given import HOME, LARGE, Client, call
@@ -233,5 +234,5 @@ def test_every_client_hears_what_it_would_hear_alone(pooling: bool, program: lis
         lines = [b"-DENIED\r\n" if line.startswith(b"-DENIED") else line for line in client.heard().splitlines(True)]
         assert b"".join(lines) == expected
         assert client.sender.pending_replies == 0
-        assert not client.intake.halted
+        assert client.intake.phase == READING
         assert client.intake.unread() == 0

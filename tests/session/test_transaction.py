@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.hotpath.intake import WAITING
 from proxy.policy.model import TRANSPARENT
 from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 
@@ -61,7 +62,7 @@ def test_a_whole_one_with_more_than_plain_commands_is_not_shared(inside: list[st
     route = FakeRoute()
     client = Client(route)
     client.send(call("MULTI") + call("SET", "a", 1) + call(*inside) + call("EXEC"))
-    assert client.pinned is not None or client.intake.halted
+    assert client.pinned is not None or client.intake.phase == WAITING
     assert all(upstream.taken() == b"" for upstream in route.pools.values())
 
 
