@@ -1,4 +1,4 @@
-"""The clients of one route in one worker, and what they have sent since the start."""
+"""The clients of one route in one worker, and how many commands they have sent since the start."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from proxy.session.session import Session
 class RouteClients(Collection[Session]):
     """The clients that are connected now.
 
-    ``refuses`` says whether the route serves nobody now. ``on_close`` is told of each client that has left.
+    ``refuses`` says whether the route serves no clients now. ``on_close`` is called for each client that has left.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RouteClients(Collection[Session]):
             self._total += 1
 
     def client_closed(self, client: Session, cause: str) -> None:
-        """A client has left; its commands still count."""
+        """Remove a client that has left; its commands still count."""
         if client in self._clients:
             self._clients.remove(client)
             self._admission.leave()
@@ -101,7 +101,7 @@ class RouteClients(Collection[Session]):
         return commands
 
     def answered_locally(self) -> int:
-        """Commands since the start that Keyrail has answered by itself."""
+        """Commands since the start that Keyrail answered without Redis."""
         return self._local + sum(client.local for client in self._clients)
 
     def figures(self) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""The servers behind a route: which nodes there are, where each one is, and which one owns a key.
+"""The servers behind a route: the nodes, their addresses, and the node that owns a key.
 
-Everything that a route opens, pools or watches belongs to a node, and only the topology knows the node's address. So a
-topology of several nodes is one more variant here: it lists its nodes, and its ``router`` names the owner of a slot by
-the node's number. A client's connection to a node is that of the pool with the node in its key.
+Every connection, pool and health check of a route belongs to a node. Only the topology knows the address of a node. A
+topology with several nodes is another variant here: it lists its nodes, and its ``router`` returns the number of the
+node that owns a slot. The pool of a node has the node in its key (``PoolKey.node``, ``PoolKey.role``).
 """
 
 from collections.abc import Sequence
@@ -14,25 +14,25 @@ from proxy.session.ports import SOLE_NODE, Node
 
 
 class Topology(Protocol):
-    """The nodes of a route, by number, and their ``router``: None where one node gets every command.
+    """The nodes of a route, by number, and their ``router``; None if one node gets every command.
 
-    Clients begin on the first node. What has no key goes there, too.
+    Clients begin on the first node. Commands without keys go there, too.
     """
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """All nodes, each at the place that its number says."""
+        """All nodes; the number of a node is its index."""
 
     @property
     def router(self) -> Router | None:
-        """Which node owns a request's keys."""
+        """Finds the node that owns the keys of a request."""
 
     def address(self, node: Node) -> UpstreamAddress:
-        """Where this node is now, and how to log in."""
+        """The current address of this node, and the login."""
 
 
 class Single:
-    """One server for every command. The hot path looks at no slot."""
+    """One server for every command. The hot path computes no slots."""
 
     nodes = (SOLE_NODE,)
     router = None
