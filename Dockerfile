@@ -16,6 +16,7 @@ RUN KEYRAIL_PLAIN=0 pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /sour
 FROM python:3.11-slim AS keyrail-alone
 LABEL org.opencontainers.image.title="Keyrail" \
       org.opencontainers.image.description="A guardrail proxy for Redis" \
+      org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.documentation="README.md"
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin keyrail
 RUN --mount=type=bind,from=build,source=/source/deploy,target=/deploy \

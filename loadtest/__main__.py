@@ -258,11 +258,13 @@ def _reload(program: list[str], redis_program: str, reloads: int) -> None:
 
 def _soak(program: list[str], redis_program: str, plan: soak.Plan) -> None:
     form, samples = soak.run(program, redis_program, plan, _say)
+    loads = [each.load for each in samples]
     about = {
         "Keyrail": f"{form}, two workers, observe.yaml, --traffic-memory {plan.traffic_memory}MB, the admin port on",
         **_machine(),
         "load": f"{plan.commands} commands a second from {plan.clients} clients, {plan.keys} keys, a fifth are SETs",
         "time": f"{samples[-1].at / 60:.1f} minutes",
+        "load average": f"{min(loads):.1f} to {max(loads):.1f}, of this run and all other work of the machine",
         "again": f"python -m loadtest soak --seconds {plan.seconds:g} --every {plan.every:g} "
         f"--commands {plan.commands}",
     }

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import statistics
 import tempfile
@@ -40,7 +41,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The state after ``at`` seconds: of each process its memory (bytes) and open files; latencies in milliseconds."""
+    """The state after ``at`` seconds: of each process its memory (bytes) and open files; latencies in milliseconds.
+
+    ``load`` is the load average of the machine over the last minute, this load and all other work included.
+    """
 
     at: float
     memory: dict[str, int]
@@ -49,6 +53,7 @@ class Sample:
     p50: float
     p99: float
     worst: float
+    load: float
 
 
 @dataclass(slots=True)
@@ -96,6 +101,7 @@ def _samples(target: Target, plan: Plan, load: Load, say: Callable[[str], None])
             p50=cuts[49] * 1000,
             p99=cuts[98] * 1000,
             worst=max(latencies) * 1000,
+            load=os.getloadavg()[0],
         )
         say(_row(sample))
         yield sample
@@ -110,6 +116,7 @@ def _row(sample: Sample) -> str:
     cells += [f"{name} {size / 1e6:.1f} MB, {sample.files[name]} files" for name, size in sample.memory.items()]
     cells.append(f"{sample.commands} commands")
     cells.append(f"p50 {sample.p50:.2f}, p99 {sample.p99:.2f}, worst {sample.worst:.1f} ms")
+    cells.append(f"load average {sample.load:.1f}")
     return "; ".join(cells)
 
 
@@ -198,12 +205,12 @@ def markdown(samples: Sequence[Sample], about: dict[str, str], traffic_memory: i
         for what, text, held in verdict(samples, traffic_memory)
     ]
     names = list(samples[-1].memory)
-    lines += ["", "Memory in MB, open files, latency of a batch in milliseconds.", ""]
-    lines.append(f"| after | {' | '.join(names)} | commands | p50 | p99 | worst |")
-    lines.append("|---:" * (len(names) + 5) + "|")
+    lines += ["", "Memory in MB, open files, latency of a batch in milliseconds, load average of the machine.", ""]
+    lines.append(f"| after | {' | '.join(names)} | commands | p50 | p99 | worst | load |")
+    lines.append("|---:" * (len(names) + 6) + "|")
     step = -(-len(samples) // 30)
     for each in samples[step - 1 :: step]:
         cells = [f"{each.memory.get(name, 0) / 1e6:.1f}, {each.files.get(name, 0)}" for name in names]
-        cells += [str(each.commands), f"{each.p50:.2f}", f"{each.p99:.2f}", f"{each.worst:.1f}"]
+        cells += [str(each.commands), f"{each.p50:.2f}", f"{each.p99:.2f}", f"{each.worst:.1f}", f"{each.load:.1f}"]
         lines.append(f"| {each.at / 60:.1f} min | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@ from proxy.hotpath.upstream_pipeline cimport UpstreamPipeline
 
 
 cdef class CommandSender(ReplySink):
+    cdef public object listener
     cdef public UpstreamPipeline upstream
     cdef public list nodes
     cdef public ReplyOrder order
@@ -13,6 +14,8 @@ cdef class CommandSender(ReplySink):
 
     @cython.locals(segment=Segment)
     cdef forward_run(self, UpstreamPipeline upstream, bytes chunk, Py_ssize_t count, bint wrote)
+    @cython.locals(segment=Segment)
+    cpdef bint awaits_elsewhere(self)
     cpdef ReplyOrder begin_order(self)
     @cython.locals(order=ReplyOrder)
     cpdef advance(self)

@@ -9,11 +9,16 @@ A command and the entries for its replies go out in one call, so neither can be 
     send_piece    a command that is under way in pieces, up to ``end_pieces``
 
 No other module asks an ``UpstreamPipeline`` to send something for a client; a test reads the source for that.
+
+The replies come to the sender, and it tells its ``listener`` when few enough, or none, are pending.
 """
 
-from proxy.hotpath.in_flight import JOIN, InFlightEntry, ReplySink
+from collections.abc import Callable
+
+from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, JOIN, LOCAL, InFlightEntry, ReplySink
 from proxy.hotpath.join import Join
 from proxy.hotpath.reply_order import MOST_HELD, ReplyOrder, Segment
+from proxy.hotpath.sender_listener import SenderListener
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 
@@ -25,18 +30,36 @@ class CommandSender(ReplySink):
     """
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
-    __slots__ = ("forwarded", "nodes", "order", "upstream")
+    __slots__ = ("forwarded", "listener", "nodes", "order", "upstream")
 
-    def __init__(self) -> None:
+    def __init__(self, listener: SenderListener, low_water: int) -> None:
         super().__init__()
+        self.listener = listener
+        self.low_water = low_water
         self.upstream: UpstreamPipeline | None = None
         self.nodes: list[UpstreamPipeline | None] | None = None
         self.order: ReplyOrder | None = None
         self.forwarded = 0
 
-    def client(self) -> ReplySink | None:
+    # What its listener is told
+
+    def client(self) -> SenderListener:
         """The client itself."""
-        return self
+        return self.listener
+
+    def on_idle(self) -> None:
+        """No reply is pending any more."""
+        self.notify_when_idle = False
+        self.listener.on_idle()
+
+    def on_resume(self) -> None:
+        """Few enough replies are pending again."""
+        self.stalled = False
+        self.listener.on_resume()
+
+    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+        """The reply to a command of this run is large."""
+        self.listener.on_large_reply(run, index, size)
 
     # Towards Redis
 
@@ -80,6 +103,54 @@ class CommandSender(ReplySink):
         self.issue(upstream, chunk, InFlightEntry(segment, count, JOIN, join.expect(index)), commands=count)
         segment.order.ask(segment, count)
 
+    def submit_with_action(self, raw: bytes, action: int, payload: object, due: int = 1) -> None:
+        """Send one command on the current connection; its reply has an action of its own."""
+        upstream = self.upstream
+        assert upstream is not None
+        if self.order is None:
+            self.issue(upstream, raw, InFlightEntry(self, due, action, payload), commands=1)
+            return
+        assert due == 1, "only a private upstream has commands with several replies"
+        assert not self.awaits_elsewhere(), "what comes behind such a command waits for its reply"
+        self.send_for(self.order.segment(upstream), upstream, raw, action, payload)
+        self.wrote = True
+
+    def send_elsewhere(self, upstream: UpstreamPipeline, raw: bytes, edit: Callable[[bytes], bytes] | None) -> None:
+        """Send one command on another connection than the current one. Its reply keeps its place among the client's."""
+        segment = self.begin_order().segment(upstream)
+        self.forwarded += 1
+        self.send_for(segment, upstream, raw, FORWARD if edit is None else EDIT, edit)
+
+    def awaits_elsewhere(self) -> bool:
+        """Whether a command that was sent elsewhere is unanswered."""
+        segment = None if self.order is None else self.order.first
+        while segment is not None:
+            if segment.pending_replies > 0 and segment.source is not self.upstream:
+                return True
+            segment = segment.next_entry
+        return False
+
+    def send_unanswered(self, raw: bytes) -> None:
+        """Send a command on the current connection to which no reply comes."""
+        assert self.upstream is not None
+        self.issue(self.upstream, raw)
+
+    def hide(self, upstream: UpstreamPipeline, raw: bytes) -> None:
+        """Send a command of Keyrail's own on this connection; its reply is dropped."""
+        self.issue(upstream, raw, InFlightEntry(self, 1, HIDE, None))
+
+    def answer(self, payload: bytes) -> bool:
+        """Put an answer of Keyrail's own behind all pending replies; True if there are none, and ``flush`` sends it."""
+        if self.pending_replies == 0:
+            self.out.append(payload)
+            return True
+        if self.order is not None:
+            self.order.answer(payload)
+        else:
+            assert self.upstream is not None
+            self.upstream.enqueue(self, 1, LOCAL, payload)
+        return False
+
     def send_piece(self, upstream: UpstreamPipeline, piece: bytes, withhold: bool) -> None:
         """Send the next piece of a command, the first one included; see ``Outgoing.send_partial``."""
         if upstream.partial is None:
@@ -102,16 +173,16 @@ class CommandSender(ReplySink):
     def advance(self) -> None:
         """Some of the replies that several sources send have come."""
         order = self.order
-        if order is None:
-            return
-        order.advance()
-        if self.pending_replies == 0:
-            self.order = None
-            self.ordered = False
-            self.run = None
-            self.wrote = False
-        # What ends with the last reply has ended before the next command is looked at.
-        if self.notify_when_idle and self.pending_replies == 0:
-            self.on_idle()
-        if self.stalled and self.pending_replies <= self.low_water and order.size <= MOST_HELD:
-            self.on_resume()
+        if order is not None:
+            order.advance()
+            if self.pending_replies == 0:
+                self.order = None
+                self.ordered = False
+                self.run = None
+                self.wrote = False
+            # What ends with the last reply has ended before the next command is looked at.
+            if self.notify_when_idle and self.pending_replies == 0:
+                self.on_idle()
+            if self.stalled and self.pending_replies <= self.low_water and order.size <= MOST_HELD:
+                self.on_resume()
+        self.listener.on_advance()

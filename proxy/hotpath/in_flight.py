@@ -28,6 +28,8 @@ What they bring gathers with their sinks until the round ends, so each is writte
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from proxy.hotpath.sender_listener import ReplyRecipient
+
 # Under two names each: C integers in here, Python's for everybody else.
 _FORWARD = 0
 _HIDE = 1
@@ -56,7 +58,7 @@ JOIN = _JOIN
 
 
 class ReplySink:
-    """Where replies go: a client. ``write`` takes bytes for it.
+    """Where replies go: a client's sender, or Keyrail itself. ``write`` takes their bytes.
 
     While replies are pending, ``run`` is the last run that it has sent, of ``commands`` commands, unless that is long,
     and ``wrote`` says that not all of them are to commands that only read. ``ordered`` says that several sources still
@@ -106,7 +108,7 @@ class ReplySink:
         """A pending reply has come; called only while ``ordered``, in place of ``on_idle`` and
         ``on_resume``."""
 
-    def client(self) -> "ReplySink | None":
+    def client(self) -> ReplyRecipient | None:
         """The client that gets what is delivered here; None where that is Keyrail itself."""
         return None
 

@@ -5,7 +5,7 @@
 One pass over each read. Commands that the plan lets pass and that need no connection state gather into a *run*: one
 slice of the client's own bytes and one entry with a count in the queue of the upstream that the session chose. A
 command that is rewritten by a closed operation stays in the run, with its pieces replaced. A command that the plan
-refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the session, as do
+refuses ends the run, and ``refuse`` answers in its place. Everything else stops the run and goes to the handler, as do
 the commands that the sampler wants traced (``sampled`` is then what each stands for):
 
     handle(command_id, data, request)   a command to judge or to route
@@ -17,21 +17,28 @@ which answer TAKEN (go on behind it), WAIT (stop before it; ``resume`` will brin
 
 Flow control is three rules. No more than ``window`` replies are pending for one client: behind that its bytes wait.
 While a client does not take what it has been sent (``full``), nothing more is forwarded for it. While bytes wait,
-reading from the client is paused by ``hold``, which whoever runs the connection overrides.
+reading from the client is paused by ``hold``.
 
-While the intake is ``running``, answers of the proxy's own to a client without pending replies gather in ``out``; they
-leave as one when it stops.
+While the intake is ``running``, answers of the proxy's own to a client without pending replies gather with its sender;
+they leave as one when it stops.
 
 What a client may still spend under the limits of its policy is in ``token_sets``; the session puts them there when it
 judges a first command, and takes them away (None) when they may no longer be the right ones.
 
-A session that passes a large request through in pieces sets ``stream``, which then takes all bytes until it is done.
-"""
+Bytes are left over in one of three ways: as they came (``pending``), or in ``unfinished``, where the beginning of a
+command is, because it is put together (``Assembly``) or because it passes through in pieces (a ``RequestStream``).
 
-from typing import Any
+The states that exclude each other are the ``phase``. What stands beside it is independent of it and of the others:
+
+    sender.stalled, sender.full   reasons of the sender's: each can come and go at any time
+    running                       a pass is under way, which what it calls must not begin anew
+    again                         the next command is one that the handler has made wait; it goes there, not into a run
+    direct                        the connection chosen last may take runs; ``simple`` says which commands may join one
+"""
 
 from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.hot_path_config import MAY_WRITE, HotPathConfig
+from proxy.hotpath.intake_handler import IntakeHandler, RequestStream
 from proxy.hotpath.leased_tokens import TokenSet
 from proxy.hotpath.plan import JUDGE, PASS, REFUSE
 from proxy.hotpath.router import Router
@@ -47,6 +54,17 @@ TAKEN = _TAKEN
 WAIT = _WAIT
 ENDED = _ENDED
 
+# Whether the next command is read.
+_READING = 0
+_WAITING = 1
+_FINISHED = 2
+READING = _READING
+"""Yes."""
+WAITING = _WAITING
+"""A command waits for something, and all behind it with it."""
+FINISHED = _FINISHED
+"""Nothing is read any more: the client is closed, or about to be."""
+
 _SPECIAL = 10
 _STALLED = 11
 _REFUSED = 12
@@ -54,66 +72,94 @@ _REFUSED = 12
 _ASSEMBLE = 16384
 
 
-class Intake(CommandSender):
-    """One client's unread bytes, and where its commands go."""
+class Assembly:
+    """The beginning of a command of many arguments. A command that is collected ``whole`` may have large values."""
+
+    def __init__(self, data: bytes, limits: RequestLimits, whole: bool) -> None:
+        self.buffer = bytearray(data)
+        self.request = Request()
+        self.request.scan(self.buffer, 0, limits)
+        self.whole = whole
+
+
+class Intake:
+    """One client's unread bytes: commands that pass go to its ``sender``, ``handler`` decides about the others."""
 
     # Not compiled, a dictionary of so many names would be a kilobyte larger for each client.
     __slots__ = (
         "again",
-        "assembly",
-        "collecting",
         "command_id",
         "config",
         "direct",
-        "ended",
-        "halted",
+        "handler",
         "limits",
-        "partial",
         "pending",
+        "phase",
         "running",
         "sampled",
+        "sender",
         "simple",
-        "stream",
         "token_sets",
+        "unfinished",
     )
 
-    def __init__(self, config: HotPathConfig, limits: RequestLimits) -> None:
-        super().__init__()
+    def __init__(
+        self, config: HotPathConfig, limits: RequestLimits, sender: CommandSender, handler: IntakeHandler
+    ) -> None:
         self.config = config
         self.limits = limits
-        self.low_water = config.window // 2
+        self.sender = sender
+        self.handler = handler
         self.simple = config.pooled
         self.direct = False
-        self.halted = False
-        self.ended = False
+        self.phase = _READING
         self.running = False
         self.again = False
         self.pending: bytes | None = None
-        self.assembly: bytearray | None = None
-        self.partial: Request | None = None
-        self.collecting = False
-        self.stream: Any = None
+        self.unfinished: Assembly | RequestStream | None = None
         self.command_id = 0
         self.sampled = 0
         self.token_sets: list[TokenSet] | None = None
 
+    # The phase
+
+    def wait(self) -> None:
+        """Go on no further until ``go_on``: a command waits for something."""
+        if self.phase == _READING:
+            self.phase = _WAITING
+
+    def go_on(self) -> None:
+        """The command waits no more; ``resume`` brings it."""
+        if self.phase == _WAITING:
+            self.phase = _READING
+
+    def finish(self) -> None:
+        """Read no more. A stream stays: its upstream holds the beginning of a command."""
+        self.phase = _FINISHED
+        self.pending = None
+        if isinstance(self.unfinished, Assembly):
+            self.unfinished = None
+
+    # Bytes
+
     def receive(self, data: bytes) -> None:
         """Take bytes that the client sent."""
-        if self.ended or self.gone:
+        if self.phase == _FINISHED:
             return
-        if self.stream is not None:
-            self.stream.receive(data)
-            return
-        if self.assembly is not None:
-            self.assembly += data
+        unfinished = self.unfinished
+        if isinstance(unfinished, Assembly):
+            unfinished.buffer += data
             self._assemble()
+            return
+        if unfinished is not None:
+            unfinished.receive(data)
             return
         if self.pending is not None:
             data = self.pending + data
             self.pending = None
-        if self.halted or self.stalled or self.full or self.running:
+        if self._held():
             self.pending = data
-            self.hold()
+            self.handler.hold()
             return
         self._advance(data)
 
@@ -125,34 +171,29 @@ class Intake(CommandSender):
         if data is not None:
             self.pending = None
             self._advance(data)
-        elif self.assembly is not None:
+        elif isinstance(self.unfinished, Assembly):
             self._assemble()
-        if not self._held() or (self.pending is None and self.assembly is None):
+        if not self._held() or (self.pending is None and not isinstance(self.unfinished, Assembly)):
             # What is left, if anything, is the beginning of a command, which needs more bytes.
-            self.drained()
+            self.handler.drained()
 
     def _held(self) -> bool:
-        return self.halted or self.stalled or self.full or self.running or self.ended or self.gone
+        sender = self.sender
+        return self.phase != _READING or sender.stalled or sender.full or self.running
 
     def collect(self, data: bytes) -> None:
         """Collect the unfinished command at the start of ``data`` whole, however large its bulk strings are."""
-        self.collecting = True
-        self._begin_assembly(data)
+        self.unfinished = Assembly(data, self.limits, True)
 
-    def _begin_assembly(self, data: bytes) -> None:
-        self.assembly = bytearray(data)
-        self.partial = Request()
-        self.partial.scan(self.assembly, 0, self.limits)
-
-    def on_resume(self) -> None:
-        """Few enough replies are pending again."""
-        self.stalled = False
-        self.resume()
+    def streams(self) -> bool:
+        """Whether a request passes through in pieces."""
+        return self.unfinished is not None and not isinstance(self.unfinished, Assembly)
 
     def unread(self) -> int:
         """Bytes that have arrived and wait."""
-        if self.assembly is not None:
-            return len(self.assembly)
+        unfinished = self.unfinished
+        if isinstance(unfinished, Assembly):
+            return len(unfinished.buffer)
         return 0 if self.pending is None else len(self.pending)
 
     def _keep(self, data: bytes, position: int, partial: bool) -> None:
@@ -161,34 +202,31 @@ class Intake(CommandSender):
             return
         if partial and size - position > _ASSEMBLE:
             # A command of many arguments: walk on where the walk stopped, instead of from its start for each read.
-            self._begin_assembly(data[position:])
+            self.unfinished = Assembly(data[position:], self.limits, False)
         else:
             self.pending = data if position == 0 else data[position:]
 
     def _assemble(self) -> None:
-        if self.halted or self.stalled or self.full or self.running:
-            self.hold()
+        assembly = self.unfinished
+        assert isinstance(assembly, Assembly)
+        if self._held():
+            self.handler.hold()
             return
-        partial, assembly = self.partial, self.assembly
-        if partial is None or assembly is None:
+        code = assembly.request.resume(assembly.buffer, self.limits)
+        if code == NEED_MORE or (code == LARGE and assembly.whole):
+            self.handler.assembling(len(assembly.buffer))
             return
-        code = partial.resume(assembly, self.limits)
-        if code == NEED_MORE or (code == LARGE and self.collecting):
-            self.assembling(len(assembly))
-            return
-        data = bytes(assembly)
-        self.assembly = None
-        self.partial = None
-        self.collecting = False
-        self._advance(data)
+        self.unfinished = None
+        self._advance(bytes(assembly.buffer))
 
     def _advance(self, data: bytes) -> None:
+        sender, handler = self.sender, self.handler
         self.running = True
         position = 0
         outcome = _TAKEN
         code = COMPLETE
-        if self.upstream is None and not self.again:
-            self.choose_upstream()
+        if sender.upstream is None and not self.again:
+            handler.choose_upstream()
         request = self.config.request
         while outcome == _TAKEN:
             config = self.config
@@ -198,41 +236,41 @@ class Intake(CommandSender):
             if code == NEED_MORE:
                 break
             if code == _STALLED:
-                self.stalled = True
+                sender.stalled = True
                 break
             end = request.end
             if code == _SPECIAL:
-                outcome = self.handle(self.command_id, data, request)
+                outcome = handler.handle(self.command_id, data, request)
                 if outcome != _WAIT:
                     config.calls[self.command_id] += 1
             elif code == _REFUSED:
                 config.calls[self.command_id] += 1
-                self.refused(self.command_id, request)
-                self.refuse(config.plan.error)
+                handler.refused(self.command_id, request)
+                handler.refuse(config.plan.error)
             elif code == EMPTY:
-                self.empty()
+                handler.empty()
             elif code == INLINE:
                 outcome = self._inline(data, position, end)
             elif code == LARGE:
-                outcome = self.handle_large(data, request)
+                outcome = handler.handle_large(data, request)
                 end = len(data)
             else:
-                self.malformed(request)
+                handler.malformed(request)
                 outcome = _ENDED
             if outcome == _TAKEN:
                 position = end
-                if self.halted or self.full:
+                if self.phase != _READING or sender.full:
                     break
         self.running = False
-        if self.out:
-            self.flush()
+        if sender.out:
+            sender.flush()
         self.again = outcome == _WAIT
-        if outcome == _ENDED:
-            self.ended = True
+        if outcome == _ENDED or self.phase == _FINISHED:
+            self.phase = _FINISHED
             return
         self._keep(data, position, code == NEED_MORE)
-        if self.pending is not None and (self.halted or self.stalled or self.full):
-            self.hold()
+        if self.pending is not None and self._held():
+            handler.hold()
 
     def _gather(self, data: bytes, p: bytes, position: int) -> int:
         # One run from ``position``. When it returns, ``request`` stands at what stopped the run, and the run is sent.
@@ -240,13 +278,14 @@ class Intake(CommandSender):
         request = config.request
         plan = config.plan
         router = config.router
-        upstream = self.upstream
+        sender = self.sender
+        upstream = sender.upstream
         simple = self.simple
         # A command that the session has made wait is its to bring on.
         direct = self.direct and not self.again and (router is not None or (upstream is not None and upstream.usable))
         limits = self.limits
         size = len(data)
-        budget = config.window - self.pending_replies
+        budget = config.window - sender.pending_replies
         start = position
         count = 0
         wrote = False
@@ -323,7 +362,7 @@ class Intake(CommandSender):
         else:
             splice.put(p, start, end)
             chunk = splice.take()
-        self.forward_run(upstream, chunk, count, wrote)
+        self.sender.forward_run(upstream, chunk, count, wrote)
         return 0
 
     def _target(self, router: Router, command_id: int, request: Request, p: bytes) -> UpstreamPipeline | None:
@@ -331,61 +370,22 @@ class Intake(CommandSender):
         node = router.node(command_id, request, p, self.config.keys)
         if node < 0:
             return None
-        assert self.nodes is not None, "a client of a topology with several nodes has connections by node"
-        target = self.nodes[node]
+        nodes = self.sender.nodes
+        assert nodes is not None, "a client of a topology with several nodes has connections by node"
+        target = nodes[node]
         return target if target is not None and target.usable else None
 
     def _inline(self, data: bytes, position: int, end: int) -> int:
         words = split_inline(data[position : end - 1], self.limits.mixed_quotes)
         if words is None:
             self.config.request.error = UNBALANCED_QUOTES
-            self.malformed(self.config.request)
+            self.handler.malformed(self.config.request)
             return _ENDED
         if not words:
-            self.empty()
+            self.handler.empty()
             return _TAKEN
         config = self.config
-        outcome = self.handle_inline(words, end - position)
+        outcome = self.handler.handle_inline(words, end - position)
         if outcome != _WAIT:
             config.count(self.command_id)
         return outcome
-
-    # What the session and the connection do
-
-    def choose_upstream(self) -> None:
-        """Bytes have come, and there is no upstream yet: with a shared one, plain commands need no session at all."""
-
-    def handle(self, command_id: int, data: bytes, request: Request) -> int:
-        """Judge and route the command that ``request`` holds."""
-        raise AssertionError("the session decides")
-
-    def refuse(self, error: bytes) -> None:
-        """Answer a command with this error."""
-        raise AssertionError("the session decides")
-
-    def refused(self, command_id: int, request: Request) -> None:
-        """See the command that ``request`` holds before it is answered by ``refuse``."""
-
-    def handle_inline(self, words: list[bytes], size: int) -> int:
-        """Judge and route an inline command of ``size`` bytes; ``command_id`` is then its id."""
-        raise AssertionError("the session decides")
-
-    def empty(self) -> None:
-        """See a request without arguments (``*0``, ``*-1``, an empty line), to which Redis answers nothing."""
-
-    def handle_large(self, data: bytes, request: Request) -> int:
-        """Begin to stream the command whose bulk string is announced and has not arrived."""
-        raise AssertionError("the session decides")
-
-    def malformed(self, request: Request) -> None:
-        """Answer a protocol error and close."""
-        raise AssertionError("the session decides")
-
-    def assembling(self, size: int) -> None:
-        """A command of ``size`` bytes so far is still not whole."""
-
-    def hold(self) -> None:
-        """Bytes wait: stop reading from this client until ``drained``."""
-
-    def drained(self) -> None:
-        """No command waits any more."""

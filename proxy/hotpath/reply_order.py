@@ -19,6 +19,7 @@ connection, in the place where its reply is awaited: whoever hears its first rep
 """
 
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 
 MOST_HELD = 1 << 20
@@ -54,13 +55,13 @@ class Segment(ReplySink):
         """The reply to a command of this run is large."""
         self.order.asker.on_large_reply(run, index, size)
 
-    def client(self) -> ReplySink | None:
+    def client(self) -> ReplyRecipient | None:
         """The client that gets what is delivered here."""
-        return self.order.asker
+        return self.order.asker.client()
 
 
 class ReplyOrder:
-    """The replies that several sources send the client ``asker``, in the order in which it asked.
+    """The replies that several sources send to ``asker``, a client's sender, in the order in which it asked.
 
     Of the client's pending replies, ``beyond`` belong to segments. The others come first: they are of the
     connection that was its only source. ``size`` is how many bytes are held back.

@@ -9,7 +9,8 @@ what it is sent, has no age.
 from collections.abc import Collection
 from typing import NamedTuple
 
-from proxy.session.dispatcher import Dispatcher
+from proxy.hotpath.intake import WAITING
+from proxy.session.session import Session
 
 
 class Wait(NamedTuple):
@@ -19,24 +20,24 @@ class Wait(NamedTuple):
     since: float
 
 
-def waits(client: Dispatcher) -> bool:
+def waits(client: Session) -> bool:
     """Whether a client waits for a reply, and has not asked to wait."""
-    chosen = client.blocked or client.full or (client.pinned is not None and client.pinned.relay)
-    return (client.pending_replies > 0 or client.halted) and not chosen
+    chosen = client.blocked or client.sender.full or (client.pinned is not None and client.pinned.relay)
+    return (client.sender.pending_replies > 0 or client.intake.phase == WAITING) and not chosen
 
 
-def wait_of(client: Dispatcher, before: Wait | None, now: float) -> Wait:
+def wait_of(client: Session, before: Wait | None, now: float) -> Wait:
     """Since when this client, which waits, does so; ``before`` is what this returned when it was last asked."""
-    answered = client.forwarded - client.pending_replies
+    answered = client.sender.forwarded - client.sender.pending_replies
     return before if before is not None and before.answered == answered else Wait(answered, now)
 
 
 class Backlog:
     """What the clients of one route wait for, in one worker."""
 
-    def __init__(self, clients: Collection[Dispatcher]) -> None:
+    def __init__(self, clients: Collection[Session]) -> None:
         self._clients = clients
-        self._waits: dict[Dispatcher, Wait] = {}
+        self._waits: dict[Session, Wait] = {}
         self._in_flight = 0
         self._queued = 0
         self.oldest = 0.0
@@ -47,9 +48,9 @@ class Backlog:
         before, self._waits = self._waits, {}
         self._in_flight = self._queued = 0
         for client in self._clients:
-            self._in_flight += client.pending_replies
+            self._in_flight += client.sender.pending_replies
             # Of what a client has sent ahead only the first command is known: the others are bytes that nobody reads.
-            self._queued += client.halted or client.stalled
+            self._queued += client.intake.phase == WAITING or client.sender.stalled
             if waits(client):
                 self._waits[client] = wait_of(client, before.get(client), now)
         self.oldest = now - min((wait.since for wait in self._waits.values()), default=now)

@@ -11,27 +11,27 @@ first. What waits for Redis needs no such bound: at 1 MB a connection takes no m
 import logging
 from collections.abc import Collection, Iterable
 
-from proxy.session.dispatcher import Dispatcher
+from proxy.session.session import Session
 
 _log = logging.getLogger("keyrail.worker")
 
 
-def buffers_of(clients: Iterable[Dispatcher]) -> dict[str, int]:
+def buffers_of(clients: Iterable[Session]) -> dict[str, int]:
     """Bytes that wait for these clients, by kind."""
     output = query = 0
     for client in clients:
         output += client.waiting()
-        query += client.unread()
+        query += client.intake.unread()
     return {"output": output, "query": query}
 
 
-def enforce(limit: int, routes: Collection[Collection[Dispatcher]]) -> None:
+def enforce(limit: int, routes: Collection[Collection[Session]]) -> None:
     """Close the clients with the largest buffers until all buffers together are within ``limit`` bytes."""
     total = sum(sum(buffers_of(clients).values()) for clients in routes)
     if total <= limit:
         return
     held = total
-    sizes = [(client.waiting() + client.unread(), client) for clients in routes for client in clients]
+    sizes = [(client.waiting() + client.intake.unread(), client) for clients in routes for client in clients]
     closed = 0
     for size, client in sorted(sizes, key=lambda each: each[0], reverse=True):
         if held <= limit:

@@ -1,10 +1,10 @@
-"""What sessions get of a route's connections: a shared one to send on, or one of their own until they are done with it.
+"""Gives upstream connections to sessions: a shared one, or a private one until the session gives it back.
 
-A session that gets nothing waits. As long as there is a connection of the kind, or somebody's login is being looked
-at, it waits on; otherwise an attempt that is under way has 250 ms, and then the client is closed.
+A session waits if there is none. It continues to wait while the pool has a connection of that kind, or while Keyrail
+learns what a user may run. Otherwise a connection attempt that is under way has 250 ms; then the client is closed.
 
-Connections of users that clients have logged in as come in here with those clients' logins: what such a user may run
-is learnt when the first of them is given back.
+Connections of users whom clients log in as come from these logins. When the first one is given back, Keyrail learns
+what the user may run.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from proxy.net.engine import Engine, described_by
 from proxy.net.policies import Policies
 from proxy.net.pool import Pool, Wait, turn_away
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import PoolKey, PoolPort, PrivatePipeline
+from proxy.session.session import Session
 from proxy.wire.decode import read_reply
 
 _ATTEMPT_PATIENCE = 0.25
@@ -34,14 +34,14 @@ _log = logging.getLogger("keyrail.route")
 
 
 class Checkout(PoolPort):
-    """One route's connections, as its sessions see them."""
+    """The connections of one route, for its sessions."""
 
     def __init__(
         self,
         connections: Connections,
         capabilities: Capabilities,
         policies: Policies,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
     ) -> None:
         self._connections = connections
         self._pools = connections.pools
@@ -58,7 +58,7 @@ class Checkout(PoolPort):
     # Shared
 
     def has_pool(self, key: PoolKey) -> bool:
-        """Whether connections of this pool are there, or can be opened without asking Redis for something new."""
+        """Whether this pool has connections, or can open them with what Redis is known to accept."""
         if self._pools.alive(key):
             return True
         if key.user is not None or self._capabilities.needs_password or not self._capabilities.hello:
@@ -66,17 +66,17 @@ class Checkout(PoolPort):
         return self._pools.reaches(key)
 
     def ready(self, key: PoolKey) -> UpstreamPipeline | None:
-        """A shared connection of the fast lane that takes work now; none is opened for this."""
+        """A shared connection of the fast lane that takes commands now. Opens none."""
         found = self._pools.of(key).shared(Lane.FAST)
         return None if found is None else found.pipeline
 
     def shared(self, key: PoolKey, lane: Lane) -> UpstreamPipeline | None:
-        """A shared connection that takes work now; another is opened when all are busy."""
+        """A shared connection that takes commands now. If all are busy, another one is opened."""
         found = self._shared(key, lane)
         return None if found is None else found.pipeline
 
     def _shared(self, key: PoolKey, lane: Lane) -> UpstreamConnection | None:
-        # Nobody can open more connections for a user whose password is not known here: they have one lane.
+        # Keyrail cannot open more connections for a user whose password it does not have: one lane for them.
         lane = Lane.FAST if key.user is not None else lane
         pool = self._pools.of(key)
         found = pool.shared(lane)
@@ -86,7 +86,7 @@ class Checkout(PoolPort):
         return found
 
     def await_shared(self, waiter: PoolWaiter, key: PoolKey, lane: Lane) -> None:
-        """Wait for a shared connection: as long as there is one, otherwise 250 ms for an attempt under way."""
+        """Wait for a shared connection: without a limit if the lane has one, else 250 ms for an attempt under way."""
         lane = Lane.FAST if key.user is not None else lane
         pool = self._pools.of(key)
         wait = Wait(waiter)
@@ -96,7 +96,7 @@ class Checkout(PoolPort):
     def _abandon_shared_wait(self, wait: Wait, pool: Pool, lane: Lane) -> None:
         if wait not in pool.waiting_shared[lane]:
             return
-        # While Redis is known to be there, an attempt under way is waited for: it has a time limit of its own.
+        # While Redis is reachable, wait for the attempt that is under way: it has its own time limit.
         coming = pool.opening[lane] > 0 and (self._supply.alive(pool.key.node) or self._supply.busy[pool.key] > 0)
         if (pool.alive(lane) or coming or self._learning[pool.key.user]) and not wait.waiter.gone:
             self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_shared_wait, wait, pool, lane)
@@ -107,14 +107,14 @@ class Checkout(PoolPort):
     # Private
 
     def private(self, key: PoolKey) -> PrivatePipeline | None:
-        """An idle connection for one client; for users without a password here, one of theirs set right."""
+        """An idle connection for one client. For a user whom clients log in as, one of theirs that nobody uses."""
         found = self._pools.of(key).take_idle()
         if found is None and key.user is not None:
             found = self._connections.all.take_spare(key)
         return None if found is None else found.pipeline
 
     def private_anywhere(self, key: PoolKey) -> PrivatePipeline | None:
-        """An idle connection of the key's user, whatever its database: for a command that has none."""
+        """An idle connection of the key's user in any database, for a command that needs none."""
         found = self._pools.of(key).take_idle() or self._pools.take_idle(key)
         if found is None and key.user is not None:
             found = self._connections.all.take_spare(key, anywhere=True)
@@ -128,18 +128,18 @@ class Checkout(PoolPort):
         return None if found is None else found.pipeline
 
     def opens_private(self, key: PoolKey) -> bool:
-        """Whether a connection for one client can be opened now: not for users whose password is not known here."""
+        """Whether a connection for one client can be opened now. Keyrail must have the user's password."""
         if key.user is not None or self._capabilities.refusal is not None or not self._supply.alive(key.node):
             return False
         pool = self._pools.of(key._replace(database=0))
         return self._supply.has_room() and None not in pool.backing_off and None not in pool.refusal
 
     def await_private_anywhere(self, waiter: PoolWaiter, key: PoolKey) -> None:
-        """Wait for such a connection; a new one is not set to any database, which Redis refuses while it is busy."""
+        """Wait for such a connection. A new one gets no SELECT, because Redis refuses that while it is BUSY."""
         self.await_private(waiter, key._replace(database=0) if key.user is None else key)
 
     def await_private(self, waiter: PoolWaiter, key: PoolKey) -> None:
-        """Wait for a private connection: for its login while Redis is known to be there, otherwise 250 ms."""
+        """Wait for a private connection: the time of a connection attempt while Redis is reachable, else 250 ms."""
         pool = self._pools.of(key)
         wait = Wait(waiter)
         pool.waiting_private.append(wait)
@@ -152,7 +152,7 @@ class Checkout(PoolPort):
         self._loop.call_later(patience, self._abandon_private_wait, wait, pool)
 
     def _serve_login(self, key: PoolKey) -> None:
-        """A connection of this login is free: whoever waits for one, in whichever of its pools, gets it."""
+        """A connection of this login is free: a session that waits in any pool of the login gets it."""
         for pool in self._pools.of_login(key):
             pool.wake(pool.waiting_private, partial(self._pools.find_spare, key, anywhere=True))
             self._supply.supply(pool)
@@ -160,7 +160,7 @@ class Checkout(PoolPort):
             self._watch(key)
 
     def _watch(self, key: PoolKey) -> None:
-        # Those who wait are served when no reply is pending any more on one of the login's shared connections.
+        # The waiting sessions are served when no reply is pending on a shared connection of the login.
         for pool in self._pools.of_login(key):
             for upstream in pool.lanes[Lane.FAST]:
                 if upstream.pipeline.head is not None and upstream not in self._watched:
@@ -168,7 +168,7 @@ class Checkout(PoolPort):
                     upstream.pipeline.when_drained(partial(self._drained, upstream, key))
 
     def _drained(self, upstream: UpstreamConnection, key: PoolKey) -> None:
-        # In a turn of its own: the connection is free when what it has just received has been distributed.
+        # In the next turn of the loop: the connection is free after the bytes just received are distributed.
         self._watched.discard(upstream)
         self._loop.call_soon(self._serve_login, key)
 
@@ -176,35 +176,35 @@ class Checkout(PoolPort):
         if wait not in pool.waiting_private:
             return
         if self._supply.busy[pool.key] > 0 and not wait.waiter.gone:
-            # Redis is there, and runs a script: who has a connection to it would not be closed either.
+            # Redis is reachable and runs a script: a client with a connection would not be closed either.
             self._loop.call_later(_ATTEMPT_PATIENCE, self._abandon_private_wait, wait, pool)
             return
         pool.waiting_private.remove(wait)
         for waiter in (*self._capabilities.behind(wait.waiter), wait.waiter):
             turn_away(waiter, pool.refusal.get(None) or self._supply.lack_of_room())
 
-    # For questions of Keyrail's own
+    # For queries of Keyrail's own
 
     def for_questions(self, key: PoolKey) -> UpstreamConnection | None:
-        """A connection to ask on: an idle one, or, for users without a password here, the one that they share.
+        """A connection for queries: an idle one. For users whom clients log in as, else the shared one.
 
-        The last one that a user's clients share is never taken from them.
+        The last shared connection of a user stays shared.
         """
         found = self._pools.of(key).take_idle()
         return self._shared(key, Lane.FAST) if found is None and key.user is not None else found
 
     def has_spare(self, key: PoolKey) -> bool:
-        """Whether a connection to ask on, of the route's own login, is to be had without a client waiting for it."""
+        """Whether a query of the route's own login can have a connection that no client waits for."""
         if not self._supply.alive(key.node) or self._capabilities.needs_password:
             return False
         return bool(self._pools.of(key).idle) or self._supply.has_room()
 
     def await_questions(self, waiter: PoolWaiter, key: PoolKey) -> bool:
-        """Wait for such a connection; False where none will come."""
+        """Wait for such a connection; False if none will come."""
         if key.user is None:
             self.await_private(waiter, key)
         elif self._pools.of(key).in_unit(Lane.FAST):
-            # A transaction on a shared connection has arrived whole: it ends within this turn of the loop.
+            # A transaction on a shared connection has arrived whole, so it ends in this turn of the loop.
             self._loop.call_soon(waiter.arrived)
         elif self._pools.alive(key) or self._learning[key.user]:
             self.await_shared(waiter, key, Lane.FAST)
@@ -219,7 +219,7 @@ class Checkout(PoolPort):
             self.give_back(connection)
 
     def give_back(self, upstream: UpstreamConnection) -> None:
-        """Share a connection that nobody has where its pool has none, else put it by for a single client."""
+        """Share a connection that no client uses if its pool has no shared one; else keep it for a single client."""
         upstream.resume()
         if self._connections.all.closing or upstream.pipeline.relay or not upstream.is_free():
             upstream.close()
@@ -237,13 +237,13 @@ class Checkout(PoolPort):
         if self._settings.pooling and pool.shared(Lane.FAST) is None and pool.opening[Lane.FAST] == 0:
             self._supply.share(pool, upstream, Lane.FAST)
             if user is None:
-                self._supply.supply_all()  # there is one place more for connections of single clients
+                self._supply.supply_all()  # there is room for one more private connection
         elif user is None:
             self._supply.offer(pool, upstream)
         else:
             pool.keep(upstream, self._loop.time(), max(self.logged_in(user), len(pool.waiting_private)))
         if user is not None:
-            # No other connection will come for those who want one of their own: first those of this pool get it.
+            # No other connection will come for sessions that want a private one. Those of this pool get it first.
             pool.wake(pool.waiting_private, partial(self._pools.find_spare, pool.key))
             self._serve_login(pool.key)
 
@@ -253,7 +253,7 @@ class Checkout(PoolPort):
                 self.give_back(upstream)
 
     def relies_on_process(self, waiter: PoolWaiter) -> None:
-        """This client counts on the memory of the server process: it is closed when that is another one."""
+        """This client relies on the memory of the server process: it is closed when Redis restarts."""
         self._connections.restarts.relies(waiter)
 
     def discard(self, upstream: UpstreamPipeline) -> None:
@@ -263,42 +263,42 @@ class Checkout(PoolPort):
             connection.abort()
 
     def close_gracefully(self, upstream: UpstreamPipeline) -> None:
-        """Close a connection whose state is not wanted, behind what was sent on it and what follows from that."""
+        """Close a connection after its commands, and the hidden commands that follow from them, have run."""
         connection = self._connections.all.members.get(upstream)
         if connection is not None:
             connection.resume()
             connection.finish()
 
     def retire(self, upstream: UpstreamPipeline) -> None:
-        """Close a shared connection once it has no pending replies; new work goes to others."""
+        """Close a shared connection when no reply is pending; new commands use other connections."""
         connection = self._connections.all.members.get(upstream)
         if connection is not None:
             connection.retire()
 
-    # Users that clients have logged in as
+    # Users whom clients log in as
 
     def logged_in(self, user: str) -> int:
         """How many clients are logged in as this user."""
         return sum(client.key.user == user for client in self._clients)
 
     def await_user(self, waiter: PoolWaiter, user: str) -> bool:
-        """Whether it is being found out for the first time what this user may run; then ``waiter`` waits for it."""
+        """Whether Keyrail is learning for the first time what this user may run; then ``waiter`` waits for that."""
         if self._capabilities.knows_user(user) or not self._learning[user]:
             return False
         self._awaiting[user].append(waiter)
         return True
 
     async def _learn_user(self, upstream: UpstreamConnection, user: str) -> None:
-        # A login has left a new connection: which process it leads to, and for the first login of a user, what Redis is
-        # and what this user may run. Until then nobody else gets it.
+        # A login has left a new connection. Learn its server process and, at the first login of a user, the engine and
+        # what the user may run. Nobody else gets the connection before that.
         try:
             await asyncio.wait_for(self._learn_on(upstream, user), self._settings.connect_timeout)
         except OSError as error:
-            _log.warning("user %s: nothing could be learnt on a new connection: %s", user, error)
+            _log.warning("user %s: Keyrail could not ask Redis what the user may run: %s", user, error)
             upstream.abort()
             return
-        except Exception:  # noqa: BLE001 - whatever it is, the connection is not handed to a client
-            _log.exception("user %s: nothing could be learnt on a new connection; it is closed", user)
+        except Exception:  # noqa: BLE001 - after any error no client gets the connection
+            _log.exception("user %s: Keyrail could not ask Redis what the user may run; the connection is closed", user)
             upstream.abort()
             return
         finally:

@@ -11,6 +11,7 @@ from typing import Protocol, cast
 from proxy.net.tls import subject_of
 from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import LoginPort, PoolKey, Ports
+from proxy.session.session import Session
 from proxy.wire.request import RequestLimits
 
 _HIGH_WATER = 1 << 20
@@ -22,10 +23,10 @@ _log = logging.getLogger("keyrail.client")
 class Route(Protocol):
     """The route, as its client connections see it."""
 
-    def client_connected(self, client: Dispatcher) -> None:
+    def client_connected(self, client: Session) -> None:
         """A client has come."""
 
-    def client_closed(self, client: Dispatcher, cause: str) -> None:
+    def client_closed(self, client: Session, cause: str) -> None:
         """A client has gone; ``cause`` is the label that metrics show."""
 
 
@@ -35,7 +36,7 @@ class ClientConnection(asyncio.BaseProtocol):
     __slots__ = ("_route", "data_received", "session")
 
     data_received: Callable[[bytes], None]
-    """The session's own: a call here would cost one more for each read."""
+    """The intake's own: a call here would cost one more for each read."""
 
     def __init__(
         self,
@@ -47,8 +48,8 @@ class ClientConnection(asyncio.BaseProtocol):
         logins: LoginPort | None = None,
     ) -> None:
         self._route = route
-        self.session = Dispatcher(ports, home, limits, listener, logins)
-        self.data_received = self.session.receive
+        self.session = Session(Dispatcher, ports, home, limits, listener, logins)
+        self.data_received = self.session.intake.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wire the session to the transport."""

@@ -1,4 +1,4 @@
-"""All upstream connections of a route, in pools or in the hands of clients, and what they have carried."""
+"""All upstream connections of a route, in pools or used by clients, and how many commands they carried."""
 
 import asyncio
 from collections import Counter
@@ -8,15 +8,15 @@ from typing import Any
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.net.pools import Pools
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import Node, PoolKey
+from proxy.session.session import Session
 
 
 class ConnectionSet:
-    """The connections of one route, and the tasks that work on them; ``closing`` says that it ends.
+    """The connections of one route, and the tasks that work on them. ``closing``: the route ends.
 
-    ``members`` finds a connection by its pipeline, which is all that sessions know of it. ``events`` count for the
-    metrics.
+    ``members`` has the connections by pipeline, because sessions know only the pipeline. ``events`` are counters for
+    the metrics.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class ConnectionSet:
         home: PoolKey,
         place: Callable[[Node], Node],
         loop: asyncio.AbstractEventLoop,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
         events: Counter[str],
     ) -> None:
         self.pools = Pools(home, place)
@@ -48,7 +48,7 @@ class ConnectionSet:
         self.members[upstream.pipeline] = upstream
 
     def remove(self, upstream: UpstreamConnection) -> None:
-        """A connection is lost; what it has carried still counts."""
+        """A connection is lost; its commands still count."""
         self.members.pop(upstream.pipeline, None)
         self.account(upstream)
 
@@ -61,7 +61,7 @@ class ConnectionSet:
             upstream.abort()
 
     def take_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
-        """A connection of this pool without pending replies, as it is; clients that share it get another.
+        """Take a connection without pending replies out of this pool; clients that shared it get another one.
 
         ``anywhere``: of any pool of the same login.
         """
@@ -70,9 +70,9 @@ class ConnectionSet:
             return None
         self.account(upstream)
         upstream.shared = False
-        for client in self._clients:  # no reply is pending on it: they only forget it
-            if client.upstream is upstream.pipeline:
-                client.upstream, client.direct = None, False
+        for client in self._clients:  # no reply is pending on it, so they only drop it
+            if client.sender.upstream is upstream.pipeline:
+                client.sender.upstream, client.intake.direct = None, False
         return upstream
 
     # Figures
@@ -90,18 +90,18 @@ class ConnectionSet:
             pipeline.strays = 0
 
     def carried(self) -> dict[str, int]:
-        """How many commands went over shared connections, and over connections of one client."""
+        """How many commands used shared connections, and how many used private ones."""
         for upstream in self.members.values():
             self.account(upstream)
         return {"pooled": self._pooled, "pinned": self._pinned}
 
     def connection_counts(self) -> dict[str, int]:
-        """How many connections are shared, in the hands of one client, or ready for one."""
+        """How many connections are shared, used by one client, or ready for one client."""
         shared = sum(upstream.shared for upstream in self.members.values())
         apart = sum(upstream.apart for upstream in self.members.values())
         idle = self.pools.idle()
         return {"shared": shared, "private": len(self.members) - shared - apart - idle, "idle": idle}
 
     def private(self) -> int:
-        """How many connections are for single clients, those that are being opened included."""
+        """How many connections are for single clients, including those that are being opened."""
         return self.pools.opening_private() + sum(not (each.shared or each.apart) for each in self.members.values())

@@ -1,6 +1,6 @@
-"""What the upstream connections of a route report: that they are lost, take work again, or lead to a replica.
+"""Reacts when a route's upstream connections are lost, take commands again, or lead to a replica.
 
-A connection that is lost takes along the clients that have pending replies or state on it, and no others.
+When a connection is lost, Keyrail closes the clients that have pending replies or state on it, and no others.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from proxy.net.settings import Settings
 from proxy.net.supply import Supply
 from proxy.net.topology import Topology
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
+from proxy.session.session import Session
 
 
 class Connections:
-    """The keeper of one route's upstream connections: ``all`` that there are, and the ``supply`` of more.
+    """Owns one route's upstream connections: ``all`` existing ones, and the ``supply`` of new ones.
 
-    ``give_back`` takes a connection that no client has. ``doubt`` is told of each error that says that a command is
-    unknown or not allowed.
+    ``give_back`` takes a connection that no client uses. ``doubt`` gets each error reply about an unknown or forbidden
+    command.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Connections:
         loop: asyncio.AbstractEventLoop,
         capabilities: Capabilities,
         policies: Policies,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
         events: Counter[str],
         failures: Failures,
         *,
@@ -62,16 +62,16 @@ class Connections:
         self._doubt = doubt
 
     def lost(self, upstream: UpstreamConnection) -> None:
-        """Close the clients that have pending replies or state on it; the others notice nothing."""
+        """Close the clients that have pending replies or state on the connection."""
         self.all.remove(upstream)
         pool = self.pools.of(upstream.key)
         shared = pool.forget(upstream)
         unanswered = {sink.client() for sink in upstream.pipeline.abandon()}
-        owner = upstream.pipeline.owner
-        if isinstance(owner, Dispatcher) and owner not in unanswered and not owner.let_go():
+        owner = None if upstream.pipeline.owner is None else upstream.pipeline.owner.client()
+        if owner is not None and owner not in unanswered and not owner.let_go():
             unanswered.add(owner)
         for loser in unanswered:
-            if isinstance(loser, Dispatcher):
+            if loser is not None:
                 loser.close("upstream_lost")
         self._end_login(upstream.key)
         if shared:
@@ -79,7 +79,7 @@ class Connections:
         self.supply.supply_all()
 
     def _end_login(self, key: PoolKey) -> None:
-        # Keyrail can't log in as this user: the last connection takes its clients along.
+        # Keyrail cannot log in as this user. When the last connection is lost, the clients must log in again.
         user = key.user
         if user is not None and not any(other.key.login == key.login for other in self.all.members.values()):
             self._capabilities.forget(user)
@@ -91,7 +91,7 @@ class Connections:
         self._doubt(upstream, line)
 
     def on_resume(self, upstream: UpstreamConnection) -> None:
-        """A shared connection takes work again."""
+        """A shared connection takes commands again."""
         pool = self.pools.of(upstream.key)
         pool.wake(pool.waiting_shared[upstream.lane])
 
@@ -118,14 +118,14 @@ class Connections:
     # Roles
 
     def doubted(self, upstream: UpstreamConnection) -> None:
-        """An error said READONLY, which a script can say, too: only the server's own role retires a connection."""
+        """An error said READONLY. A script can return that, too, so ask for the server's role."""
         self.all.start(self._check_role(upstream))
 
     async def _check_role(self, upstream: UpstreamConnection) -> None:
         try:
             replica = await self.leads_to_replica(upstream)
         except OSError:
-            # It is lost, or nothing could be asked now: the next error that says READONLY tells.
+            # It is lost, or could not be asked now. The next READONLY asks again.
             upstream.pipeline.trust_role()
         else:
             if replica:
@@ -135,7 +135,7 @@ class Connections:
                         self.all.start(self._check_role(other))
 
     async def leads_to_replica(self, upstream: UpstreamConnection) -> bool:
-        """Ask a connection that no client holds for the server's role, and retire it if that is a replica.
+        """Ask for the server's role on a connection that no client has, and retire it if that is a replica.
 
         Raises ConnectionResetError.
         """
@@ -147,10 +147,10 @@ class Connections:
         return True
 
     def retired(self, upstream: UpstreamConnection) -> None:
-        """A connection is to close: open another in its place where it was shared."""
+        """A connection is about to close: if it was shared, open another one."""
         pool = self.pools.of(upstream.key)
         self.count("retired")
         for apart in [each for each in self.all.members.values() if each.apart and each.key.node is upstream.key.node]:
-            apart.abort()  # or it would go on telling how that server is
+            apart.abort()  # health checks must ask the new server
         if pool.forget(upstream):
             self.supply.ensure(pool, upstream.lane)

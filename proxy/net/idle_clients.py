@@ -8,32 +8,33 @@ on its way. Nothing is noted while a command passes: each turn compares how many
 
 from collections.abc import Callable, Collection
 
-from proxy.session.dispatcher import Dispatcher
+from proxy.hotpath.intake import FINISHED
+from proxy.session.session import Session
 
 _TURNS = 10
 """Looks at each client in the time that it may be idle."""
 
 
-def close_who_left(clients: Collection[Dispatcher], silent_since: float | None) -> None:
+def close_who_left(clients: Collection[Session], silent_since: float | None) -> None:
     """Close those that have closed their half and wait for a Redis that does not answer.
 
     They would keep their sockets until it does, while clients that try again come and go. While it answers, who has
     closed its half gets its replies.
     """
     if silent_since is not None:
-        for client in [client for client in clients if client.link.leaving and not client.ended]:
+        for client in [client for client in clients if client.link.leaving and client.intake.phase != FINISHED]:
             client.close("upstream_silent")
 
 
 class IdleClients:
     """Watches over the clients of one route in one worker. They may be idle for ``seconds``; 0 is for ever."""
 
-    def __init__(self, clients: Collection[Dispatcher], seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(self, clients: Collection[Session], seconds: float, clock: Callable[[], float]) -> None:
         self._clients = clients
         self._seconds = seconds
         self._clock = clock
         self._next = 0.0
-        self._seen: dict[Dispatcher, tuple[int, float]] = {}
+        self._seen: dict[Session, tuple[int, float]] = {}
 
     def another_second(self) -> None:
         """Close who has been idle for too long."""
@@ -43,7 +44,7 @@ class IdleClients:
         self._next = now + self._seconds / _TURNS
         before, self._seen = self._seen, {}
         for client in list(self._clients):
-            sent = client.forwarded + client.local
+            sent = client.sender.forwarded + client.local
             former, since = before.get(client, (sent, now))
             if former != sent or not client.rests():
                 since = now

@@ -66,6 +66,10 @@ class _QueryConnection(PoolWaiter):
         """Whether nothing is asked or about to be."""
         return not self._waiting and self._open == 0 and not self._awaiting
 
+    def turn_away(self, error: bytes, cause: str) -> None:
+        """There is no connection: those who ask need not know why."""
+        self.close(cause)
+
     def ask(self, questions: Questions, answered: Answered) -> None:
         """Ask now, or when there is a connection."""
         if self._open + len(self._waiting) >= _MOST_WAITING:

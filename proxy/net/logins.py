@@ -23,8 +23,8 @@ from hmac import compare_digest
 from proxy.net.connections import Connections
 from proxy.net.pool import turn_away
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.net.user_changes import UserChanges
+from proxy.session.pool_waiter import LoginClient, PoolWaiter
 from proxy.session.ports import Credentials, LoginPort, LoginReply, user_named
 from proxy.traffic.names import shown
 from proxy.wire.encode import OK
@@ -51,7 +51,7 @@ class RefusedLogins:
         self._told_at = -_LOG_SECONDS
         self._untold = 0
 
-    def add(self, client: PoolWaiter, user: bytes) -> None:
+    def add(self, client: LoginClient, user: bytes) -> None:
         """A login as this user was refused."""
         self._outcomes["refused"] += 1
         self._untold += 1
@@ -60,43 +60,44 @@ class RefusedLogins:
             return
         others = f" (and {self._untold - 1} more since the last line)" if self._untold > 1 else ""
         self._told_at, self._untold = now, 0
-        address, listener = (
-            (client.origin.address, client.origin.listener) if isinstance(client, Dispatcher) else ("", "")
-        )
+        listener, address, _ = client.origin
         _log.warning("login refused: user %s from %s on %s%s", shown(user)[:_LONGEST_NAME], address, listener, others)
 
 
 @dataclass(slots=True, eq=False)
 class _Ask:
-    """Redis is asked about a login of the route's own user. ``counts``: the reply may be remembered.
+    """Redis is asked about a login of the route's own user. ``refused``: it has refused the same one meanwhile.
 
     ``waiting`` are other clients with the same login.
     """
 
-    counts: bool = True
+    refused: bool = False
     waiting: set[PoolWaiter] = field(default_factory=set)
 
 
 class Logins(LoginPort):
     """The logins of one route's clients; ``outcomes`` and ``refusals`` count those of all listeners.
 
-    ``give_back`` takes a connection that no client has.
+    ``give_back`` takes a connection that no client has. ``changes`` are those of users, in the whole process group.
     """
 
     local = False
 
-    def __init__(self, connections: Connections, give_back: Callable[[UpstreamConnection], None]) -> None:
+    def __init__(
+        self, connections: Connections, give_back: Callable[[UpstreamConnection], None], changes: UserChanges
+    ) -> None:
         self.outcomes: Counter[str] = Counter()
         self.refusals = RefusedLogins(self.outcomes, connections.loop.time)
         self._connections = connections
         self._give_back = give_back
+        self._changes = changes
         self._loop = connections.loop
         address = connections.topology.login
         own = None if address.password is None else address.username or "default"
         self._own = None if own is None else own.encode()
         self._key = os.urandom(32)
         self._accepted: dict[bytes, float] = {}
-        self._process = 0
+        self._accepted_in = self._epoch()
         self._questions: dict[PoolWaiter, LoginReply | None] = {}
         self._asks: dict[bytes, _Ask] = {}
         self._at_once = asyncio.Semaphore(_MOST_ASKED)
@@ -105,7 +106,7 @@ class Logins(LoginPort):
         """Whether it names the user as whom the route itself is logged in."""
         return login.user == self._own
 
-    def check(self, client: PoolWaiter, login: Credentials) -> LoginReply | None:
+    def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
         """What becomes of it: known, or what Redis has said by now; None while Redis is asked."""
         if client in self._questions:
             reply = self._questions[client]
@@ -127,7 +128,7 @@ class Logins(LoginPort):
         self._connections.all.start(self._ask(client, login, pair, ask))
         return None
 
-    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+    def accepted(self, client: LoginClient, login: Credentials) -> str | None:
         """Redis has accepted it on the client's own connection.
 
         That is rare and not remembered: the pair may have been refused since the client sent it.
@@ -135,20 +136,14 @@ class Logins(LoginPort):
         self.outcomes["accepted"] += 1
         return None if self.is_own(login) else user_named(login.user)
 
-    def refused(self, client: PoolWaiter, login: Credentials) -> None:
+    def refused(self, client: LoginClient, login: Credentials) -> None:
         """Redis has refused it: the pair counts no more, neither with the name nor without it."""
         for alone in (False, True):
             pair = self._hash(login._replace(alone=alone))
             self._accepted.pop(pair, None)
             if pair in self._asks:
-                self._asks[pair].counts = False
+                self._asks[pair].refused = True
         self.refusals.add(client, login.user)
-
-    def forget(self) -> None:
-        """What was accepted before counts no more, nor what Redis is being asked about now."""
-        self._accepted.clear()
-        for ask in self._asks.values():
-            ask.counts = False
 
     def client_closed(self, client: PoolWaiter) -> None:
         """The client has gone: what Redis says of its login is for nobody."""
@@ -156,21 +151,29 @@ class Logins(LoginPort):
 
     # What is remembered
 
+    def _epoch(self) -> tuple[int, int]:
+        # What Redis has said counts until users are changed, or another process answers.
+        return self._changes.total(), self._connections.restarts.met
+
     def _hash(self, login: Credentials) -> bytes:
         words = b"%d:%d:%b%b" % (login.alone, len(login.user), login.user, login.password)
         return blake2b(words, key=self._key, digest_size=32).digest()
 
     def _remembers(self, login: Credentials) -> bool:
-        if self._process != self._connections.restarts.met:
-            self._process = self._connections.restarts.met
-            self._accepted.clear()
+        self._forget_what_is_over()
         pair, since = self._hash(login), self._loop.time() - REMEMBERED_SECONDS
         found = False
         for known, at in self._accepted.items():
             found |= compare_digest(known, pair) and at > since
         return found
 
+    def _forget_what_is_over(self) -> None:
+        if self._accepted_in != (epoch := self._epoch()):
+            self._accepted_in = epoch
+            self._accepted.clear()
+
     def _remember(self, login: Credentials, asked_at: float) -> None:
+        self._forget_what_is_over()
         for known in _forms_of(login):
             pair = self._hash(known)
             self._accepted.pop(pair, None)
@@ -180,9 +183,9 @@ class Logins(LoginPort):
 
     # Asking
 
-    async def _ask(self, client: PoolWaiter, login: Credentials, pair: bytes, ask: _Ask) -> None:
+    async def _ask(self, client: LoginClient, login: Credentials, pair: bytes, ask: _Ask) -> None:
         upstream: UpstreamConnection | None = None
-        frame, refusal, process, asked_at = b"", "", self._connections.restarts.met, 0.0
+        frame, refusal, epoch, asked_at = b"", "", self._epoch(), 0.0
         try:
             async with self._at_once:
                 upstream = await self._connections.supply.open_for_login()
@@ -204,7 +207,7 @@ class Logins(LoginPort):
         assert upstream is not None
         if frame.startswith(b"+"):
             self.outcomes["accepted"] += 1
-            if self.is_own(login) and ask.counts and process == self._connections.restarts.met:
+            if self.is_own(login) and not ask.refused and epoch == self._epoch():
                 self._remember(login, asked_at)
         else:
             self.refused(client, login)
@@ -212,7 +215,7 @@ class Logins(LoginPort):
         for waiter in ask.waiting:
             self._loop.call_soon(waiter.arrived)
 
-    def _settle(self, client: PoolWaiter, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
+    def _settle(self, client: LoginClient, login: Credentials, frame: bytes, upstream: UpstreamConnection) -> None:
         user = None if self.is_own(login) else user_named(login.user)
         there = client in self._questions
         if there:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from proxy.net.followed import Followed
 from proxy.net.logins import RefusedLogins
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import LoginClient
 from proxy.session.ports import Credentials, LoginPort, LoginReply, user_named
 from proxy.wire.encode import OK, encode_error
 
@@ -84,7 +84,7 @@ class FileLogins(LoginPort):
         """Redis is asked about none of them."""
         return False
 
-    def check(self, client: PoolWaiter, login: Credentials) -> LoginReply | None:
+    def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
         """Compare in constant time."""
         given = hashlib.sha256(login.password).digest()
         known = self._passwords.current().get(login.user)
@@ -97,13 +97,10 @@ class FileLogins(LoginPort):
         self._outcomes["accepted"] += 1
         return LoginReply(OK, local_user="" if login.user == _DEFAULT_USER else user_named(login.user))
 
-    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+    def accepted(self, client: LoginClient, login: Credentials) -> str | None:
         """Nobody asks Redis."""
         raise AssertionError("the file decides")
 
-    def refused(self, client: PoolWaiter, login: Credentials) -> None:
+    def refused(self, client: LoginClient, login: Credentials) -> None:
         """Count it, and tell of it."""
         self._refused.add(client, login.user)
-
-    def forget(self) -> None:
-        """The file is what counts."""

@@ -35,8 +35,8 @@ from proxy.policy.compile import CompiledPolicy, PolicyCompiler, compile_policy,
 from proxy.policy.model import Policy
 from proxy.policy.precedence import is_active
 from proxy.rules.memory import Memory
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import UNAUTHENTICATED, EffectivePolicy, PolicyPort, PoolKey
+from proxy.session.session import Session
 from proxy.traffic.redaction import Redact
 from proxy.wire.request import Request
 
@@ -86,7 +86,7 @@ class Policies(PolicyPort):
         known: Capabilities,
         counters: Counters,
         sampler: Sampler,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
         workers: int,
         paused: bool,
         router: Router | None = None,

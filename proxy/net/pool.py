@@ -1,13 +1,13 @@
-"""The upstream connections of a route, by pool: shared ones on two lanes, idle ones for single clients, and who waits.
+"""One pool of upstream connections: shared ones on two lanes, idle ones for single clients, and the waiting sessions.
 
-A pool is a (user, database, protocol) on a node in a role. Its clients' runs meet on one shared connection for as long
-as that takes them; more are opened, up to a limit, while its head is blocked or it is congested. Commands that can hold
-Redis up for long go on connections of a second lane.
+The key of a pool is user, database and protocol, and a node in a role. Its clients share one connection. Keyrail opens
+more, up to a limit, while that one is head-blocked or its write buffer is full. Commands that can occupy Redis for long
+use connections of a second lane.
 
-Pools of the route's own login open connections as they need them. Pools of a user that clients have logged in as
-consist only of connections on which some client's AUTH succeeded, for Keyrail keeps no password: every such login
-leaves its connection here, so there are as many as clients, and a connection of another database or protocol of the
-same login is set right by a hidden SELECT or HELLO. When a login's last connection is lost, its clients are closed.
+Pools of the route's own login open connections when they need them. Keyrail keeps no passwords of clients, so the pool
+of a user whom clients log in as has only connections on which a client's AUTH succeeded. Each such login leaves its
+connection in the pool. A connection in another database or protocol of the same login is switched by a hidden SELECT
+or HELLO. When the last connection of a login is lost, Keyrail closes the clients of that login.
 """
 
 import random
@@ -16,7 +16,6 @@ from collections.abc import Callable
 
 from proxy.commands.table import Lane
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import PoolKey
 
@@ -24,15 +23,15 @@ _IDLE_SECONDS = 60.0
 
 
 class Wait:
-    """One time that a session waits; it may wait again, with another of these."""
+    """One wait of a session. Its next wait is another object."""
 
     def __init__(self, waiter: PoolWaiter) -> None:
         self.waiter = waiter
 
 
 def turn_away(waiter: PoolWaiter, refusal: str) -> None:
-    """Close who gets no connection, with the error that refused it where there is one."""
-    if refusal and isinstance(waiter, Dispatcher):
+    """Close a session that gets no connection; the client gets the error of Redis if there is one."""
+    if refusal:
         waiter.turn_away(f"-{refusal}\r\n".encode(), "upstream_refused")
     else:
         waiter.close("no_upstream")
@@ -48,8 +47,8 @@ def _turn_all_away(queue: deque[Wait], refusal: str) -> None:
 class Pool:
     """The connections of one key.
 
-    ``refusal`` is what Redis said when it refused the last connection of a lane (None: a private one); nothing where it
-    could not be reached, or has accepted one since.
+    ``refusal`` has the error with which Redis refused the last connection, by lane (None: a private connection). It has
+    no entry if Redis could not be reached, or has accepted a connection since.
     """
 
     def __init__(self, key: PoolKey) -> None:
@@ -64,22 +63,22 @@ class Pool:
         self.refusal: dict[Lane | None, str] = {}
 
     def shared(self, lane: Lane) -> UpstreamConnection | None:
-        """A shared connection of the lane that takes work now."""
+        """A shared connection of the lane that takes commands now."""
         for upstream in self.lanes[lane]:
             if upstream.takes_work():
                 return upstream
         return None
 
     def in_unit(self, lane: Lane) -> bool:
-        """Whether a connection of the lane would take work, were it not for a client's open transaction."""
+        """Whether a client's open transaction is all that keeps a connection of the lane from taking commands."""
         return any(upstream.in_unit() for upstream in self.lanes[lane])
 
     def alive(self, lane: Lane) -> bool:
-        """Whether the lane has any connection, busy as it may be."""
+        """Whether the lane has a connection, also a busy one."""
         return bool(self.lanes[lane])
 
     def take_idle(self) -> UpstreamConnection | None:
-        """An idle private connection, the one used last."""
+        """Remove and return the idle connection that was used last."""
         for upstream in reversed(self.idle):
             if upstream.is_free():
                 self.idle.remove(upstream)
@@ -91,7 +90,7 @@ class Pool:
         return any(upstream.is_free() for upstream in self.idle)
 
     def keep(self, upstream: UpstreamConnection, now: float, most: int) -> None:
-        """Put a private connection by; it is closed when there are ``most`` already."""
+        """Keep an idle connection for one client, or close it if there are ``most`` already."""
         if len(self.idle) >= most:
             upstream.close()
             return
@@ -99,7 +98,7 @@ class Pool:
         self.idle.append(upstream)
 
     def forget(self, upstream: UpstreamConnection) -> bool:
-        """Remove a connection; whether it was a shared one."""
+        """Remove a connection; return whether it was a shared one."""
         for members in self.lanes.values():
             if upstream in members:
                 members.remove(upstream)
@@ -115,15 +114,15 @@ class Pool:
             upstream.close()
 
     def trim(self, most: int) -> None:
-        """Close idle connections that are more than ``most``."""
+        """Close idle connections until there are at most ``most``."""
         while len(self.idle) > most:
             self.idle.pop(0).close()
 
     def wake(self, queue: deque[Wait], there_is: Callable[[], object] = lambda: True) -> None:
-        """Let those who wait try again, each once, as long as there is something for them.
+        """Let each waiting session try once more, while ``there_is`` something for it.
 
-        Those who find nothing queue up anew. Who does not take what there is, since it has another reason to wait by
-        now, leaves it to the next one.
+        A session that finds nothing queues again. If a session does not take the connection, because it waits for
+        something else by now, the next one can.
         """
         for _ in range(len(queue)):
             if not queue or not there_is():
@@ -133,7 +132,7 @@ class Pool:
                 waiter.arrived()
 
     def refuse(self) -> None:
-        """Close those who wait: no connection can be set to what this pool's are."""
+        """Close the waiting sessions: no connection can be switched to this pool's database and protocol."""
         for queue in (self.waiting_private, *self.waiting_shared.values()):
             _turn_all_away(queue, "")
 
@@ -143,7 +142,7 @@ class Pool:
         self.refusal.pop(lane, None)
 
     def failed(self, lane: Lane | None, refusal: str) -> None:
-        """There is no new connection for this lane; with a ``refusal`` of Redis, who waits is told it, and closed."""
+        """A connection for this lane failed. With a ``refusal`` of Redis, the waiting clients get it and are closed."""
         self.refusal.pop(lane, None)
         if not refusal:
             return
@@ -154,11 +153,11 @@ class Pool:
             _turn_all_away(self.waiting_shared[lane], refusal)
 
     def connections(self) -> list[UpstreamConnection]:
-        """All that are not in the hands of a client."""
+        """All connections that no client has for itself."""
         return [*self.lanes[Lane.FAST], *self.lanes[Lane.SLOW], *self.idle]
 
     def in_use(self) -> bool:
-        """Whether anything is here or expected."""
+        """Whether the pool has a connection, or somebody waits for one."""
         expected = any(self.opening.values()) or self.backing_off or self.waiting_private
         return bool(self.connections() or expected or any(self.waiting_shared.values()))
 
@@ -171,10 +170,10 @@ class Backoff:
         self._failures = 0
 
     def failed(self) -> float:
-        """One more failure: how long to wait now."""
+        """Count a failure, and return the seconds to wait."""
         self._failures += 1
         return min(2.0, 0.05 * 2.0 ** min(self._failures - 1, 10)) * (0.5 + self._random())
 
     def succeeded(self) -> None:
-        """Start anew."""
+        """Start with 50 ms again."""
         self._failures = 0

@@ -1,4 +1,4 @@
-"""All pools of a route. Those that nothing is in and nobody waits at are forgotten, but for one of each node."""
+"""All pools of a route. A pool without connections and waiting sessions is removed, except one for each node."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from proxy.session.ports import ANY_NODE, Login, Node, PoolKey
 
 
 class Pools:
-    """The pools by key; ``home`` is the one that clients begin in.
+    """The pools by key. Clients begin in the pool ``home``.
 
     ``place`` says which node stands for the one in a key.
     """
@@ -24,7 +24,7 @@ class Pools:
         self._by_login: dict[Login, dict[PoolKey, Pool]] = {}
 
     def of(self, key: PoolKey) -> Pool:
-        """The pool of this key; it exists from the first look at it."""
+        """The pool of this key; created if there is none."""
         key = self.placed(key)
         pool = self._pools.get(key)
         if pool is None:
@@ -41,7 +41,7 @@ class Pools:
         return self.home._replace(node=node)
 
     def is_home(self, key: PoolKey) -> bool:
-        """Whether the pool always has a connection, as the one that clients begin in: each node has such a pool."""
+        """Whether this is a pool that always has a connection. Each node has one."""
         return (key == self.home or key == self.home_of(key.node)) and key.node not in self._left
 
     def __iter__(self) -> Iterator[Pool]:
@@ -77,29 +77,29 @@ class Pools:
         return next((upstream for upstream in itertools.chain(idle, shared) if upstream.is_free()), None)
 
     def take_spare(self, key: PoolKey, *, anywhere: bool = False) -> UpstreamConnection | None:
-        """The same, taken out of its pool."""
+        """The same, removed from its pool."""
         upstream = self.find_spare(key, anywhere=anywhere)
         if upstream is not None:
             self.of(upstream.key).forget(upstream)
         return upstream
 
     def close_idle(self, wanting: Pool) -> None:
-        """Close an idle connection of another pool, if there is any, to make room for one in this pool."""
+        """Close an idle connection of another pool, if there is one, so that this pool can open one."""
         for pool in self._pools.values():
             if pool is not wanting and pool.key.user is None and pool.idle and not pool.waiting_private:
                 pool.idle.pop(0).close()
                 return
 
     def idle(self) -> int:
-        """Connections that lie ready for single clients."""
+        """How many idle connections are ready for single clients."""
         return sum(len(pool.idle) for pool in self)
 
     def opening_private(self) -> int:
-        """Connections for single clients that are being opened."""
+        """How many connections for single clients are being opened."""
         return sum(pool.opening[None] for pool in self)
 
     def tend(self, now: float, logged_in: Callable[[str], int]) -> None:
-        """Close what has been idle for long, and what is more than a user's clients can need."""
+        """Close connections that were idle for long, or that are more than a user has clients."""
         for key, pool in list(self._pools.items()):
             if key.user is None:
                 pool.reap(now)

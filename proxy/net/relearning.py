@@ -16,8 +16,8 @@ from proxy.net.checkout import Checkout
 from proxy.net.connections import Connections
 from proxy.net.policies import Policies
 from proxy.net.upstream import UpstreamConnection
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
+from proxy.session.session import Session
 
 _ENTRY_SECONDS = 5
 """Between attempts to be let in without a password, where no connection is at hand to ask on."""
@@ -32,7 +32,7 @@ class Relearning:
         checkout: Checkout,
         capabilities: Capabilities,
         policies: Policies,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
     ) -> None:
         self._connections = connections
         self._checkout = checkout

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 from proxy.net.backlog import Wait, wait_of, waits
 from proxy.net.periodic import Periodic
-from proxy.session.dispatcher import Dispatcher
+from proxy.session.session import Session
 
 _TURNS = 4
 """Looks at each client in the time that a reply may take; so it is over within 1.25 of it."""
@@ -22,7 +22,7 @@ class ReplyTimeout:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        clients: Collection[Dispatcher],
+        clients: Collection[Session],
         seconds: float,
         count: Callable[[str], object],
     ) -> None:
@@ -30,7 +30,7 @@ class ReplyTimeout:
         self._clients = clients
         self._seconds = seconds
         self._turned = loop.time()
-        self._waits: dict[Dispatcher, Wait] = {}
+        self._waits: dict[Session, Wait] = {}
         self._error = f"-ERR upstream timeout: no reply from Redis for {seconds:g} s (--upstream-timeout)\r\n".encode()
         self._turns = Periodic(loop, seconds / _TURNS, {"closing clients that wait": self._turn}, count)
 
@@ -60,10 +60,11 @@ class ReplyTimeout:
                 self._waits[client] = wait
                 continue
             if _between_frames(client):
-                client.out.append(self._error)
+                client.sender.out.append(self._error)
             client.close("upstream_timeout")
 
 
-def _between_frames(client: Dispatcher) -> bool:
+def _between_frames(client: Session) -> bool:
     """Whether no part of a reply has come: an error in its middle would be taken for data."""
-    return client.upstream is None or client.upstream.between_frames()
+    upstream = client.sender.upstream
+    return upstream is None or upstream.between_frames()

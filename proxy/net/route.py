@@ -1,24 +1,24 @@
-"""One route in one worker: its listeners, its clients, and all that stands behind them.
+"""One route in one worker: its listeners, its clients and its upstream connections.
 
-What its sessions ask for is answered by whom it concerns (``session/ports.py``):
+The route puts these parts together. Sessions call them through the ports of ``session/ports.py``:
 
-    route_clients.py        the clients, and what they have sent
-    checkout.py             a connection to send on, shared or of one's own, and whoever waits for one
-    internal_queries.py     questions that rules ask Redis themselves
-    connections.py          how upstream connections come and go
-    restarts.py             whether the server process behind them is another one than before
+    route_clients.py        the clients, and how many commands they sent
+    checkout.py             shared and private upstream connections, and the sessions that wait for one
+    internal_queries.py     queries of rules to Redis
+    connections.py          upstream connections that are opened and lost
+    restarts.py             restarts of Redis
     policies.py             the policy in force, compiled for what each user may run
-    capabilities.py         what is known of the Redis behind the route
-    relearning.py           the same, found out again when it may have changed
-    verdicts.py             what the rules said
-    tracer.py               commands that are looked at closely
-    expiries.py             which of their keys have a TTL
-    logins.py               who the clients are
-    liveness.py             whether Redis answers at all, and which connections are dead
-    latency_probe.py        how fast Redis answers: for circuit breakers
-    supervisor_requests.py  what only the supervisor knows
+    capabilities.py         the capabilities of Redis and of its users
+    relearning.py           capabilities that may have changed, probed again
+    verdicts.py             decisions of rules
+    tracer.py               traces of commands
+    expiries.py             the TTLs of traced keys
+    logins.py               logins of clients
+    liveness.py             health checks: whether Redis answers, and which connections are dead
+    latency_probe.py        how fast Redis answers, for circuit breakers
+    supervisor_requests.py  requests to the supervisor
     backlog.py              commands in flight and queued, and their age
-    script_exchange.py      what other workers have seen of scripts
+    script_exchange.py      scripts that other workers have seen
 """
 
 import asyncio
@@ -66,22 +66,23 @@ from proxy.net.supervisor_requests import RequestInfo, SupervisorRequests
 from proxy.net.topology import Topology
 from proxy.net.tracer import Tracer
 from proxy.net.upstream import UpstreamConnection
+from proxy.net.user_changes import UserChanges
 from proxy.net.verdicts import Verdicts, VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Demand, DividedState, Fact, FactKey, Lease, SharedFacts
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import Ports, RoutePort
+from proxy.session.session import Session
 from proxy.traffic.interval_stats import IntervalStats
 from proxy.traffic.merge import KEYS_OF_SECOND
 from proxy.traffic.rule_totals import RuleTotals
 from proxy.wire.limits import protocol_error
 
 _TOLD_APART = ("reconnects", "out_of_step")
-"""Events with a figure of their own."""
+"""Events that the snapshot shows by themselves."""
 
 
 class Route(RoutePort):
-    """One route's traffic; ``on_second`` is called when there are `intervals` of one more second."""
+    """The traffic of one route. ``on_second`` is called when the `intervals` of another second are complete."""
 
     now = staticmethod(time.time)
     chance = staticmethod(random.random)
@@ -100,15 +101,18 @@ class Route(RoutePort):
         find_calls: FindCalls | None,
         on_second: Callable[[], None],
         admission: Admission,
+        user_changes: UserChanges,
     ) -> None:
         self.route_settings = route
         self._admission = admission
+        self._user_changes = user_changes
         self._topology = topology
         self.settings = settings
         self.pooling = settings.pooling
         self.query_limit = settings.client_query_limit
         self.loop = loop
-        self.clients = RouteClients(admission, self._refuses_clients, self._client_left)
+        self._failures = Failures(loop.time)
+        self.clients = RouteClients(admission, self._refuses_clients, self._client_left, self._failures)
         self._counters = Counters()
         self._own_errors = ErrorCounts()
         self._backlog = Backlog(self.clients)
@@ -120,7 +124,6 @@ class Route(RoutePort):
         self._verdicts.keep(policy.rule_names, policy.redact)
         self._rule_totals = RuleTotals(policy.rule_names)
         self._events: Counter[str] = Counter()
-        self._failures = Failures(loop.time)
         self._capabilities = Capabilities(loop, topology)
         sampler = Sampler(settings.traces, random.getrandbits(64))
         self._policies = Policies(
@@ -164,7 +167,7 @@ class Route(RoutePort):
         self._reply_timeout = ReplyTimeout(loop, self.clients, settings.upstream_timeout, count)
         self._idle_clients = IdleClients(self.clients, settings.client_idle_timeout, loop.time)
         self._internal_queries = InternalQueries(self._checkout)
-        self._logins = Logins(self._connections, self._give_back)
+        self._logins = Logins(self._connections, self._give_back, user_changes)
         self._expiries = Expiries(self._internal_queries.ask, self._checkout.has_spare)
         self._tracer = Tracer(sampler, self._expiries)
         self._acceptors: list[Acceptor] = []
@@ -192,16 +195,16 @@ class Route(RoutePort):
     def _refuses_clients(self) -> bool:
         return self._capabilities.refusal is not None or self._connections.all.closing
 
-    def _client_left(self, client: Dispatcher) -> None:
+    def _client_left(self, client: Session) -> None:
         self._connections.restarts.client_closed(client)
         self._logins.client_closed(client)
 
     def after(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
-        """Call ``act`` when that time is over, unless what this returns is called before."""
+        """Call ``act`` after this time. The returned function cancels that."""
         return Deadline(self.loop, seconds, act).cancel
 
     def protocol_error(self, code: int, byte: int) -> bytes:
-        """The engine's words for a protocol error."""
+        """The engine's error reply for a protocol error."""
         self._events["protocol_errors"] += 1
         return protocol_error(code, byte)
 
@@ -209,14 +212,18 @@ class Route(RoutePort):
         """Count an error reply of Keyrail's own."""
         self._own_errors.add(error, 0, len(error))
 
+    def note_user_change(self) -> None:
+        """Users or passwords may have changed."""
+        self._user_changes.add()
+
     def recall_script(self, key: FactKey) -> Fact | None:
-        """What this worker knows of a script's calls."""
+        """The calls of a script, as far as this worker knows them."""
         return self._scripts.recall(key)
 
     # Life
 
     async def start(self) -> None:
-        """Begin to connect; a Redis that is down is no error. Raises ClusterFoundError and TlsError."""
+        """Start to connect. If Redis is down, this is no error. Raises ClusterFoundError and TlsError."""
         self._connections.supply.begin()
         self._latency_probe.begin()
         self._reply_timeout.begin()
@@ -244,7 +251,7 @@ class Route(RoutePort):
         place: Place,
         handover: Handover | None,
     ) -> Acceptor:
-        """Accept clients on a socket that listens; those for whom other workers have more room are handed over.
+        """Accept clients on a listening socket. ``handover`` passes some of them to workers with fewer clients.
 
         Raises PasswordFileError.
         """
@@ -257,7 +264,7 @@ class Route(RoutePort):
         return acceptor
 
     def look_at_acceptors(self) -> None:
-        """Find out whether clients can still be accepted. Called about each second."""
+        """Check whether clients can still be accepted. Called about each second."""
         for acceptor in self._acceptors:
             acceptor.look()
 
@@ -267,7 +274,7 @@ class Route(RoutePort):
         )
 
     def stop_accepting(self) -> None:
-        """Take no more clients."""
+        """Accept no more clients."""
         for acceptor in self._acceptors:
             acceptor.close()
         self._acceptors.clear()
@@ -311,11 +318,11 @@ class Route(RoutePort):
     # Policy
 
     async def prepare(self, policy: Policy, generation: int) -> None:
-        """Compile a policy without putting it in force. Raises what compiling raises."""
+        """Compile a policy without putting it into force. Raises what compiling raises."""
         await self._policies.prepare(policy, generation)
 
     def commit(self) -> None:
-        """Put the prepared policy in force for all clients; those inside MULTI finish under the old one."""
+        """Put the prepared policy into force for all clients. Clients inside MULTI finish under the old one."""
         if not self._policies.prepared:
             return
         if self._policies.commit():
@@ -324,26 +331,26 @@ class Route(RoutePort):
         self._rule_totals.keep(self._policies.rules, self.clients.commands_by_app())
 
     async def pause(self, paused: bool) -> None:
-        """Enforce locked rules alone from now on, or end that; transactions finish under what they began with."""
+        """Enforce only locked rules from now on, or end that. Transactions finish as they began."""
         await self._policies.pause(paused)
 
     # Limits that several workers share
 
     def demand(self, seconds: float) -> dict[str, Mapping[str, Demand]]:
-        """What could have been used here of each limit in the last ``seconds``, by rule and subject."""
+        """How much of each limit this worker could have used in the last ``seconds``, by rule and subject."""
         divided = self._policies.memory.each(DividedState).items()
         wanted = {name: state.demand(seconds) for name, state in divided}
         return {name: wanted[name] for name, state in divided if wanted[name] or state.counts_clients}
 
     def lease(self, leases: Mapping[str, Mapping[str, Lease]]) -> None:
-        """Take over this worker's shares; what they don't mention is shared equally."""
+        """Set this worker's shares of the limits. A limit that is not named is shared equally."""
         for name, state in self._policies.memory.each(DividedState).items():
             state.lease(leases.get(name, {}), self.now())
 
     # Figures
 
     def count(self, event: str) -> None:
-        """Count an event that is about the whole worker."""
+        """Count an event of the whole worker."""
         self._events[event] += 1
 
     @property
@@ -364,7 +371,7 @@ class Route(RoutePort):
 
     @property
     def reason(self) -> str:
-        """Why not, where they don't."""
+        """Why commands do not reach Redis; empty if they do."""
         known = None if self._watch is None else self._watch.problem
         return self._capabilities.refusal or known or self._connections.supply.reason or self._liveness.reason
 
@@ -413,9 +420,9 @@ class Route(RoutePort):
         return [*engine.features_off, *(feature for each in off for feature in each)]
 
     def intervals(self) -> list[IntervalStats]:
-        """What the route did, second by second, since the last call."""
+        """The statistics of each second since the last call."""
         return self._tracer.intervals()
 
     def verdict_update(self) -> VerdictUpdate:
-        """What rules said since the last call: lines to be written, and evidence."""
+        """The decisions of rules since the last call: lines for the log, and evidence."""
         return self._verdicts.verdict_update()

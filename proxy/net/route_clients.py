@@ -1,4 +1,4 @@
-"""The clients of one route in one worker, and what they have sent since the start."""
+"""The clients of one route in one worker, and how many commands they have sent since the start."""
 
 import asyncio
 import contextlib
@@ -7,22 +7,29 @@ from collections.abc import Callable, Collection, Iterator
 
 from proxy.net.admission import MAX_CLIENTS, Admission
 from proxy.net.buffers import buffers_of
-from proxy.session.dispatcher import Dispatcher
+from proxy.net.failures import Failures
+from proxy.session.client_identity import Origin
+from proxy.session.session import Session
 
 
-class RouteClients(Collection[Dispatcher]):
+class RouteClients(Collection[Session]):
     """The clients that are connected now.
 
-    ``refuses`` says whether the route serves nobody now. ``on_close`` is told of each client that has left.
+    ``refuses`` says whether the route serves no clients now. ``on_close`` is called for each client that has left.
     """
 
     def __init__(
-        self, admission: Admission, refuses: Callable[[], bool], on_close: Callable[[Dispatcher], None]
+        self,
+        admission: Admission,
+        refuses: Callable[[], bool],
+        on_close: Callable[[Session], None],
+        failures: Failures,
     ) -> None:
-        self._clients: set[Dispatcher] = set()
+        self._clients: set[Session] = set()
         self._admission = admission
         self._refuses = refuses
         self._on_close = on_close
+        self._failures = failures
         self._drained = asyncio.Event()
         self._total = 0
         self._closed: Counter[str] = Counter()
@@ -32,13 +39,13 @@ class RouteClients(Collection[Dispatcher]):
     def __contains__(self, client: object) -> bool:
         return client in self._clients
 
-    def __iter__(self) -> Iterator[Dispatcher]:
+    def __iter__(self) -> Iterator[Session]:
         return iter(self._clients)
 
     def __len__(self) -> int:
         return len(self._clients)
 
-    def client_connected(self, client: Dispatcher) -> None:
+    def client_connected(self, client: Session) -> None:
         """Admit a new client, or close it."""
         if self._refuses():
             client.close("not_ready")
@@ -48,18 +55,28 @@ class RouteClients(Collection[Dispatcher]):
             self._clients.add(client)
             self._total += 1
 
-    def client_closed(self, client: Dispatcher, cause: str) -> None:
-        """A client has left; its commands still count."""
+    def client_closed(self, client: Session, cause: str) -> None:
+        """Remove a client that has left; its commands still count."""
         if client in self._clients:
             self._clients.remove(client)
             self._admission.leave()
         self._admission.closed()
         self._on_close(client)
         self._closed[cause] += 1
+        if cause == "web_request":
+            self._warn_of_web_page(client.origin)
         if not self._clients:
             self._drained.set()
         self._local += client.local
-        self._by_app[client.effective_policy.compiled.app] += client.forwarded + client.local
+        self._by_app[client.effective_policy.compiled.app] += client.sender.forwarded + client.local
+
+    def _warn_of_web_page(self, of: Origin) -> None:
+        self._failures.note(
+            "web_request",
+            of.listener,
+            f"{of.listener}: closed the client {of.address}, which sent POST or Host: as browsers do: a web page may "
+            "be trying to send commands to Redis",
+        )
 
     async def drain(self, seconds: float) -> None:
         """Read no more; give each client up to ``seconds`` to receive its pending replies, then close it."""
@@ -80,11 +97,11 @@ class RouteClients(Collection[Dispatcher]):
         """All commands since the start."""
         commands = Counter(self._by_app)
         for client in self._clients:
-            commands[client.effective_policy.compiled.app] += client.forwarded + client.local
+            commands[client.effective_policy.compiled.app] += client.sender.forwarded + client.local
         return commands
 
     def answered_locally(self) -> int:
-        """Commands since the start that Keyrail has answered by itself."""
+        """Commands since the start that Keyrail answered without Redis."""
         return self._local + sum(client.local for client in self._clients)
 
     def figures(self) -> dict[str, object]:

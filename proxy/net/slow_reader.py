@@ -1,60 +1,45 @@
-"""A client that does not read its replies, while the upstream connection that feeds it is not read.
+"""Clients that do not read their replies.
 
-A client on a shared connection has a second to catch up if others wait behind it. Then it is closed.
+Keyrail stops reading from the upstream connection until the client has caught up. If others wait behind it on a shared
+connection, the client has a second; then Keyrail closes it.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, cast
 
-from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.sender_listener import ReplyRecipient
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
-from proxy.session.client_link import HeldUpstream
 
 PATIENCE = 1.0
 """Seconds for a client to catch up while others wait behind it."""
 LATER_PATIENCE = 0.1
-"""The same for the next ones of the same blockage, so that many slow readers in a row don't add up."""
-
-
-class ReplyReader(Protocol):
-    """A client connection, as the upstream connection that feeds it sees it."""
-
-    def waiting(self) -> int:
-        """Bytes that it has been sent and has not read."""
-
-    def hold_upstream(self, upstream: HeldUpstream) -> None:
-        """Resume the upstream when the client has caught up."""
-
-    def close(self, cause: str) -> None:
-        """Close it."""
+"""The same for the next slow clients on the same connection, so that their times do not add up."""
 
 
 class SlowReader:
-    """The client for which a connection is held."""
+    """The client for which reading from a connection is paused."""
 
-    __slots__ = ("_loop", "_pipeline", "_reader", "_timer", "client")
+    __slots__ = ("_loop", "_pipeline", "_timer", "client")
 
-    def __init__(self, client: ReplySink, pipeline: UpstreamPipeline, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, client: ReplyRecipient, pipeline: UpstreamPipeline, loop: asyncio.AbstractEventLoop) -> None:
         self.client = client
-        self._reader = cast("ReplyReader", client)
         self._pipeline = pipeline
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
 
     def waiting(self) -> int:
         """Bytes that it has been sent and has not read."""
-        return self._reader.waiting()
+        return self.client.waiting()
 
     def close_after(self, seconds: float, closed: Callable[[], None]) -> None:
-        """Close the client unless it catches up in time, and call ``closed`` then.
+        """Close the client if it has not caught up in time, then call ``closed``.
 
-        As long as it reads and nobody waits behind it, it has more time.
+        While it reads and no other client waits behind it, the time starts again.
         """
         self._timer = self._loop.call_later(seconds, self._look, self.waiting(), closed)
 
     def cancel(self) -> None:
-        """It has caught up, or its connection is lost."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -64,7 +49,7 @@ class SlowReader:
         if self.waiting() < before and not self._others_wait():
             self.close_after(PATIENCE, closed)
             return
-        self._reader.close("slow_reader")
+        self.client.close("slow_reader")
         closed()
 
     def _others_wait(self) -> bool:

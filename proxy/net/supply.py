@@ -1,11 +1,11 @@
-"""How a route's upstream connections are opened, and how they reach the pools.
+"""Opens a route's upstream connections, and puts them into pools.
 
-They are opened when they are needed, but for one of each node that is always wanted: while these stand, the route is
-ready. Each lane of a pool has one attempt at a time; after a failure the next one waits, longer each time, as long as
-somebody wants it.
+Keyrail opens connections when they are needed. In addition it always keeps one connection to each node; the route is
+ready while these are connected. Each lane of a pool makes one attempt at a time. After a failure it waits before the
+next attempt, longer each time, while somebody needs a connection.
 
-Keyrail has no password of a user that clients have logged in as. A connection for such a user is one that a client's
-login has left, set to the database and protocol that are asked for.
+Keyrail has no passwords of users whom clients log in as. A connection for such a user comes from a client's login; it
+is switched to the database and protocol that are needed.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ _log = logging.getLogger("keyrail.route")
 class Supply:
     """Opens the connections of one route.
 
-    ``attempted`` is set when the first attempt is over. ``busy`` counts, by pool, the connections that wait to be set
-    to its database until Redis has run a script. ``give_back`` takes a connection that no client has.
+    ``attempted`` is set after the first attempt. ``busy`` counts, by pool, the connections that wait with SELECT until
+    Redis has finished a script. ``give_back`` takes a connection that no client uses.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Supply:
         self._reached: set[Node] = set()
 
     def begin(self) -> None:
-        """Begin to connect to each node. Raises TlsError."""
+        """Start to connect to each node. Raises TlsError."""
         tls = self._topology.login.tls
         if tls is not None:
             self.tls = upstream_context(tls, _log.warning)
@@ -93,16 +93,16 @@ class Supply:
         return pool.key.node not in self._topology.nodes or self._pools.of(pool.key) is not pool
 
     def alive(self, node: Node) -> bool:
-        """Whether the connection that is always wanted of this node is there."""
+        """Whether the pool that always has a connection to this node has one."""
         return self._pools.alive(self._pools.home_of(node))
 
     @property
     def reason(self) -> str:
-        """Why such a connection is missing; empty where none is."""
+        """Why such a connection is missing; empty if none is missing."""
         return "; ".join(self._reasons.values())
 
     def ensure(self, pool: Pool, lane: Lane) -> None:
-        """See to it that the lane has a connection that takes work: one attempt at a time, up to the limit."""
+        """Open a connection for the lane unless an attempt is under way or the limit is reached."""
         if pool.key.user is not None:
             idle = pool.take_idle()
             if idle is not None:
@@ -115,15 +115,15 @@ class Supply:
             self._open(pool, lane)
 
     def _backs_off(self, pool: Pool, lane: Lane | None) -> bool:
-        # Each lane backs off from its own failures alone; while a node is away, all of its lanes wait for the
-        # connection that is always wanted.
+        # Each lane backs off after its own failures only. While a node is down, all of its lanes wait for the pool that
+        # always has a connection.
         if lane in pool.backing_off:
             return True
         home = self._pools.of(self._pools.home_of(pool.key.node))
         return not home.alive(Lane.FAST) and Lane.FAST in home.backing_off
 
     def supply(self, pool: Pool) -> None:
-        """Get a connection for each client that waits for one of its own, as far as they are to be had."""
+        """Open a connection for each client that waits for one of its own, up to the limit."""
         while len(pool.waiting_private) > pool.opening[None] and self._supply_one(pool):
             pass
 
@@ -138,16 +138,16 @@ class Supply:
         return self._open(pool, None)
 
     def offer(self, pool: Pool, upstream: UpstreamConnection) -> None:
-        """Let an idle connection of the route's own login be taken by who waits for one."""
+        """Give an idle connection of the route's own login to a client that waits for one."""
         pool.keep(upstream, self._loop.time(), max(IDLE_KEPT, len(pool.waiting_private)))
         pool.wake(pool.waiting_private, pool.has_idle)
         if pool.idle:
             for node in self._topology.nodes:
                 for other in self._pools.of_login(self._pools.home_of(node)):
-                    self.supply(other)  # it may have the place of one that clients wait for
+                    self.supply(other)  # clients of another pool may wait for room
 
     def supply_all(self) -> None:
-        """The same for all pools, and a shared connection where clients wait for the first one of their lane."""
+        """Open connections for all waiting clients: private ones, and the first shared one of a lane."""
         for pool in self._pools:
             for lane in Lane:
                 if pool.waiting_shared[lane] and not pool.alive(lane):
@@ -159,7 +159,7 @@ class Supply:
         return self._connections.private() < self._settings.private_connections
 
     def lack_of_room(self) -> str:
-        """The error for a client that gets none for this reason; empty where there is room."""
+        """The error for a client that gets no connection because there is no room; empty if there is room."""
         most = self._settings.private_connections
         return "" if self.has_room() else f"ERR all {most} private connections are in use"
 
@@ -217,16 +217,16 @@ class Supply:
         return opened
 
     async def open_apart(self, node: Node) -> UpstreamConnection:
-        """A connection of the route's own login that no client and no pool gets.
+        """Open a connection of the route's own login that no client and no pool gets.
 
-        Raises OSError where the node can't be reached, UpstreamRefusedError where it says no.
+        Raises OSError if the node cannot be reached, and UpstreamRefusedError if it refuses the connection.
         """
         upstream = (await self._connect(self._pools.home_of(node))).upstream
         upstream.apart = True
         return upstream
 
     async def open_for_login(self) -> UpstreamConnection:
-        """A connection on which nobody has logged in. Raises OSError."""
+        """Open a connection without a login. Raises OSError."""
         home = self._pools.placed(self._pools.home)
         address, seconds = self._topology.address(home.node), self._settings.connect_timeout
         opening = open_without_login(address, self.tls, self._keeper, home._replace(protocol=2), self._loop)
@@ -236,9 +236,9 @@ class Supply:
         return upstream
 
     async def open_to_learn(self) -> UpstreamConnection | None:
-        """A connection on which what is not known of the route's own login has been learnt.
+        """Open a connection and learn on it what the route's own login may run.
 
-        None where Redis is away: when it is back, it is asked all the same.
+        None if Redis cannot be reached. Keyrail asks again when it is back.
         """
         with contextlib.suppress(OSError, TimeoutError, UpstreamRefusedError):
             opened = await self._connect(self._pools.home)
@@ -247,7 +247,7 @@ class Supply:
         return None
 
     def share(self, pool: Pool, upstream: UpstreamConnection, lane: Lane) -> None:
-        """Open a connection to all clients of its pool."""
+        """Share a connection among all clients of its pool."""
         upstream.open_to_all(lane)
         pool.lanes[lane].append(upstream)
         home = self._pools.is_home(pool.key)
@@ -263,7 +263,7 @@ class Supply:
         self._reached.add(node)
 
     def _convert(self, pool: Pool, lane: Lane | None) -> bool:
-        # No client gets it before Redis has confirmed the database: the client's commands would run in another one.
+        # No client gets it before Redis has confirmed the database. Otherwise commands would run in the wrong one.
         assert pool.key.user is not None
         upstream = self._connections.take_spare(pool.key, anywhere=True)
         if upstream is None:
@@ -276,7 +276,12 @@ class Supply:
         try:
             await set_to(upstream, pool.key, self._settings.connect_timeout, self.busy)
         except UpstreamRefusedError as error:
-            _log.warning("user %s: a connection stays in database %d: %s", pool.key.user, upstream.key.database, error)
+            _log.warning(
+                "user %s: a connection could not be switched and stays in database %d: %s",
+                pool.key.user,
+                upstream.key.database,
+                error,
+            )
             pool.refuse()
         except OSError:
             upstream.abort()
@@ -313,7 +318,7 @@ class Supply:
         self.supply_all()
 
     def lost(self, pool: Pool) -> None:
-        """A shared connection of this pool was lost: open another where one is always wanted."""
+        """A shared connection of this pool was lost: open another one if the pool must always have one."""
         if self._is_gone(pool):
             return
         self._topology.doubt()

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from proxy.net.address import ListenerTls, Secret, UpstreamTls, Verify
+from proxy.net.address import ListenerTls, UpstreamTls, Verify
 from proxy.net.followed import Followed
+from proxy.net.strict_url import Secret
 
 
 class TlsError(Exception):

@@ -1,8 +1,8 @@
-"""The servers behind a route: which nodes there are, where each one is, and which one owns a key.
+"""The servers behind a route: the nodes, their addresses, and the node that owns a key.
 
-Everything that a route opens, pools or watches belongs to a node, and only the topology knows the node's address. So a
-topology of several nodes is one more variant here: it lists its nodes, and its ``router`` names the owner of a slot by
-the node's number. A client's connection to a node is that of the pool with the node in its key.
+Every connection, pool and health check of a route belongs to a node. Only the topology knows the address of a node. A
+topology with several nodes is another variant here: it lists its nodes, and its ``router`` returns the number of the
+node that owns a slot. The pool of a node has the node in its key (``PoolKey.node``, ``PoolKey.role``).
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Topology(Protocol):
 
     @property
     def router(self) -> Router | None:
-        """Which node owns a request's keys."""
+        """Finds the node that owns the keys of a request."""
 
     @property
     def home(self) -> Node:
@@ -37,7 +37,7 @@ class Topology(Protocol):
         """How to log in, and with which TLS; also the name of all of it in messages."""
 
     def address(self, node: Node) -> UpstreamAddress:
-        """Where this node is now, and how to log in."""
+        """The current address of this node, and the login."""
 
     def place(self, node: Node) -> Node:
         """The node that stands for this one: itself, but for ``home``."""
@@ -47,7 +47,7 @@ class Topology(Protocol):
 
 
 class Single:
-    """One server for every command. The hot path looks at no slot."""
+    """One server for every command. The hot path computes no slots."""
 
     nodes = (SOLE_NODE,)
     router = None

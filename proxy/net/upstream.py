@@ -1,10 +1,10 @@
-"""One connection to Redis: a transport, the pipeline that it holds, and the questions that Keyrail itself asks on it.
+"""One connection to Redis: a transport, the pipeline that it holds, and Keyrail's own commands on it.
 
-``Keeper`` is who owns connections (the pools): it hears when one is lost, out of step, or able to take work again.
+The ``Keeper`` owns the connections. It is told when one is lost, out of step, or takes commands again.
 
-A shared connection can be *head-blocked*: a reply too large to wait for, or a client that does not take what it is
-sent, stands at its head. It then takes no new work until everything on it is paid, and the client has a second to catch
-up if others are waiting behind it.
+A shared connection can be *head-blocked*: the reply at its head is very large, or the client of that reply does not
+read. The connection then takes no new commands until all pending replies have come. A slow client has a second to
+catch up if others wait behind it.
 """
 
 import asyncio
@@ -17,60 +17,51 @@ from typing import Protocol, cast
 from proxy.commands.table import Lane
 from proxy.hotpath.error_counts import ErrorCounts
 from proxy.hotpath.in_flight import EDIT, HIDE, MEMBERS, NOTE, PEEK, UNWRAP, ReplySink
-from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, ReplyReader, SlowReader
+from proxy.hotpath.sender_listener import ReplyRecipient
+from proxy.net.slow_reader import LATER_PATIENCE, PATIENCE, SlowReader
 from proxy.session.client_identity import UNNAMED
 from proxy.session.ports import PoolKey, PrivatePipeline
 from proxy.wire.encode import encode_command
 
 _HIGH_WATER = 1 << 20
-_HEARD = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
-"""Actions on replies that something here listens to; a hidden command may follow from what they say."""
+_OBSERVED = frozenset((EDIT, MEMBERS, NOTE, PEEK, UNWRAP))
+"""Actions that show a reply to code of Keyrail; that code may send a hidden command."""
+_LAST_REPLIES = 5.0
+"""Seconds to wait for such replies when the client has left."""
 _RESET = struct.pack("ii", 1, 0)
 """For SO_LINGER: the kernel resets the connection, and drops what it has still to send."""
-_LAST_WORDS = 5.0
-"""Seconds for those of a client that has left."""
-
-
-class SoleClient(Protocol):
-    """The client that has a connection for itself."""
-
-    def pause_source(self) -> None:
-        """Its upstream takes no more: stop reading from it."""
-
-    def resume_source(self) -> None:
-        """Its upstream takes more again."""
 
 
 class Keeper(Protocol):
-    """Who owns upstream connections."""
+    """Owns upstream connections."""
 
     output_limit: int
 
     @property
     def errors(self) -> ErrorCounts | None:
-        """Where the error replies are counted that clients get on them."""
+        """Counts the error replies that clients get."""
 
     def lost(self, upstream: "UpstreamConnection") -> None:
         """The connection is gone."""
 
     def on_resume(self, upstream: "UpstreamConnection") -> None:
-        """The connection takes work again."""
+        """The connection takes commands again."""
 
     def doubted(self, upstream: "UpstreamConnection") -> None:
-        """An error on a shared connection said READONLY: find out the server's role."""
+        """An error reply on a shared connection said READONLY: the role of the server must be asked."""
 
     def command_refused(self, upstream: "UpstreamConnection", line: bytes) -> None:
-        """Redis does not know, or does not allow, a command that a client's led to."""
+        """Redis does not know a command, or does not allow it."""
 
     def retired(self, upstream: "UpstreamConnection") -> None:
-        """The connection takes no more work, and closes when it has no pending replies."""
+        """The connection takes no more commands, and closes when no reply is pending."""
 
     def count(self, event: str) -> None:
         """Count an event for the metrics."""
 
 
 class InternalClient(ReplySink):
-    """Keyrail itself, where it expects replies: whatever is delivered to it is dropped."""
+    """Keyrail itself as the receiver of replies. Forwarded replies are dropped."""
 
 
 class UnitOpenError(ConnectionError):
@@ -78,11 +69,11 @@ class UnitOpenError(ConnectionError):
 
 
 class UpstreamConnection(asyncio.BaseProtocol):
-    """A connection to Redis; shared by the clients of its pool, or private to its pipeline's ``owner``.
+    """A connection to Redis. The clients of its pool share it, or it is private to the ``owner`` of its pipeline.
 
-    Once it is ``identified``, ``run_id`` tells the server process behind it; None where that could not be read.
-    ``unauthenticated`` says that it was opened without a login that Redis asked for, ``apart`` that it is Keyrail's
-    own, ``farewell`` is the error that Redis sent without being asked, before it closed the connection.
+    After it is ``identified``, ``run_id`` identifies the server process; it is None if Redis did not tell it.
+    ``unauthenticated``: Redis asks for a login, and Keyrail had none. ``apart``: no client uses the connection.
+    ``farewell`` is the error that Redis sent without a command, before it closed the connection.
     """
 
     __slots__ = (
@@ -112,7 +103,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
     )
 
     data_received: Callable[[bytes], None]
-    """The pipeline's own: a call here would cost one more for each read."""
+    """Bound to the pipeline's method, so that each read costs one call."""
 
     def __init__(self, keeper: Keeper, key: PoolKey, loop: asyncio.AbstractEventLoop) -> None:
         self.pipeline = PrivatePipeline(self, loop.call_soon, key, keeper.errors)
@@ -140,7 +131,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     @property
     def key(self) -> PoolKey:
-        """What it is logged in and set to, as Redis has confirmed."""
+        """Its login, database and protocol, as Redis has confirmed them."""
         return self.pipeline.key
 
     @key.setter
@@ -149,13 +140,13 @@ class UpstreamConnection(asyncio.BaseProtocol):
 
     @property
     def closed(self) -> bool:
-        """Whether nothing comes and goes on it any more."""
+        """Whether it is lost or closed."""
         return self.pipeline.closed
 
     # Events of its transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wire the pipeline to the transport."""
+        """Give the pipeline the transport to write to."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
         self.pipeline.write = self.transport.write
@@ -165,7 +156,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pending replies are lost."""
+        """Fail the pending requests, and tell the keeper."""
         self.pipeline.usable = False
         for question in self._questions:
             if not question.done():
@@ -176,20 +167,24 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self._keeper.lost(self)
 
     def pause_writing(self) -> None:
-        """Redis does not take what it is sent: nobody may submit, and a sole client is held back."""
+        """Redis does not read: a shared connection takes no commands; a private one stops reading from its client."""
         self.congested = True
         if self.shared:
             self.pipeline.usable = False
-        elif self.pipeline.owner is not None:
-            cast("SoleClient", self.pipeline.owner).pause_source()
+        elif (client := self._sole_client()) is not None:
+            client.pause_source()
 
     def resume_writing(self) -> None:
-        """Redis takes more again."""
+        """Redis reads again."""
         self.congested = False
         if self.shared:
             self.reopen()
-        elif self.pipeline.owner is not None:
-            cast("SoleClient", self.pipeline.owner).resume_source()
+        elif (client := self._sole_client()) is not None:
+            client.resume_source()
+
+    def _sole_client(self) -> ReplyRecipient | None:
+        owner = self.pipeline.owner
+        return None if owner is None else owner.client()
 
     def open_to_all(self, lane: Lane) -> None:
         """Become a shared connection of the lane."""
@@ -199,23 +194,23 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.pipeline.usable = not self.closed
 
     def put_by(self, now: float) -> None:
-        """Be idle from now on, for one client."""
+        """Be an idle connection, ready for one client."""
         self.idle_since = now
         self.pipeline.usable = not self.closed
 
     def reopen(self) -> None:
-        """Take work again, if nothing else stands in the way."""
+        """Take commands again, unless something else prevents it."""
         if self.shared and not (self.congested or self.head_blocked or self.retiring or self.closed):
             self.pipeline.usable = True
             self._keeper.on_resume(self)
 
-    # Questions of the proxy's own
+    # Keyrail's own commands
 
     def ask(self, argv: Sequence[bytes | str | int]) -> "asyncio.Future[bytes]":
-        """Send a command of the proxy's own; the result is its reply frame, whole.
+        """Send a command of Keyrail's own. The result is the whole reply frame.
 
-        It is a ConnectionResetError where the connection is lost, and a UnitOpenError where the command would become
-        part of a client's transaction, WATCH or unfinished command: then nothing was sent.
+        The future raises ConnectionResetError if the connection is lost, and UnitOpenError if the command would become
+        part of a client's transaction, WATCH or unfinished command. In the second case nothing was sent.
         """
         words = [word if isinstance(word, bytes) else str(word).encode() for word in argv]
         question: asyncio.Future[bytes] = self._loop.create_future()
@@ -238,19 +233,19 @@ class UpstreamConnection(asyncio.BaseProtocol):
         return question
 
     def vacant(self) -> bool:
-        """Whether it holds no open transaction, WATCH or unfinished command of any client."""
+        """Whether no transaction, WATCH or unfinished command of a client is open on it."""
         return self.pipeline.admits(self.internal_client)
 
     def takes_work(self) -> bool:
-        """Whether any client may submit commands now."""
+        """Whether it takes commands of any client now."""
         return self.pipeline.usable and self.vacant()
 
     def in_unit(self) -> bool:
-        """Whether it would take work, but for a client's open transaction, WATCH or unfinished command."""
+        """Whether only a client's open transaction, WATCH or unfinished command keeps it from taking commands."""
         return self.pipeline.usable and not self.vacant()
 
     def progress(self) -> tuple[int, ...]:
-        """Numbers of which at least one changes with whatever comes or goes."""
+        """Numbers; at least one of them changes when bytes are read or written."""
         unsent = 0 if self.transport is None else self.transport.get_write_buffer_size()
         return *self.pipeline.progress(), unsent
 
@@ -261,19 +256,19 @@ class UpstreamConnection(asyncio.BaseProtocol):
         return self.pipeline.head is None and self.vacant() and not self.closed and not self.retiring
 
     def check(self) -> None:
-        """Raises ConnectionResetError when the connection is no longer there."""
+        """Raise ConnectionResetError if the connection is lost."""
         if self.closed:
             raise ConnectionResetError("the connection was lost")
 
-    # What the pipeline finds
+    # Events of its pipeline
 
     def out_of_step(self) -> None:
-        """Close both sides: a reply is never guessed at."""
+        """Close the connection and its clients: nobody knows whose reply this is."""
         self._keeper.count("out_of_step")
         self.abort()
 
     def uninvited(self, frame: bytes) -> None:
-        """Redis speaks without being asked: maxclients, an idle timeout; a sole client is told."""
+        """Redis sent a frame without a command, such as an error about maxclients. A sole client gets it."""
         self._keeper.count("uninvited")
         self.farewell = frame[1:].decode("utf-8", "replace").strip() if frame.startswith(b"-") else ""
         owner = self.pipeline.owner
@@ -283,14 +278,14 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.abort()
 
     def on_large_head(self, sink: ReplySink) -> None:
-        """A large reply has begun: nobody else may queue behind it."""
+        """A large reply has begun: no more commands queue behind it."""
         if self.shared and not self.head_blocked:
             self.head_blocked = True
             self.pipeline.usable = False
             self.pipeline.when_drained(self._unblock_head)
 
     def overflowing(self, sink: ReplySink) -> None:
-        """A client does not take what it is sent: hold its replies back where they are."""
+        """A client does not read its replies: stop reading them from Redis."""
         client = sink.client()
         if not self.reading or client is None or client.gone:
             return
@@ -302,7 +297,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.on_large_head(sink)
         self.hold()
         self._slow_reader = slow
-        cast("ReplyReader", client).hold_upstream(self)
+        client.hold_upstream(self)
 
     def hold(self) -> None:
         """Stop reading from Redis."""
@@ -310,8 +305,8 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.reading = False
             self.transport.pause_reading()
 
-    def resume_for(self, client: ReplySink) -> None:
-        """This client has caught up: read from Redis again, unless that was held for another one."""
+    def resume_for(self, client: ReplyRecipient) -> None:
+        """This client has caught up: read from Redis again, unless another client is the slow one."""
         if self._slow_reader is not None and self._slow_reader.client is client:
             self.resume()
 
@@ -325,17 +320,17 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.transport.resume_reading()
 
     def doubt_role(self) -> None:
-        """Ask for the server's role; on a private connection once its client has given it back."""
+        """Have the server's role asked; on a private connection after its client has given it back."""
         if self.shared:
             self._keeper.doubted(self)
 
     def command_refused(self, line: bytes) -> None:
-        """Redis refused a command by its name; what Keyrail tries out on a connection of its own tells nobody."""
+        """Redis refused a command by its name. The probes on Keyrail's own connections expect that."""
         if self.shared or self.pipeline.owner is not None:
             self._keeper.command_refused(self, line)
 
     def drain(self, drained: Callable[[], None]) -> None:
-        """Take no more work until no reply is pending, then call ``drained``; ``reopen`` ends it."""
+        """Take no more commands until no reply is pending, then call ``drained``. ``reopen`` ends it."""
         self.head_blocked = True
         self.pipeline.usable = False
 
@@ -346,7 +341,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
         self.pipeline.when_drained(answered)
 
     def forget_names(self) -> None:
-        """Show nobody's names any more: hidden, and nobody waits for it. Not while something of a client's is open."""
+        """Clear the client name and library that Redis shows for the connection, unless a client's unit is open."""
         name, library, version = self.pipeline.names
         commands = [[b"CLIENT", b"SETNAME", b""]] if name else []
         commands += [[b"CLIENT", b"SETINFO", b"LIB-NAME", b""]] if library else []
@@ -356,7 +351,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
             self.pipeline.enqueue(self.internal_client, len(commands), HIDE, None)
 
     def retire(self) -> None:
-        """The server is a replica now: new work goes to new connections, which resolve the name again."""
+        """The server is a replica now: new commands use new connections, which resolve the host name again."""
         self.retiring = True
         self.pipeline.usable = False
         self._keeper.retired(self)
@@ -374,20 +369,20 @@ class UpstreamConnection(asyncio.BaseProtocol):
     # Closing
 
     def close(self) -> None:
-        """Close after what is buffered has been written."""
+        """Close after the buffered bytes have been written."""
         self.pipeline.usable = False
         if self.transport is not None and not self.transport.is_closing():
             self.pipeline.flush()
             self.transport.close()
 
     def finish(self) -> None:
-        """Close like ``close``, but wait for pending replies first where a hidden command may follow from it."""
+        """Close like ``close``, but first wait for pending replies that may lead to a hidden command."""
         self.pipeline.usable = False
-        if self.closed or all(entry.action not in _HEARD for entry in self.pipeline.entries()):
+        if self.closed or all(entry.action not in _OBSERVED for entry in self.pipeline.entries()):
             self.close()
             return
         if self._last_timer is None:
-            self._last_timer = self._loop.call_later(_LAST_WORDS, self.abort)
+            self._last_timer = self._loop.call_later(_LAST_REPLIES, self.abort)
         self.pipeline.when_drained(self.finish)
 
     def drop(self) -> None:

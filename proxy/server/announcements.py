@@ -9,7 +9,7 @@ from proxy.server import exposure
 from proxy.server.admin.app import AdminServer
 from proxy.server.figures import RouteFigures
 from proxy.server.node_changes import Nodes, changes
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 from proxy.server.workers import Workers
 
 _EMBEDDED: dict[Embedded | None, str] = {
@@ -47,10 +47,13 @@ class Announcements:
         notice(f"ready on {'; '.join(shown)}; {serving}, {BUILD_FORM}{at}")
         notice(limits)
         if admin is not None and admin.closed:
-            notice("the admin port is not on loopback; without --admin-token-file it shows no keys and takes no orders")
+            notice(
+                "the admin port is not on loopback; without --admin-token-file it shows no keys and takes no orders",
+                Level.WARNING,
+            )
         for route, _ in routes:
             for warning in exposure.warnings(route):
-                notice(f"warning: {warning}")
+                notice(warning, Level.WARNING)
         for its in figures:
             _say_features(its)
             self._say_nodes(its)
@@ -69,7 +72,7 @@ class Announcements:
                 notice(f"route {its.name}: the upstream answers{engine}")
                 _say_features(its)
             else:
-                notice(f"route {its.name}: not ready: {its.reason}")
+                notice(f"route {its.name}: not ready: {its.reason}", Level.ERROR)
 
     def _say_nodes(self, its: RouteFigures) -> None:
         for line in changes(self._nodes.get(its.name, ()), its.nodes):

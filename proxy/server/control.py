@@ -28,10 +28,10 @@ from proxy.net.settings import Settings
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
-from proxy.server.accept_sharing import SharingFiles
 from proxy.server.leases import Demands, Leases
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import Notification, Packed, ProcessRequest
+from proxy.server.worker_sharing import SharingFiles
 from proxy.session.info_query import InfoQuery
 from proxy.traffic.interval_stats import IntervalStats
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.server.line_writer import LineWriter
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 from proxy.server.remedies import Remedy
 from proxy.server.workers import Workers
 from proxy.traffic.evidence import moment
@@ -46,6 +46,9 @@ KEPT_SECONDS = 7 * 86_400.0
 MOST_KEPT = 1000
 LARGEST_FILE = 8 << 20
 """In bytes. The incidents in memory take less."""
+
+
+_GOOD_NEWS = (IncidentEvent.REMEDIED, IncidentEvent.OVER)
 
 
 class IncidentsError(Exception):
@@ -140,7 +143,8 @@ class Incidents:
     def _tell(self, incident: Incident, now: float, said: str) -> None:
         if incident.event is IncidentEvent.BEGUN:
             self.begun[incident.route, incident.kind] += 1
-        notice(f"incident {incident.name} on route {incident.route}{said}: {incident.lines[0]}")
+        level = Level.INFO if incident.event in _GOOD_NEWS else Level.WARNING
+        notice(f"incident {incident.name} on route {incident.route}{said}: {incident.lines[0]}", level)
         self._kept[incident.number] = incident
         self._forget(now)
         self._write(incident)
@@ -181,7 +185,7 @@ class Incidents:
     def _complain(self, text: str) -> None:
         """Report it, but not the same text twice in a row."""
         if text != self._complaint:
-            notice(text)
+            notice(text, Level.ERROR)
         self._complaint = text
 
     def _write_all(self, file: Path) -> None:

@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 from proxy.server.state_file import StateFile
 from proxy.server.workers import Workers
 from proxy.traffic.evidence import moment
@@ -41,7 +41,7 @@ class KillSwitch:
         self._ending: asyncio.Task[None] | None = None
         if pause is not None:
             self._set(pause)
-            notice(f"{self.sentence()}: only locked rules are enforced")
+            notice(f"{self.sentence()}: only locked rules are enforced", Level.WARNING)
 
     @property
     def on(self) -> bool:
@@ -80,7 +80,7 @@ class KillSwitch:
             pause = KillSwitchPeriod(since, now + min(seconds, MOST_SECONDS), because)
             self._set(pause)
             await self._workers.pause(True)
-            notice(f"{self.sentence()}: only locked rules are enforced")
+            notice(f"{self.sentence()}: only locked rules are enforced", Level.WARNING)
             self._write(pause)
 
     async def turn_off(self) -> None:
@@ -131,7 +131,9 @@ class KillSwitch:
         try:
             self._state.put(_PART, None if pause is None else asdict(pause))
         except OSError as error:
-            notice(f"the kill switch will not survive a restart: cannot write {self._state}: {error.strerror}")
+            notice(
+                f"the kill switch will not survive a restart: cannot write {self._state}: {error.strerror}", Level.ERROR
+            )
             raise
 
 

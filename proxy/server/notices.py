@@ -3,8 +3,9 @@
     text    2026-11-23T06:12:03.123Z info keyrail: policies reloaded: generation 2
     json    {"time": "2026-11-23T06:12:03.123Z", "level": "info", "message": "policies reloaded: generation 2"}
 
-A level is info, warning or error. An error that prevents the start is for the person who typed the command: as text it
-has neither time nor level.
+``info`` is what operators may want to know, ``warning`` what they should look at, ``error`` what has failed and needs
+somebody. An error that prevents the start is for the person who typed the command: as text it has neither time nor
+level.
 """
 
 import contextlib
@@ -12,10 +13,17 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from enum import StrEnum
 
 from proxy.net.settings import LogFormat
 
-_WARNING = "warning: "
+
+class Level(StrEnum):
+    """How urgent a line is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 class _Lines(logging.Formatter):
@@ -41,14 +49,14 @@ def log_as(form: LogFormat) -> None:
         handler.setFormatter(_Lines())
 
 
-def notice(text: str) -> None:
+def notice(text: str, level: Level = Level.INFO) -> None:
     """Write one notice. A closed standard error is ignored."""
-    _write(_line("warning" if text.startswith(_WARNING) else "info", text.removeprefix(_WARNING)))
+    _write(_line(level, text))
 
 
 def complain(text: str) -> None:
     """Write the reason why Keyrail does not start."""
-    _write(f"keyrail: {text}" if _Notices.format is LogFormat.TEXT else _line("error", text))
+    _write(f"keyrail: {text}" if _Notices.format is LogFormat.TEXT else _line(Level.ERROR, text))
 
 
 def _write(line: str) -> None:

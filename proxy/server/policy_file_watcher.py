@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 from proxy.server.reload import Reloader
 
 POLL_SECONDS = 1.0
@@ -52,7 +52,7 @@ class PolicyFileWatcher:
         self._reloader.failed()
         if type(error) not in self._reported:
             self._reported.add(type(error))
-            notice(f"cannot reload changed policy files, trying again: {type(error).__name__}: {error}")
+            notice(f"cannot reload changed policy files, trying again: {type(error).__name__}: {error}", Level.ERROR)
 
 
 def signature(files: Iterable[str]) -> Signature:

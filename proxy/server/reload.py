@@ -14,7 +14,7 @@ from proxy.policy.load import load_policy
 from proxy.policy.model import TRANSPARENT, Policy
 from proxy.policy_yaml.errors import PolicyError, Problem, Where
 from proxy.policy_yaml.shipped import packaged
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 from proxy.server.workers import Workers
 
 
@@ -34,7 +34,7 @@ def read_policies(routes: Sequence[RouteSettings]) -> tuple[Policy, ...]:
         raise PolicyError(problems)
     for policy in policies.values():
         for warning in policy.warnings:
-            notice(f"warning: {warning}")
+            notice(warning, Level.WARNING)
     return tuple(policies[route.policy] for route in routes)
 
 
@@ -111,7 +111,8 @@ class Reloader:
             if before.rules and not after.rules:
                 lost = f"{len(before.rules)} rule{'s' if len(before.rules) > 1 else ''}"
                 notice(
-                    f"warning: {route.policy} has no rule any more ({lost} before): route {route.name} checks nothing"
+                    f"{route.policy} has no rule any more ({lost} before): route {route.name} checks nothing",
+                    Level.WARNING,
                 )
 
     async def renew(self) -> str | None:
@@ -126,6 +127,6 @@ class Reloader:
     def _refuse(self, problems: tuple[str, ...]) -> tuple[str, ...]:
         self.failures += 1
         for problem in problems:
-            notice(problem)
-        notice(f"policies not reloaded: generation {self._workers.generation} stays")
+            notice(problem, Level.ERROR)
+        notice(f"policies not reloaded: generation {self._workers.generation} stays", Level.ERROR)
         return problems

@@ -19,7 +19,7 @@ from proxy.rules.guardrails import KEY_CAP
 from proxy.rules.rates import Rate
 from proxy.rules.rule import Wording
 from proxy.server.kill_switch import MOST_SECONDS
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 from proxy.server.reload import Reloader
 from proxy.server.state_file import StateFile
 from proxy.server.workers import Workers
@@ -101,7 +101,7 @@ class StandingRemedies:
         try:
             self._state.put(_PART, {"next": self.next, "standing": standing})
         except OSError as error:
-            notice(f"remedies will not survive a restart: cannot write {self._state}: {error.strerror}")
+            notice(f"remedies will not survive a restart: cannot write {self._state}: {error.strerror}", Level.ERROR)
             raise
 
 
@@ -196,7 +196,7 @@ class Remedies:
                 if over:
                     await self._change(tuple(each for each in self.standing if each not in over))
             except RemedyError as error:
-                notice(f"cannot end {over[0].name}, trying again: {error}")
+                notice(f"cannot end {over[0].name}, trying again: {error}", Level.ERROR)
                 self._arm(_AGAIN_SECONDS)
                 return
             for remedy in over:

@@ -16,6 +16,7 @@ import os
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from proxy.build_form import BUILD_FORM
@@ -32,7 +33,7 @@ from proxy.server.incidents import Incidents, IncidentsError
 from proxy.server.kill_switch import KillSwitch, standing_pause
 from proxy.server.listeners import ListenError, Listeners
 from proxy.server.metrics import GroupCollector, registry_of
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 from proxy.server.open_files import allow_many_files, summary, within
 from proxy.server.policy_file_watcher import PolicyFileWatcher
 from proxy.server.readiness import Readiness
@@ -128,7 +129,7 @@ class Supervisor:
         return Readiness(reasons, unready, frozenset(each.name for each in figures if each.ready))
 
     def _fit_into_limits(self) -> None:
-        files = allow_many_files(notice)
+        files = allow_many_files(partial(notice, level=Level.WARNING))
         given = within(self._settings, files)
         self._limits = summary(self._settings, given, files)
         self._settings = given
@@ -220,7 +221,7 @@ class Supervisor:
         if self._workers.broken.done():
             self._workers.broken.result()
         if not self._stop.is_set():
-            notice("the embedded Valkey has ended: stopping")
+            notice("the embedded Valkey has ended: stopping", Level.ERROR)
             status = FAILURE
             self._stop.set()
         if not self._replaced:
@@ -236,7 +237,7 @@ class Supervisor:
         """Start a successor on the same sockets, and stop when it serves."""
         why_not = self._cannot_hand_over()
         if why_not:
-            notice(f"no successor: {why_not}")
+            notice(f"no successor: {why_not}", Level.ERROR)
             return
         sockets = self._listeners.handed_on()
         if self._admin is not None:
@@ -244,7 +245,7 @@ class Supervisor:
         try:
             self._successor = Successor(sockets, os.environ)
         except OSError as error:
-            notice(f"no successor: {error.strerror}")
+            notice(f"no successor: {error.strerror}", Level.ERROR)
             return
         if await self._successor.serves():
             notice(f"process {self._successor.pid} has taken over: stopping")
@@ -260,7 +261,7 @@ class Supervisor:
         else:
             status = await self._successor.ended()
             self._successor = None
-            notice(f"the successor has ended with status {status} before it was ready: going on")
+            notice(f"the successor has ended with status {status} before it was ready: going on", Level.ERROR)
 
     def _cannot_hand_over(self) -> str:
         if self._stop.is_set():
@@ -298,8 +299,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._told_to_stop, self._settings.shutdown_delay)
         loop.add_signal_handler(signal.SIGINT, self._told_to_stop)
-        loop.add_signal_handler(signal.SIGHUP, lambda: notice("still starting: policies not reloaded"))
-        loop.add_signal_handler(signal.SIGUSR2, lambda: notice("no successor: still starting"))
+        loop.add_signal_handler(signal.SIGHUP, lambda: notice("still starting: policies not reloaded", Level.ERROR))
+        loop.add_signal_handler(signal.SIGUSR2, lambda: notice("no successor: still starting", Level.ERROR))
 
     def _heed_orders(self, reloader: Reloader) -> None:
         loop = asyncio.get_running_loop()

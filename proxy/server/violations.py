@@ -17,7 +17,7 @@ from pathlib import Path
 
 from proxy.net.settings import ViolationsSettings
 from proxy.server.line_writer import LineWriter
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 
 MOST_KEPT = 200
 """Lines in memory for each route."""
@@ -72,7 +72,7 @@ class ViolationLog:
         except OSError as error:
             self.dropped += len(lines)
             if not self._troubled:
-                notice(f"cannot write violations to {path}: {error.strerror}")
+                notice(f"cannot write violations to {path}: {error.strerror}", Level.ERROR)
             self._troubled = True
         else:
             self._troubled = False

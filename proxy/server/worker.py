@@ -36,9 +36,9 @@ from proxy.net.route import Route
 from proxy.net.settings import LogFormat
 from proxy.net.tls import TlsError, listener_context
 from proxy.net.topology import Single
+from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
-from proxy.server.accept_sharing import handover_of, loads_of
 from proxy.server.control import (
     Commit,
     Cover,
@@ -64,6 +64,7 @@ from proxy.server.leases import LEASE_SECONDS, LOST_SECONDS, Leases
 from proxy.server.notices import log_as
 from proxy.server.process_figures import figures_of_this_process
 from proxy.server.requests import Channel, Packed, RequestError, TypedReply, outcome
+from proxy.server.worker_sharing import handover_of, loads_of, user_changes_of
 from proxy.session.info_query import InfoQuery
 
 _log = logging.getLogger("keyrail.worker")
@@ -95,6 +96,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         sharing, number = start.sharing, start.number
         loads = None if sharing is None else loads_of(sharing, number)
+        self._changes = of_one_worker() if sharing is None else user_changes_of(sharing, number)
         self._handover: Handover | None = None
         if sharing is not None and loads is not None:
             self._handover = handover_of(sharing, number, loads, loop, self._adopt)
@@ -124,6 +126,7 @@ class Worker:
             partial(self._find_script, index) if start.settings.workers > 1 else None,
             self._report_traffic,
             self._admission,
+            self._changes,
         )
 
     async def run(self) -> int:

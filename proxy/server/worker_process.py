@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy.net.interpreter import module_command, module_environment
-from proxy.server.accept_sharing import SharingFiles
 from proxy.server.control import ListenerSocket, Start, WorkerReport
 from proxy.server.leases import Demands
 from proxy.server.listeners import Listeners
 from proxy.server.requests import Channel
+from proxy.server.worker_sharing import SharingFiles
 from proxy.traffic.evidence import Records
 
 

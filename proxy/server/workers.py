@@ -16,7 +16,6 @@ from proxy.net.settings import Settings
 from proxy.net.verdicts import VerdictUpdate
 from proxy.policy.model import Policy
 from proxy.rules.shared_state import Fact, FactKey
-from proxy.server.accept_sharing import AcceptSharing, SharingFiles
 from proxy.server.control import (
     Commit,
     Cover,
@@ -42,7 +41,7 @@ from proxy.server.figures import RouteFigures, add_numbers, counters_of, merge_s
 from proxy.server.hung_workers import SILENT_SECONDS, TURN_SECONDS, HungWorkers, silence
 from proxy.server.leases import Leases, deal_out
 from proxy.server.listeners import Listeners
-from proxy.server.notices import notice
+from proxy.server.notices import Level, notice
 from proxy.server.process_figures import ProcessFigures
 from proxy.server.requests import (
     Packed,
@@ -57,6 +56,7 @@ from proxy.server.requests import (
 )
 from proxy.server.violations import Violations
 from proxy.server.worker_process import WorkerProcess, launch
+from proxy.server.worker_sharing import SharingFiles, WorkerSharing
 from proxy.session.info_query import InfoQuery
 from proxy.traffic.evidence import Records, merge_records
 from proxy.traffic.interval_stats import IntervalStats
@@ -102,7 +102,7 @@ class Workers:
         """The recent traffic of each route, over all workers, ended ones included."""
         self._settings = settings
         self._listeners = listeners
-        self._sharing = AcceptSharing(settings.workers) if settings.workers > 1 else None
+        self._sharing = WorkerSharing(settings.workers) if settings.workers > 1 else None
         self._violations = violations
         self._workers: dict[int, WorkerProcess] = {}
         self._departed: list[dict[str, Any]] = [{} for _ in settings.routes]
@@ -213,7 +213,7 @@ class Workers:
         outcome_of_each = await self._order(told, order)
         for worker, followed in zip(told, outcome_of_each, strict=True):
             if isinstance(followed, RequestTimeout):
-                notice(f"worker {worker.number} has not confirmed in {order.seconds:g} s: {order}")
+                notice(f"worker {worker.number} has not confirmed in {order.seconds:g} s: {order}", Level.WARNING)
 
     async def drain(self, seconds: float) -> None:
         """Let every worker finish and end; kill those that take much longer than ``seconds``."""
@@ -257,7 +257,7 @@ class Workers:
                 return
             if time.monotonic() - began > STEADY_SECONDS:
                 pause = FIRST_PAUSE
-            notice(f"worker {number} {end}; replacing it")
+            notice(f"worker {number} {end}; replacing it", Level.ERROR)
             self.restarts += 1
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
@@ -304,7 +304,8 @@ class Workers:
             if worker is not None and not self._orders:
                 age = silence(worker, time.monotonic())
                 notice(
-                    f"worker {worker.number} (pid {worker.process.pid}) has not reported for {age:.0f} s: killing it"
+                    f"worker {worker.number} (pid {worker.process.pid}) has not reported for {age:.0f} s: killing it",
+                    Level.ERROR,
                 )
                 with contextlib.suppress(ProcessLookupError):
                     worker.process.kill()
@@ -373,7 +374,7 @@ class Workers:
         """Fail the start of the workers. If a replacement fails in the same way, it is only reported, and started
         again."""
         if self._started.done():
-            notice(reason)
+            notice(reason, Level.ERROR)
         else:
             self._started.set_exception(WorkersError(reason))
 

@@ -7,8 +7,9 @@ see the client leave, and Redis would pop an element for a client that is gone.
 
 from typing import Protocol
 
-from proxy.hotpath.in_flight import ReplySink
-from proxy.hotpath.reply_order import ReplyOrder
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.intake import WAITING, Intake
+from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
 
 BYTES_WAIT = 1
 UPSTREAM_CONGESTED = 2
@@ -39,32 +40,19 @@ class ClientTransport(Protocol):
         """Close it now."""
 
 
-class HeldUpstream(Protocol):
-    """An upstream that Keyrail does not read from, because a client does not read its replies."""
-
-    def resume_for(self, client: ReplySink) -> None:
-        """This client takes more again."""
-
-
 class LinkedSession(Protocol):
     """A session, as far as its link asks."""
 
-    pending_replies: int
-    halted: bool
-    stalled: bool
-    full: bool
-    gone: bool
-    ended: bool
-    notify_when_idle: bool
-    pending: bytes | None
-    order: ReplyOrder | None
-    out: list[bytes]
+    @property
+    def sender(self) -> CommandSender:
+        """What it has sent, and the replies that are pending."""
+
+    @property
+    def intake(self) -> Intake:
+        """What it has not read yet."""
 
     def stop_waiting(self) -> None:
         """Wait for nothing any more."""
-
-    def flush(self) -> None:
-        """Write the replies that have gathered."""
 
     def answer(self, payload: bytes) -> None:
         """An answer of Keyrail's own, in its place among the replies."""
@@ -115,7 +103,7 @@ class ClientLink:
         else:
             self.held_upstreams.append(upstream)
 
-    def release_upstreams(self, client: ReplySink) -> None:
+    def release_upstreams(self, client: ReplyRecipient) -> None:
         """Resume the upstreams that are held for the client."""
         held = self.held_upstreams
         if held is not None:
@@ -130,17 +118,17 @@ class ClientLink:
         self.leaving = True
         if _done(session):
             return False
-        session.notify_when_idle = True
+        session.sender.notify_when_idle = True
         return True
 
     def close_if_done(self, session: LinkedSession) -> None:
         """Close a client that is leaving, if nothing is due to it any more."""
-        if not self.leaving or session.gone:
+        if not self.leaving or session.sender.gone:
             return
         if not _done(session):
-            session.notify_when_idle = True
+            session.sender.notify_when_idle = True
         elif self.transport is not None:
-            session.flush()
+            session.sender.flush()
             session.on_close()
             self.transport.close()
 
@@ -148,15 +136,14 @@ class ClientLink:
         """Read no more, and close when no reply is pending."""
         self.cause = cause
         self.leaving = True
-        session.ended = True
         session.stop_waiting()
-        session.pending = None
+        session.intake.finish()
         self.close_if_done(session)
 
     def turn_away(self, session: LinkedSession, error: bytes, cause: str) -> None:
         """Close with an error that Redis would have given, behind the replies that are pending."""
-        if session.pending_replies == 0:
-            session.out.append(error)
+        if session.sender.pending_replies == 0:
+            session.sender.out.append(error)
             self.close(session, cause)
         else:
             session.answer(error)
@@ -164,18 +151,19 @@ class ClientLink:
 
     def close(self, session: LinkedSession, cause: str) -> None:
         """Close now; what was written before still leaves, except to a client that does not read."""
-        if session.gone:
+        if session.sender.gone:
             return
         self.cause = cause
-        session.flush()
+        session.sender.flush()
         session.on_close()
         if self.transport is not None:
-            if session.full:
+            if session.sender.full:
                 self.transport.abort()
             else:
                 self.transport.close()
 
 
 def _done(session: LinkedSession) -> bool:
-    waits = session.halted or session.stalled or (session.full and session.pending)
-    return session.pending_replies == 0 and not waits
+    sender, intake = session.sender, session.intake
+    waits = intake.phase == WAITING or sender.stalled or (sender.full and intake.pending)
+    return sender.pending_replies == 0 and not waits

@@ -17,16 +17,18 @@ No more than ``MOST_WAITING`` wait for one client: then its commands that have f
 may go, so many at a time are sent, and others' commands come between them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Protocol
 
+from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.in_flight import HIDE, NOTE, InFlightEntry, ReplySink
 from proxy.policy.decision import What
 from proxy.rules.verdict import Renewal
 from proxy.session import reply_mode
 from proxy.session.item import FollowUp
-from proxy.session.ports import PoolKey
-from proxy.session.session import Session
-from proxy.session.state import ended
+from proxy.session.ports import PoolKey, Ports, PrivatePipeline, ReportedClient
+from proxy.session.state import ClientState, Transaction, Watching, ended
+from proxy.session.subscription import Subscriptions
 from proxy.wire.encode import OK, encode_command, encode_error
 
 MOST_WAITING = 1024
@@ -36,134 +38,176 @@ _MULTI, _EXEC, _DISCARD = encode_command([b"MULTI"]), encode_command([b"EXEC"]),
 _NO_CONNECTION = "no connection to Redis could be had for it"
 
 
-def take(session: Session, follow_up: FollowUp) -> None:
+class FollowedClient(ReportedClient, Protocol):
+    """A session, as far as hidden commands follow its own."""
+
+    ports: Ports
+    state: ClientState
+    may_have_follow_ups: bool
+    no_hidden_commands: str
+    deferred: dict[Hashable, FollowUp]
+
+    @property
+    def sender(self) -> CommandSender:
+        """What sends them."""
+
+    @property
+    def pinned(self) -> PrivatePipeline | None:
+        """The upstream that the client has for itself."""
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """What has been queued since MULTI."""
+
+    @property
+    def watching(self) -> Watching | None:
+        """The keys that it watches."""
+
+    @property
+    def subscriptions(self) -> Subscriptions | None:
+        """Its subscriptions, confirmed or asked for."""
+
+    @property
+    def blocked(self) -> int:
+        """How many of its commands may be waiting in Redis for something to happen."""
+
+    @property
+    def reply_mode(self) -> int:
+        """Which commands are answered."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has left."""
+
+
+def take(client: FollowedClient, follow_up: FollowUp) -> None:
     """Send a follow-up now, or when nothing stands against it."""
-    if _waits(session, follow_up):
-        session.deferred[follow_up.name] = follow_up
-    elif _may_carry(session, follow_up):
-        _send(session, follow_up)
+    if _waits(client, follow_up):
+        client.deferred[follow_up.name] = follow_up
+    elif _may_carry(client, follow_up):
+        _send(client, follow_up)
     else:
-        _send_elsewhere(session, follow_up, follow_up.key)
+        _send_elsewhere(client, follow_up, follow_up.key)
 
 
-def catch_up(session: Session, most: int = _AT_ONCE) -> bool:
+def catch_up(client: FollowedClient, most: int = _AT_ONCE) -> bool:
     """Send follow-ups that waited and need not wait any more; whether a reply is pending now."""
-    if session.watching is not None or session.transaction is not None:
+    if client.watching is not None or client.transaction is not None:
         return False
     sent = 0
-    while session.deferred and sent < most:
-        follow_up = session.deferred.pop(next(iter(session.deferred)))
-        if _may_carry(session, follow_up):
-            _send(session, follow_up)
+    while client.deferred and sent < most:
+        follow_up = client.deferred.pop(next(iter(client.deferred)))
+        if _may_carry(client, follow_up):
+            _send(client, follow_up)
             sent += 1
         else:
-            _send_elsewhere(session, follow_up, follow_up.key)
-    return session.pending_replies > 0
+            _send_elsewhere(client, follow_up, follow_up.key)
+    return client.sender.pending_replies > 0
 
 
-def leave(session: Session) -> None:
+def leave(client: FollowedClient) -> None:
     """The client has left or begun anew: its WATCH or MULTI is over, and follow-ups that waited for that are sent."""
-    upstream = session.pinned
+    upstream = client.pinned
     if upstream is None:
         return
-    if session.blocked:
+    if client.blocked:
         # Nothing would run behind the command that blocks, and Redis might pop an element for a client that is gone.
-        session.ports.pools.discard(upstream)
-    elif session.transaction is not None and upstream.partial is None and not upstream.closed:
+        client.ports.pools.discard(upstream)
+    elif client.transaction is not None and upstream.partial is None and not upstream.closed:
         # Otherwise Redis would queue follow-ups of pending replies in it.
-        replies = (InFlightEntry(_NOBODY, 1, HIDE, None),) if session.reply_mode == reply_mode.ON else ()
-        session.issue(upstream, _DISCARD, *replies)
-    session.state = ended(session.state)
+        replies = (InFlightEntry(_NOBODY, 1, HIDE, None),) if client.reply_mode == reply_mode.ON else ()
+        client.sender.issue(upstream, _DISCARD, *replies)
+    client.state = ended(client.state)
     upstream.unit = None
-    catch_up(session)
+    catch_up(client)
 
 
-def undecided(session: Session) -> bool:
+def undecided(client: FollowedClient) -> bool:
     """Whether something may still have to follow commands that were sent."""
-    session.may_have_follow_ups = session.may_have_follow_ups and session.pending_replies > 0
-    return session.may_have_follow_ups
+    client.may_have_follow_ups = client.may_have_follow_ups and client.sender.pending_replies > 0
+    return client.may_have_follow_ups
 
 
-def overflow(session: Session) -> bytes | None:
+def overflow(client: FollowedClient) -> bytes | None:
     """The error for a command that would have follow-ups, where too many wait already; otherwise None."""
-    if len(session.deferred) < MOST_WAITING or session.transaction is not None:
+    if len(client.deferred) < MOST_WAITING or client.transaction is not None:
         return None
     return encode_error(
-        f"DENIED keyrail: the lifetimes of {len(session.deferred)} keys that this connection watches are to be renewed "
+        f"DENIED keyrail: the lifetimes of {len(client.deferred)} keys that this connection watches are to be renewed "
         "after EXEC, and no more may wait for that; send EXEC, DISCARD or UNWATCH first"
     )
 
 
-def silent(session: Session) -> str:
+def silent(client: FollowedClient) -> str:
     """Why nothing may go along with commands on the client's connection; empty where it may."""
-    return "no reply will come" if session.reply_mode != reply_mode.ON else session.no_hidden_commands
+    return "no reply will come" if client.reply_mode != reply_mode.ON else client.no_hidden_commands
 
 
-def _waits(session: Session, follow_up: FollowUp) -> bool:
-    if session.gone or follow_up.upstream is not session.pinned:
+def _waits(client: FollowedClient, follow_up: FollowUp) -> bool:
+    if client.gone or follow_up.upstream is not client.pinned:
         return False
     if follow_up.running is not None and follow_up.running.switches_database:
         return True
-    watching = session.watching
+    watching = client.watching
     return watching is not None and isinstance(follow_up.argv, Renewal) and watching.watches(follow_up.argv.key)
 
 
-def _may_carry(session: Session, follow_up: FollowUp) -> bool:
+def _may_carry(client: FollowedClient, follow_up: FollowUp) -> bool:
     # Whether the connection on which the command ran can carry what follows.
     upstream = follow_up.upstream
-    if upstream.closed or not upstream.admits(session) or upstream.owner not in (None, session):
+    if upstream.closed or not upstream.admits(client.sender) or upstream.owner not in (None, client.sender):
         return False
-    subscriptions = session.subscriptions
+    subscriptions = client.subscriptions
     confined = subscriptions is not None and subscriptions.protocol == 2 and any(subscriptions.sets)
-    if session.gone:
+    if client.gone:
         switches_database = follow_up.running is not None and follow_up.running.switches_database
-        return session.reply_mode == reply_mode.ON and not confined and not switches_database
-    if upstream is not session.pinned:
+        return client.reply_mode == reply_mode.ON and not confined and not switches_database
+    if upstream is not client.pinned:
         return True
-    free = session.transaction is None and not confined and not silent(session)
-    return free and session.key.user == follow_up.key.user
+    free = client.transaction is None and not confined and not silent(client)
+    return free and client.key.user == follow_up.key.user
 
 
-def _send(session: Session, follow_up: FollowUp) -> None:
+def _send(client: FollowedClient, follow_up: FollowUp) -> None:
     upstream = follow_up.upstream
     raw = encode_command(list(follow_up.argv))
-    moved = upstream is session.pinned and session.key.database != follow_up.key.database
+    moved = upstream is client.pinned and client.key.database != follow_up.key.database
 
     def answered(frame: bytes) -> None:
         # Of a unit's array, the member behind that of SELECT.
-        _note(session, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
-        if session.deferred:
-            catch_up(session, 1)
+        _note(client, follow_up, frame.split(b"\r\n")[2] + b"\r\n" if frame.startswith(b"*3") else frame)
+        if client.deferred:
+            catch_up(client, 1)
 
-    replies = [InFlightEntry(session, 1, NOTE, answered)]
+    replies = [InFlightEntry(client.sender, 1, NOTE, answered)]
     if moved:
-        there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, session.key))
+        there, back = (encode_command([b"SELECT", b"%d" % key.database]) for key in (follow_up.key, client.key))
         raw = _MULTI + there + raw + back + _EXEC
         replies.insert(0, InFlightEntry(_NOBODY, 4, HIDE, None))
-    wrote = session.wrote
-    session.issue(upstream, raw, *replies)
-    session.wrote = wrote  # this write is not the client's
+    wrote = client.sender.wrote
+    client.sender.issue(upstream, raw, *replies)
+    client.sender.wrote = wrote  # this write is not the client's
 
 
-def _send_elsewhere(session: Session, follow_up: FollowUp, key: PoolKey) -> None:
+def _send_elsewhere(client: FollowedClient, follow_up: FollowUp, key: PoolKey) -> None:
     # As the same user if there is a connection for that, else with the route's own login.
     def answered(replies: Sequence[bytes] | None) -> None:
         if replies is not None:
-            _note(session, follow_up, replies[0])
+            _note(client, follow_up, replies[0])
         elif key.user is not None:
-            _send_elsewhere(session, follow_up, key._replace(user=None))
+            _send_elsewhere(client, follow_up, key._replace(user=None))
         else:
-            _report(session, follow_up, "skipped", _NO_CONNECTION)
+            _report(client, follow_up, "skipped", _NO_CONNECTION)
 
-    session.ports.queries.ask(key if key.user is not None else key._replace(protocol=2), [follow_up.argv], answered)
+    client.ports.queries.ask(key if key.user is not None else key._replace(protocol=2), [follow_up.argv], answered)
 
 
-def _note(session: Session, follow_up: FollowUp, frame: bytes) -> None:
+def _note(client: FollowedClient, follow_up: FollowUp, frame: bytes) -> None:
     if frame.startswith(b"-"):
-        _report(session, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
+        _report(client, follow_up, "error", frame[1:].split(b" ", 1)[0].decode("ascii", "replace").rstrip())
     elif frame in (b":1\r\n", OK):
-        _report(session, follow_up, "followed", "")
+        _report(client, follow_up, "followed", "")
 
 
-def _report(session: Session, follow_up: FollowUp, what: What, detail: str) -> None:
-    session.ports.reports.report([follow_up.hidden.hit(what, detail)], follow_up.command, session)
+def _report(client: FollowedClient, follow_up: FollowUp, what: What, detail: str) -> None:
+    client.ports.reports.report([follow_up.hidden.hit(what, detail)], follow_up.command, client)

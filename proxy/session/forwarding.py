@@ -8,7 +8,7 @@ from proxy.session.session import Session
 
 def forward(session: Session, item: Item) -> int:
     """A command that needs no connection state."""
-    if session.blocked and session.pending_replies > 0 and item.hidden:
+    if session.blocked and session.sender.pending_replies > 0 and item.hidden:
         # Its follow-ups would be lost if the client left before the command that blocks has ended.
         switching.wait_until_drained(session)
         return WAIT
@@ -22,7 +22,7 @@ def forward(session: Session, item: Item) -> int:
 def dispatch(session: Session, item: Item) -> None:
     """Send a command to the current upstream, with all that goes with it."""
     trace = item.trace
-    wrote = session.wrote
+    wrote = session.sender.wrote
     if item.hidden:
         if trace is not None:
             trace.without_reply()
@@ -32,4 +32,4 @@ def dispatch(session: Session, item: Item) -> None:
     else:
         session.submit_traced(item.raw, item.edit, trace)
     if item.reads:
-        session.wrote = wrote
+        session.sender.wrote = wrote

@@ -85,8 +85,8 @@ def _ask(
 
 
 def _send(session: Session, raw: bytes, answered: ReplyEdit) -> int:
-    session.forwarded += 1
-    session.submit_with_action(raw, EDIT, answered)
+    session.sender.forwarded += 1
+    session.sender.submit_with_action(raw, EDIT, answered)
     switching.wait_until_drained(session)
     return TAKEN
 
@@ -95,7 +95,7 @@ def _select(session: Session, item: Item) -> int:
     database = read_number(item.command.argv)
     if database is None:
         return forward(session, item)
-    if session.pinned is not None and session.pending_replies > 0:
+    if session.pinned is not None and session.sender.pending_replies > 0:
         # What is to follow the commands before this one is about their database.
         switching.wait_until_drained(session)
         return WAIT
@@ -116,7 +116,7 @@ def read_number(argv: list[bytes]) -> int | None:
 
 def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
-    if session.pending_replies > 0:
+    if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     upstream = session.ports.pools.shared(target, Lane.FAST)
@@ -124,12 +124,12 @@ def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callab
         session.wait_for(Awaited.UPSTREAM)
         session.ports.pools.await_shared(session, target, Lane.FAST)
         return WAIT
-    session.upstream = upstream
-    session.direct = False
+    session.sender.upstream = upstream
+    session.intake.direct = False
 
     def answered(frame: bytes) -> bytes:
         # Refused or not, this connection is not where the client's next command belongs by itself.
-        session.upstream = None
+        session.sender.upstream = None
         if _succeeded(frame):
             accepted()
         return frame
@@ -138,7 +138,7 @@ def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callab
 
 
 def _linger(session: Session) -> None:
-    if not switching.keeps_pin(session):
+    if not session.keeps_pin():
         session.happens(Event.LOGGED_IN)
         session.ports.route.after(LINGER, partial(_linger_over, session))
 
@@ -302,7 +302,7 @@ def _odd_hello(session: Session, item: Item) -> int:
 
 
 def _reset(session: Session, item: Item) -> int:
-    if session.pending_replies > 0:
+    if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     if len(item.command.argv) != 1 or (
@@ -337,8 +337,8 @@ def _start_over(session: Session) -> None:
     session.no_hidden_commands = ""
     session.names = session.names._replace(client=b"")
     login.log_out(session)
-    session.upstream = None
-    session.direct = False
+    session.sender.upstream = None
+    session.intake.direct = False
     session.adopt()
 
 
@@ -349,7 +349,7 @@ def _leaves_behind(session: Session) -> bool:
         return False
     session.happens(Event.UNKNOWN)  # for another client nothing may be watched
     follow_ups.leave(session)
-    if session.pending_replies == 0:
+    if session.sender.pending_replies == 0:
         return False
     switching.wait_until_drained(session)
     return True
@@ -357,7 +357,7 @@ def _leaves_behind(session: Session) -> bool:
 
 def _quit(session: Session, item: Item) -> int:
     if session.pinned is not None and not session.pinned.relay:
-        if session.pending_replies > 0:
+        if session.sender.pending_replies > 0:
             # What is to follow the commands before this one comes first.
             switching.wait_until_drained(session)
             return WAIT

@@ -131,7 +131,7 @@ def _go_alone(session: Session, item: Item, why: str) -> bool:
     if item.edit is None or running is None:
         session.submit(item.raw, item.edit)
     else:
-        running.actions[session.forwarded - running.first] = (EDIT, item.edit)
+        running.actions[session.sender.forwarded - running.first] = (EDIT, item.edit)
         session.submit(item.raw, unless_queued(item.edit))
     return True
 
@@ -143,9 +143,9 @@ class SurroundedCommand:
     """
 
     def __init__(self, session: Session, item: Item) -> None:
-        assert session.upstream is not None
+        assert session.sender.upstream is not None
         self._session = session
-        self._upstream = session.upstream
+        self._upstream = session.sender.upstream
         self._item = item
         self._before = [argv for each in item.hidden for argv in each.surround.before]
         self._after = [argv for each in item.hidden for argv in each.surround.after]
@@ -186,7 +186,7 @@ class SurroundedCommand:
                 self._queue_hidden(i, argv)
         elif self._before or self._after:
             begun = _MULTI + b"".join(map(encode_command, self._before))
-            self._session.issue(self._upstream, begun, InFlightEntry(_NOBODY, 1 + len(self._before), HIDE, None))
+            self._session.sender.issue(self._upstream, begun, InFlightEntry(_NOBODY, 1 + len(self._before), HIDE, None))
 
     def end(self, raw: bytes) -> None:
         """Send the rest of the client's command, and those that go behind it."""
@@ -197,35 +197,35 @@ class SurroundedCommand:
             self._end_unit(raw)
         else:
             action, payload = self.action()
-            session.forwarded += 1
-            session.submit_with_action(raw, action, payload)
+            session.sender.forwarded += 1
+            session.sender.submit_with_action(raw, action, payload)
 
     def _end_unit(self, raw: bytes) -> None:
         session, upstream = self._session, self._upstream
-        session.forwarded += 1
+        session.sender.forwarded += 1
         place = len(self._before)
         members = {i: (NOTE, self._listen(i)) for i in range(place + 1 + len(self._after))}
         replies = [
             InFlightEntry(_NOBODY, 1, NOTE, self._note_early),
-            InFlightEntry(session, 1, UNWRAP, ({**members, place: self.action()}, self._instead)),
+            InFlightEntry(session.sender, 1, UNWRAP, ({**members, place: self.action()}, self._instead)),
         ]
         if self._after:
             replies.insert(1, InFlightEntry(_NOBODY, len(self._after), HIDE, None))
-        session.issue(upstream, raw + b"".join(map(encode_command, self._after)) + _EXEC, *replies, commands=1)
+        session.sender.issue(upstream, raw + b"".join(map(encode_command, self._after)) + _EXEC, *replies, commands=1)
 
     def _queue(self, raw: bytes) -> None:
         # Each has its own place in EXEC's array.
         session = self._session
         running = session.transaction
         assert running is not None
-        running.actions[session.forwarded - running.first] = self.action()
-        session.forwarded += 1
+        running.actions[session.sender.forwarded - running.first] = self.action()
+        session.sender.forwarded += 1
         place = len(self._before)
         edit = self._item.edit
         if edit is None:
-            session.submit_with_action(raw, PEEK, partial(self._note_queued, place))
+            session.sender.submit_with_action(raw, PEEK, partial(self._note_queued, place))
         else:
-            session.submit_with_action(raw, EDIT, partial(self._edit_queued, place, edit))
+            session.sender.submit_with_action(raw, EDIT, partial(self._edit_queued, place, edit))
         for i, argv in enumerate(self._after, place + 1):
             self._queue_hidden(i, argv)
 
@@ -233,10 +233,10 @@ class SurroundedCommand:
         session = self._session
         running = session.transaction
         assert running is not None
-        running.actions[session.forwarded - running.first] = (NOTE, self._listen(place))
-        session.forwarded += 1
+        running.actions[session.sender.forwarded - running.first] = (NOTE, self._listen(place))
+        session.sender.forwarded += 1
         noted = InFlightEntry(_NOBODY, 1, NOTE, partial(self._note_queued, place))
-        session.issue(self._upstream, encode_command(list(argv)), noted)
+        session.sender.issue(self._upstream, encode_command(list(argv)), noted)
 
     def _note_queued(self, place: int, frame: bytes) -> None:
         if not frame.startswith(b"-"):

@@ -42,7 +42,7 @@ def judge(session: Session, command: Command, no_wait: str = "", prepaid: Mappin
     decision = compiled.judge(command, context)
     if context.surplus and session.limit_membership is not None and not closes(decision.verdict):
         session.limit_membership.told(hit.rule for hit in decision.hits)
-        session.token_sets = session.limit_membership.token_sets
+        session.intake.token_sets = session.limit_membership.token_sets
     if decision.hits:
         session.ports.reports.report(decision.hits, command, session)
     if compiled.follows_slots and session.slot == NO_SLOT and type(decision.verdict) is not Refuse:
@@ -53,15 +53,15 @@ def judge(session: Session, command: Command, no_wait: str = "", prepaid: Mappin
 def join_limits(session: Session, context: Context) -> None:
     """Count the client in under each limit, if it is not yet; ``context`` learns which have one too many."""
     if session.limit_membership is None:
-        session.limit_membership = LimitMembership(session.effective_policy.compiled.limits, context, session)
-        session.token_sets = session.limit_membership.token_sets
+        session.limit_membership = LimitMembership(session.effective_policy.compiled.limits, context, session.sender)
+        session.intake.token_sets = session.limit_membership.token_sets
     context.surplus = session.limit_membership.surplus
 
 
 def count_keys(session: Session, command: Command) -> None:
     """Count the keys of a command that goes on."""
     if session.effective_policy.compiled.policy.count_keys:
-        counters = session.config.counters
+        counters = session.intake.config.counters
         for key in command.known_keys:
             counters.add(key.name, 0, len(key.name), key.write)
 

@@ -34,10 +34,10 @@ def note_change(session: Session, item: Item) -> None:
     edit = item.edit
 
     def answered(frame: bytes) -> bytes:
-        session.logins.forget()
+        session.ports.route.note_user_change()
         return frame if edit is None else edit(frame)
 
-    session.logins.forget()
+    session.ports.route.note_user_change()
     item.edit = answered
 
 
@@ -88,7 +88,7 @@ def decided_apart(session: Session, login: Credentials) -> bool:
 
 def decide(session: Session, login: Credentials) -> LoginReply | None:
     """What becomes of the login, and the client is logged in where it was accepted; None when the command waits."""
-    if session.pinned is None and session.pending_replies > 0:
+    if session.pinned is None and session.sender.pending_replies > 0:
         # Replies to what it sent as another user come first.
         switching.wait_until_drained(session)
         return None
@@ -112,7 +112,7 @@ def _enter(session: Session, key: PoolKey, local_user: str) -> None:
 
 def logged_in(session: Session) -> None:
     """Redis's limits for what clients announce before their login no longer hold."""
-    session.limits = session.ports.capabilities.limits(authenticated=True)
+    session.intake.limits = session.ports.capabilities.limits(authenticated=True)
 
 
 def log_out(session: Session) -> None:
@@ -120,4 +120,4 @@ def log_out(session: Session) -> None:
     session.local_user = ""
     session.key = session.home
     must_log_in = session.home.user == UNAUTHENTICATED
-    session.limits = session.ports.capabilities.limits(authenticated=False, must_log_in=must_log_in)
+    session.intake.limits = session.ports.capabilities.limits(authenticated=False, must_log_in=must_log_in)

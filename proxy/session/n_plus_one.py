@@ -10,7 +10,8 @@ from typing import Protocol
 
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
-from proxy.hotpath.hot_path_config import HotPathConfig
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.intake import Intake
 from proxy.session import reply_mode
 from proxy.session.ports import EffectivePolicy, Ports, PrivatePipeline
 from proxy.session.state import Transaction
@@ -26,11 +27,19 @@ class NPlusOneClient(Protocol):
 
     ports: Ports
     effective_policy: EffectivePolicy
-    config: HotPathConfig
-    simple: bytes
-    pending_replies: int
-    reply_mode: int
     n_plus_one: "NPlusOneDetector | None"
+
+    @property
+    def sender(self) -> CommandSender:
+        """What it has sent."""
+
+    @property
+    def intake(self) -> Intake:
+        """What forwards commands that nobody follows."""
+
+    @property
+    def reply_mode(self) -> int:
+        """Which commands are answered."""
 
     @property
     def pinned(self) -> PrivatePipeline | None:
@@ -59,7 +68,7 @@ class NPlusOneDetector:
 
     def meet(self, session: NPlusOneClient, command: Command) -> None:
         """The next command of the client, before anything has been done about it."""
-        if session.simple is not self._simple:
+        if session.intake.simple is not self._simple:
             # The policy, or the upstream, is another one now, and the intake may have forwarded commands itself.
             session.n_plus_one = None
             return
@@ -76,7 +85,7 @@ class NPlusOneDetector:
 
     def _end(self, session: NPlusOneClient) -> None:
         session.n_plus_one = None
-        session.simple = session.config.pooled if session.pinned is None else session.config.pinned
+        session.intake.simple = session.intake.config.pooled if session.pinned is None else session.intake.config.pinned
 
 
 def begin(session: NPlusOneClient, command: Command, weight: int) -> None:
@@ -87,13 +96,13 @@ def begin(session: NPlusOneClient, command: Command, weight: int) -> None:
     if key is not None:
         reads = session.ports.traces.start_n_plus_one(weight)
         if reads > 0:
-            session.simple = bytes(len(session.simple))
-            session.n_plus_one = NPlusOneDetector(session, session.simple, key, _pattern(session, key), reads)
+            session.intake.simple = bytes(len(session.intake.simple))
+            session.n_plus_one = NPlusOneDetector(session, session.intake.simple, key, _pattern(session, key), reads)
 
 
 def _read_alone(session: NPlusOneClient, command: Command) -> bytes | None:
     # The key of a read of one key, by a client that waits for no reply.
-    if session.pending_replies > 0 or session.transaction is not None:
+    if session.sender.pending_replies > 0 or session.transaction is not None:
         return None
     if command.spec.state is not ConnectionState.POOL or session.reply_mode != reply_mode.ON:
         return None

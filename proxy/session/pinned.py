@@ -47,7 +47,7 @@ def _blocking(session: Session, item: Item) -> int:
         return forward(session, item)
     if switching.to_drained_private(session) is None:
         return WAIT
-    session.notify_when_idle = True
+    session.sender.notify_when_idle = True
     if not item.hidden:
         submit_blocking(session, item)
     elif hidden_commands.send(session, item):
@@ -69,8 +69,8 @@ def submit_blocking(session: Session, item: Item) -> None:
     def answered(line: bytes) -> None:
         state.blocked -= 1
 
-    session.forwarded += 1
-    session.submit_with_action(item.raw, PEEK, answered)
+    session.sender.forwarded += 1
+    session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
 def _wait(session: Session, item: Item) -> int:
@@ -80,7 +80,7 @@ def _wait(session: Session, item: Item) -> int:
     upstream = switching.to_private(session)
     if upstream is None:
         return WAIT
-    if session.subscriptions is not None and session.pending_replies > 0:
+    if session.subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     state = session.on_its_own
@@ -91,7 +91,7 @@ def _wait(session: Session, item: Item) -> int:
             return b""
 
         session.hide(_PING)
-        session.issue(upstream, _SHARD_MESSAGE, InFlightEntry(session, 1, EDIT, answered))
+        session.sender.issue(upstream, _SHARD_MESSAGE, InFlightEntry(session.sender, 1, EDIT, answered))
         session.happens(Event.LOGGED_IN)
         switching.wait_until_drained(session)
         return WAIT
@@ -100,7 +100,7 @@ def _wait(session: Session, item: Item) -> int:
         session.answer(_WAIT_REFUSED)
         switching.release_pin(session)
         return TAKEN
-    session.notify_when_idle = True
+    session.sender.notify_when_idle = True
     submit_blocking(session, item)
     return TAKEN
 
@@ -119,7 +119,7 @@ def _monitor(session: Session, item: Item) -> int:
     upstream = switching.to_private(session)
     if upstream is None:
         return WAIT
-    if session.pending_replies > 0:
+    if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     session.happens(Event.UNKNOWN)
@@ -143,7 +143,7 @@ def _reply(session: Session, item: Item) -> int:
     # mode that it does not know, which changes nothing.
     if switching.to_private(session) is None:
         return WAIT
-    if session.subscriptions is not None and session.pending_replies > 0:
+    if session.subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     if session.reply_mode == reply_mode.RELAYED or _confined(session):
@@ -163,7 +163,7 @@ def _reply(session: Session, item: Item) -> int:
         reply_mode.choose(session, mode, item.raw)
         return b""
 
-    session.submit_with_action(_REPLY_IN_NO_MODE, EDIT, answered)
+    session.sender.submit_with_action(_REPLY_IN_NO_MODE, EDIT, answered)
     switching.wait_until_drained(session)
     return TAKEN
 
@@ -185,7 +185,7 @@ def _unknown(session: Session, item: Item) -> int:
         whole = session.reply_mode == reply_mode.ON and item.edit is None and not item.hidden
         return _lacking(session, item, name) if whole else forward(session, item)
     asks = session.probe is not None and session.pinned is not None
-    if asks or (session.pinned is None and session.pending_replies > 0):
+    if asks or (session.pinned is None and session.sender.pending_replies > 0):
         switching.wait_until_drained(session)
         return WAIT
     if session.probe is None:
@@ -206,10 +206,10 @@ def _unknown(session: Session, item: Item) -> int:
         session.probe = None
         session.ports.capabilities.end_probe(name, lacking)
 
-    session.notify_when_idle = True
-    session.forwarded += 1
+    session.sender.notify_when_idle = True
+    session.sender.forwarded += 1
     if session.reply_mode == reply_mode.ON:
-        session.submit_with_action(item.raw, PEEK, answered)
+        session.sender.submit_with_action(item.raw, PEEK, answered)
     else:
         session.happens(Event.UNKNOWN)
         session.submit(item.raw)
@@ -232,8 +232,8 @@ def _lacking(session: Session, item: Item, name: CommandName) -> int:
         else:
             session.ports.pools.retire(upstream)
 
-    session.forwarded += 1
-    session.submit_with_action(item.raw, PEEK, answered)
+    session.sender.forwarded += 1
+    session.sender.submit_with_action(item.raw, PEEK, answered)
     return TAKEN
 
 

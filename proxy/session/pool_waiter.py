@@ -2,14 +2,27 @@
 
 from typing import Protocol
 
+from proxy.session.client_identity import Origin
+
 
 class PoolWaiter(Protocol):
     """A session that waits for an upstream, or for an answer."""
 
-    gone: bool
+    @property
+    def gone(self) -> bool:
+        """Whether its client has left."""
 
     def arrived(self) -> None:
         """The upstream or the answer may be there: try again."""
 
     def close(self, cause: str) -> None:
         """Nothing will come: the client is closed."""
+
+    def turn_away(self, error: bytes, cause: str) -> None:
+        """The same, with the error that Redis gave."""
+
+
+class LoginClient(PoolWaiter, Protocol):
+    """A session that logs in."""
+
+    origin: Origin

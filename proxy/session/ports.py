@@ -19,7 +19,7 @@ from proxy.rules.shared_state import FactKey
 from proxy.session.client_identity import UNNAMED, Names, Origin
 from proxy.session.info_query import InfoQuery
 from proxy.session.open_trace import Observer
-from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.pool_waiter import LoginClient, PoolWaiter
 from proxy.wire.request import RequestLimits
 
 CommandName: TypeAlias = tuple[bytes, ...]
@@ -353,17 +353,14 @@ class LoginPort(Protocol):
     def is_own(self, login: Credentials) -> bool:
         """Whether it names the user as whom the route itself is logged in: its clients can share those connections."""
 
-    def check(self, client: PoolWaiter, login: Credentials) -> LoginReply | None:
+    def check(self, client: LoginClient, login: Credentials) -> LoginReply | None:
         """What becomes of this login; None while Redis is asked, and ``arrived`` is called when it has answered."""
 
-    def accepted(self, client: PoolWaiter, login: Credentials) -> str | None:
+    def accepted(self, client: LoginClient, login: Credentials) -> str | None:
         """Redis has accepted it on the client's own connection; the user of its pool from now on."""
 
-    def refused(self, client: PoolWaiter, login: Credentials) -> None:
+    def refused(self, client: LoginClient, login: Credentials) -> None:
         """Redis has refused it on the client's own connection."""
-
-    def forget(self) -> None:
-        """Who may log in may have changed: what was accepted before counts no more."""
 
 
 class RoutePort(Protocol):
@@ -390,6 +387,9 @@ class RoutePort(Protocol):
 
     def count_error(self, error: bytes) -> None:
         """Count an error reply of Keyrail's own."""
+
+    def note_user_change(self) -> None:
+        """Who may log in may have changed: what Redis has said of logins before counts no more, in any worker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from proxy.commands.command import Command
 from proxy.policy.compile import CompiledPolicy
 from proxy.policy.decision import BackgroundProcedure, Decision
 from proxy.rules.verdict import End, Procedure
-from proxy.session import judging, switching
+from proxy.session import judging
 from proxy.session.running_procedure import RunningProcedure
 from proxy.session.session import Session
 from proxy.session.state import Awaited, Keeping, Pinned
@@ -33,7 +33,7 @@ def settle(session: Session, command: Command, decision: Decision) -> Decision |
             return decision
         state = session.state
         lingers = type(state) is Pinned and state.keeping is Keeping.LINGERING
-        if lingers and session.pending_replies == 0 and not switching.keeps_pin(session):
+        if lingers and session.sender.pending_replies == 0 and not session.keeps_pin():
             # The client has just logged in: its connection may be the only one on which Keyrail can ask.
             session.unpin()
         session.running_procedure = running_procedure = _running_procedure(session, policy, command, decision)

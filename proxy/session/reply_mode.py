@@ -9,7 +9,8 @@ that its connection sends is relayed as it comes.
 
 from typing import Protocol
 
-from proxy.hotpath.upstream_pipeline import UpstreamPipeline
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.intake import Intake
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.ports import PrivatePipeline
 from proxy.wire.encode import encode_command
@@ -28,9 +29,14 @@ class AnsweredClient(Protocol):
     """A session, as far as CLIENT REPLY and MONITOR are about it."""
 
     reply_mode: int
-    direct: bool
-    forwarded: int
-    upstream: UpstreamPipeline | None
+
+    @property
+    def sender(self) -> CommandSender:
+        """What sends its commands."""
+
+    @property
+    def intake(self) -> Intake:
+        """What forwards commands that are answered."""
 
     @property
     def pinned(self) -> PrivatePipeline | None:
@@ -39,16 +45,13 @@ class AnsweredClient(Protocol):
     def submit(self, raw: bytes) -> None:
         """Send one command to the current upstream."""
 
-    def send_unanswered(self, raw: bytes) -> None:
-        """Send a command to which no reply comes."""
-
     def close(self, cause: str) -> None:
         """Close the client now."""
 
 
 def choose(session: AnsweredClient, mode: bytes, raw: bytes) -> None:
     """CLIENT REPLY ON, OFF or SKIP, or something else, on which Redis has the word."""
-    upstream = session.upstream
+    upstream = session.sender.upstream
     assert upstream is not None
     if session.reply_mode == RELAYED or mode not in (b"ON", b"OFF", b"SKIP"):
         session.submit(raw)
@@ -57,9 +60,9 @@ def choose(session: AnsweredClient, mode: bytes, raw: bytes) -> None:
         _end(session)
         session.submit(raw)
         return
-    session.forwarded += 1
-    session.send_unanswered(raw)
-    session.direct = False
+    session.sender.forwarded += 1
+    session.sender.send_unanswered(raw)
+    session.intake.direct = False
     if mode == b"OFF" or session.reply_mode != OFF:
         session.reply_mode = OFF if mode == b"OFF" else SKIP
 
@@ -69,13 +72,13 @@ def relay(session: AnsweredClient) -> None:
     assert session.pinned is not None
     session.pinned.relay = True
     session.reply_mode = RELAYED
-    session.direct = False
+    session.intake.direct = False
 
 
 def go_on(session: AnsweredClient) -> None:
     """Behind a command whose answer was asked for all the same: OFF goes on, a SKIP is used up."""
     if session.reply_mode == OFF:
-        session.send_unanswered(_OFF)
+        session.sender.send_unanswered(_OFF)
     else:
         _end(session)
 
@@ -96,11 +99,11 @@ def falls_on(session: AnsweredClient) -> bool:
 
 def swallows(session: AnsweredClient) -> bool:
     """Whether an answer of the proxy's own is silenced; a SKIP is used up by it."""
-    upstream = session.upstream
+    upstream = session.sender.upstream
     assert upstream is not None
     if session.reply_mode == SKIP:
         # Redis still silences the next command that it sees: Keyrail sends one whose reply is not needed.
-        session.send_unanswered(ABORTING_COMMAND)
+        session.sender.send_unanswered(ABORTING_COMMAND)
         _end(session)
         return True
     if session.reply_mode == RELAYED and upstream.scanner.elements > 0:
@@ -111,4 +114,4 @@ def swallows(session: AnsweredClient) -> bool:
 
 def _end(session: AnsweredClient) -> None:
     session.reply_mode = ON
-    session.direct = True
+    session.intake.direct = True

@@ -1,44 +1,74 @@
-"""One client: its identity, the state of its connection, and the commands and replies that leave for it.
+"""One client: its identity, the state of its connection, and the policy in force for it.
 
-Handlers work on it, each with the commands of one subject. Which handler a command goes to is ``dispatcher.py``'s
-business.
+It holds what the client has sent to Redis (``sender``), what has arrived from it and is not read yet (``intake``), and
+its transport (``link``). The handlers are functions on it, each with the commands of one subject; ``dispatcher.py``
+chooses the handler for a command.
 
-What it sends has its place among the pending replies, and falls silent where CLIENT REPLY says so.
+Commands and answers of Keyrail's own fall silent where CLIENT REPLY says so.
 """
 
-from collections.abc import Hashable
-from functools import partial
+from collections.abc import Callable, Hashable
+from functools import partial, update_wrapper
+from typing import Concatenate, ParamSpec
 
-from proxy.hotpath.in_flight import EDIT, FORWARD, HIDE, LOCAL, REPLACE, TRACE, InFlightEntry
-from proxy.hotpath.intake import ENDED, TAKEN, Intake
+from proxy.commands.command import Command
+from proxy.hotpath.command_sender import CommandSender
+from proxy.hotpath.in_flight import EDIT, REPLACE, TRACE, InFlightEntry
+from proxy.hotpath.intake import ENDED, TAKEN, WAITING, Intake
+from proxy.hotpath.intake_handler import IntakeHandler
+from proxy.hotpath.reply_order import MOST_HELD
+from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.policy.apps import Caller
 from proxy.policy.decision import Decision
 from proxy.rules.context import NO_SLOT
 from proxy.rules.limit_membership import LimitMembership
 from proxy.rules.shared_state import FactKey
 from proxy.rules.verdict import ReplyEdit, Verdict, closes
-from proxy.session import reply_mode
+from proxy.session import follow_ups, reply_mode
 from proxy.session.client_identity import UNNAMED, Origin
-from proxy.session.client_link import BYTES_WAIT, UPSTREAM_CONGESTED, ClientLink, HeldUpstream
+from proxy.session.client_link import UPSTREAM_CONGESTED, ClientLink, ClientTransport
 from proxy.session.exec_abort import ABORTING_COMMAND
 from proxy.session.item import FollowUp, Item
 from proxy.session.n_plus_one import NPlusOneDetector
 from proxy.session.open_trace import OpenTrace
 from proxy.session.ports import CommandName, EffectivePolicy, LoginPort, PoolKey, Ports, PrivatePipeline
 from proxy.session.running_procedure import RunningProcedure
-from proxy.session.state import POOLED, Awaited, ClientState, Event, Pinned, Transaction, Watching
+from proxy.session.state import (
+    POOLED,
+    Awaited,
+    ClientState,
+    Event,
+    Keeping,
+    Pinned,
+    PooledTransaction,
+    Transaction,
+    Watching,
+    departed,
+)
 from proxy.session.subscription import Subscriptions
-from proxy.wire.request import RequestLimits
+from proxy.wire.request import COMPLETE, Request, RequestLimits
 
 _AT_ONCE = 64
 _SHORT = 4096
 """Bytes. So many short answers gather before they leave, and no longer one, as the client may not take them."""
 
-_UNREAD_WHILE_BLOCKED = 1 << 20
-"""Bytes of a client that is blocked in Redis, beyond which it is not read."""
+P = ParamSpec("P")
 
 
-class Session(Intake):
+def _guarded(step: Callable[Concatenate["Session", P], None]) -> Callable[Concatenate["Session", P], None]:
+    # A fault in one client's session must not reach the upstream, or the client, that set it off.
+    def guarded(session: "Session", /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            step(session, *args, **kwargs)
+        except Exception:  # noqa: BLE001 - logged with its traceback; it closes this client alone
+            session.ports.route.report_fault()
+            session.close("internal_error")
+
+    update_wrapper(guarded, step)
+    return guarded
+
+
+class Session:
     """One client. ``key`` is the pool that it belongs to: user, database and protocol; ``pinned`` is the upstream that
     it has for itself.
 
@@ -52,6 +82,7 @@ class Session(Intake):
         "effective_policy",
         "held",
         "home",
+        "intake",
         "key",
         "limit_membership",
         "link",
@@ -67,6 +98,7 @@ class Session(Intake):
         "probe",
         "resolved",
         "running_procedure",
+        "sender",
         "slot",
         "sought",
         "state",
@@ -75,6 +107,7 @@ class Session(Intake):
 
     def __init__(
         self,
+        handler: Callable[["Session"], IntakeHandler],
         ports: Ports,
         home: PoolKey,
         limits: RequestLimits,
@@ -82,7 +115,8 @@ class Session(Intake):
         logins: LoginPort | None = None,
     ) -> None:
         effective_policy = ports.policies.effective_policy(home, Caller(home.user_name, listener=listener))
-        super().__init__(effective_policy.config, limits)
+        self.sender = CommandSender(self, effective_policy.config.window // 2)
+        self.intake = Intake(effective_policy.config, limits, self.sender, handler(self))
         self.ports = ports
         self.link = ClientLink()
         self.state: ClientState = POOLED
@@ -159,9 +193,14 @@ class Session(Intake):
     def set_state(self, state: ClientState) -> None:
         """A transaction or a WATCH has begun or ended: meanwhile the upstream takes nobody else's commands."""
         self.state = state
-        if self.upstream is not None:
+        if self.sender.upstream is not None:
             open_unit = state.transaction is not None or state.watching is not None
-            self.upstream.unit = self if open_unit else None
+            self.sender.upstream.unit = self.sender if open_unit else None
+
+    def keeps_pin(self) -> bool:
+        """Whether the private upstream still holds state of this client, or an unfinished command."""
+        state = self.state
+        return self.intake.streams() or (type(state) is Pinned and state.holds())
 
     # Who it is, and the policy for that
 
@@ -172,7 +211,7 @@ class Session(Intake):
 
     def reconsider(self) -> None:
         """Who the client is has changed, or the policy: other limits may hold."""
-        self.token_sets = None
+        self.intake.token_sets = None
         if self.limit_membership is not None:
             self.limit_membership.leave()
             self.limit_membership = None
@@ -196,8 +235,8 @@ class Session(Intake):
             return
         self.reconsider()
         self.effective_policy = self.ports.policies.effective_policy(self.key, self.caller())
-        self.config = self.effective_policy.config
-        self.simple = self.config.pooled if self.pinned is None else self.config.pinned
+        config = self.intake.config = self.effective_policy.config
+        self.intake.simple = config.pooled if self.pinned is None else config.pinned
 
     def end_if_closed_by(self, verdict: Verdict) -> int:
         """Close the client if the verdict says so. A transaction is ended first, as others may share its upstream."""
@@ -210,74 +249,47 @@ class Session(Intake):
 
     def submit_traced(self, raw: bytes, edit: ReplyEdit | None, trace: OpenTrace) -> None:
         """The same as ``submit``, and the reply is measured."""
-        upstream = self.upstream
+        upstream = self.sender.upstream
         assert upstream is not None
         if edit is None:
-            self.forwarded += 1
-            self.submit_with_action(raw, TRACE, trace)
+            self.sender.forwarded += 1
+            self.sender.submit_with_action(raw, TRACE, trace)
         else:
             self.submit(raw, trace.around(edit))
         upstream.when_sent(trace.leaves)
 
     def submit(self, raw: bytes, edit: ReplyEdit | None = None) -> None:
         """Send one command to the current upstream and expect its reply, unless CLIENT REPLY has silenced it."""
-        upstream = self.upstream
+        sender = self.sender
+        upstream = sender.upstream
         assert upstream is not None
         if self.reply_mode != reply_mode.ON and reply_mode.falls_on(self):
-            self.forwarded += 1
-            self.wrote = True
-            self.issue(upstream, raw, commands=1)
+            sender.forwarded += 1
+            sender.wrote = True
+            sender.issue(upstream, raw, commands=1)
         elif edit is None:
-            assert not self.awaits_elsewhere(), "what comes behind such a command waits for its reply"
-            self.forward(upstream, raw)
+            assert not sender.awaits_elsewhere(), "what comes behind such a command waits for its reply"
+            sender.forward(upstream, raw)
         else:
-            self.forwarded += 1
-            self.submit_with_action(raw, EDIT, edit)
-
-    def send_unanswered(self, raw: bytes) -> None:
-        """Send a command to which no reply comes."""
-        assert self.upstream is not None
-        self.issue(self.upstream, raw)
-
-    def submit_with_action(self, raw: bytes, action: int, payload: object, due: int = 1) -> None:
-        """Send one command whose reply has an action of its own."""
-        upstream = self.upstream
-        assert upstream is not None
-        if self.order is None:
-            self.issue(upstream, raw, InFlightEntry(self, due, action, payload), commands=1)
-            return
-        assert due == 1, "only a private upstream has commands with several replies"
-        assert not self.awaits_elsewhere(), "what comes behind such a command waits for its reply"
-        self.send_for(self.order.segment(upstream), upstream, raw, action, payload)
-        self.wrote = True
+            sender.forwarded += 1
+            sender.submit_with_action(raw, EDIT, edit)
 
     def send_elsewhere(self, upstream: PrivatePipeline, raw: bytes, edit: ReplyEdit | None) -> None:
         """Send one command on this idle connection, which goes back behind the reply. The reply keeps its place among
         the client's, and the next command waits for it."""
-        segment = self.begin_order().segment(upstream)
-        self.forwarded += 1
-        self.send_for(segment, upstream, raw, FORWARD if edit is None else EDIT, edit)
+        self.sender.send_elsewhere(upstream, raw, edit)
         self.wait_for(Awaited.REPLY_ELSEWHERE)
         upstream.when_drained(partial(self._answered_elsewhere, upstream))
 
     def _answered_elsewhere(self, upstream: PrivatePipeline) -> None:
         self.ports.pools.release(upstream)
-        self.advance()
+        self.sender.advance()
         self.arrived()
-
-    def awaits_elsewhere(self) -> bool:
-        """Whether a command that was sent elsewhere is unanswered."""
-        segment = None if self.order is None else self.order.first
-        while segment is not None:
-            if segment.pending_replies > 0 and segment.source is not self.upstream:
-                return True
-            segment = segment.next_entry
-        return False
 
     def hide(self, raw: bytes) -> None:
         """Send a command of the proxy's own on the private upstream; its reply is dropped."""
         assert self.pinned is not None
-        self.issue(self.pinned, raw, InFlightEntry(self, 1, HIDE, None))
+        self.sender.hide(self.pinned, raw)
 
     def answer(self, payload: bytes) -> None:
         """An answer of the proxy's own, in its place among the replies."""
@@ -286,44 +298,41 @@ class Session(Intake):
         self.local += 1
         if payload.startswith(b"-"):
             self.ports.route.count_error(payload)
-        if self.pending_replies == 0:
-            self.out.append(payload)
-            if not self.running or len(self.out) >= _AT_ONCE or len(payload) > _SHORT:
-                self.flush()
-        elif self.order is not None:
-            self.order.answer(payload)
-        else:
-            assert self.upstream is not None
-            self.upstream.enqueue(self, 1, LOCAL, payload)
+        sender = self.sender
+        at_once = sender.answer(payload)
+        if at_once and (not self.intake.running or len(sender.out) >= _AT_ONCE or len(payload) > _SHORT):
+            sender.flush()
 
     def refuse(self, error: bytes, aborting: bytes = ABORTING_COMMAND) -> None:
         """Answer a refusal; inside MULTI, so that Redis aborts the transaction as for any bad command."""
         if self.transaction is None:
             self.answer(error)
             return
-        upstream = self.upstream
+        upstream = self.sender.upstream
         assert upstream is not None
         self.ports.route.count_error(error)
         silent = reply_mode.falls_on(self)
-        self.issue(upstream, aborting, *(() if silent else (InFlightEntry(self, 1, REPLACE, error),)))
+        self.sender.issue(upstream, aborting, *(() if silent else (InFlightEntry(self.sender, 1, REPLACE, error),)))
 
     # Waiting, and its upstreams
 
     def wait_for(self, awaited: Awaited) -> None:
         """Forward nothing until somebody calls ``arrived``."""
         self.awaited = awaited
-        self.halted = True
+        self.intake.wait()
 
     def stop_waiting(self) -> None:
         """Nothing is awaited any more."""
         self.awaited = None
-        self.halted = False
+        self.intake.go_on()
 
+    @_guarded
     def arrived(self) -> None:
         """The upstream, the reply or the answer that it waited for may be there."""
-        if self.awaited is not None and not self.gone and not self.awaits_elsewhere():
+        if self.awaited is not None and not self.gone and not self.sender.awaits_elsewhere():
             self.stop_waiting()
-            self.resume()
+            self.intake.resume()
+        self.link.close_if_done(self)
 
     def unpin(self) -> None:
         """Give the private upstream back: it holds nothing of this client any more."""
@@ -340,23 +349,71 @@ class Session(Intake):
             return None
         self.state = POOLED
         upstream.owner = None
-        self.upstream = None
-        self.direct = False
-        self.simple = self.config.pooled
+        self.sender.upstream = None
+        self.intake.direct = False
+        self.intake.simple = self.intake.config.pooled
         return upstream
 
-    # Reading and backpressure
+    # What its sender tells
 
-    def hold(self) -> None:
-        """Bytes wait: read no more, except from a client that is blocked in Redis."""
-        if self.blocked and self.unread() <= _UNREAD_WHILE_BLOCKED:
-            self.link.resume(BYTES_WAIT)
-        else:
-            self.link.pause(BYTES_WAIT)
+    @_guarded
+    def on_idle(self) -> None:
+        """No reply is pending: a private upstream whose state has ended goes back, and the next command goes on."""
+        state = self.state
+        if type(state) is Pinned:
+            state.replies_have_come()
+        if self.deferred and follow_ups.catch_up(self):
+            self.sender.notify_when_idle = True
+        elif type(state) is Pinned and state.keeping is not Keeping.LINGERING and not self.keeps_pin():
+            self.unpin()
+        self.arrived()
 
-    def drained(self) -> None:
-        """No command waits any more."""
-        self.link.resume(BYTES_WAIT)
+    @_guarded
+    def on_resume(self) -> None:
+        """Few enough replies are pending."""
+        self.intake.resume()
+        self.link.close_if_done(self)
+
+    @_guarded
+    def on_advance(self) -> None:
+        """Some of the replies that several sources send have come."""
+        order = self.sender.order
+        if not self.sender.full and (order is None or order.size <= MOST_HELD):
+            self.link.release_upstreams(self)
+
+    @_guarded
+    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+        """A reply of at least ``size`` bytes has begun, to one of these commands: tell of its key, if it has one."""
+        request = Request()
+        for _ in range(index + 1):
+            if request.scan(run, request.end, self.intake.limits) != COMPLETE:
+                return
+        command = Command(self.effective_policy.table, request.arguments())
+        if len(command.known_keys) == 1:
+            self.ports.traces.observe_large(self, command.known_keys[0].name, size)
+
+    # What connections to Redis ask
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return self.sender.gone
+
+    def let_go(self) -> bool:
+        """The private upstream is lost: whether nothing of this client is lost with it."""
+        if self.sender.pending_replies > 0 or self.keeps_pin() or self.key.user is not None:
+            return False
+        self.unpin()
+        return True
+
+    def waiting(self) -> int:
+        """Bytes that the client has been sent and has not taken, or that wait for replies before them."""
+        order = self.sender.order
+        return self.link.unsent() + (0 if order is None else order.size)
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """Resume the upstream when the client has caught up."""
+        self.link.hold_upstream(upstream)
 
     def pause_source(self) -> None:
         """The private upstream takes no more."""
@@ -366,24 +423,49 @@ class Session(Intake):
         """The private upstream takes more again."""
         self.link.resume(UPSTREAM_CONGESTED)
 
+    # Its connection
+
+    def connected(self, transport: ClientTransport, address: str, certificate: str) -> None:
+        """The client is there: its address, and the subject of its certificate if it has shown one."""
+        self.link.transport = transport
+        self.sender.write = transport.write
+        self.origin = Origin(self.origin.listener, address, certificate)
+        if certificate:
+            self.adopt()
+
+    def end_of_stream(self) -> bool:
+        """The client sends no more: whether it has still to be answered. One that is blocked has left."""
+        return not self.blocked and self.link.half_close(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read its replies: nothing more is forwarded for it."""
+        self.sender.full = True
+
+    @_guarded
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self.sender.full = False
+        self.link.release_upstreams(self)
+        self.intake.resume()
+
+    def connection_lost(self) -> None:
+        """The connection is closed."""
+        if not self.gone:
+            self.on_close()
+        self.link.release_upstreams(self)
+
     def assembling(self, size: int) -> None:
         """An unfinished command grows."""
         if size > self.ports.route.query_limit:
             self.close("query_limit")
 
-    def waiting(self) -> int:
-        """Bytes that the client has been sent and has not taken, or that wait for replies before them."""
-        return self.link.unsent() + (0 if self.order is None else self.order.size)
-
-    def hold_upstream(self, upstream: HeldUpstream) -> None:
-        """Resume the upstream when the client has caught up."""
-        self.link.hold_upstream(upstream)
-
     def rests(self) -> bool:
         """Whether the client waits for nothing, and nothing of it is on its way."""
-        waits = self.pending_replies > 0 or self.halted or self.stalled or self.full or self.subscriptions is not None
-        comes = self.pending is not None or self.assembly is not None or self.stream is not None
-        return not waits and not comes and not (self.pinned is not None and self.pinned.relay)
+        sender, intake = self.sender, self.intake
+        waits = sender.pending_replies > 0 or sender.stalled or sender.full
+        comes = intake.phase == WAITING or intake.pending is not None or intake.unfinished is not None
+        listens = self.subscriptions is not None or (self.pinned is not None and self.pinned.relay)
+        return not waits and not comes and not listens
 
     # Its end
 
@@ -400,5 +482,36 @@ class Session(Intake):
         self.link.turn_away(self, error, cause)
 
     def on_close(self) -> None:
-        """The client has left, or is about to be closed."""
-        raise AssertionError("the dispatcher knows what is under way")
+        """The client has left: its pending replies are dropped, its private upstream is closed."""
+        sender, intake = self.sender, self.intake
+        sender.gone = True
+        self.reconsider()
+        intake.finish()
+        self.held = None
+        if sender.order is not None:
+            sender.order.abandon()
+            sender.order = None
+            sender.ordered = False
+        if self.running_procedure is not None:
+            self.running_procedure.cancel()
+            self.running_procedure = None
+        holds = self.keeps_pin()
+        if self.deferred or (self.transaction is not None and self.pinned is not None):
+            follow_ups.leave(self)
+        if self.probe is not None:
+            self.ports.capabilities.end_probe(self.probe, False)
+            self.probe = None
+        state, self.state = self.state, departed(self.state)
+        match state:
+            case PooledTransaction() if sender.upstream is not None:
+                # Only a fault can end a session here. Its transaction must not go on, on an upstream that others share.
+                self.ports.pools.discard(sender.upstream)
+            case Pinned(upstream) if not upstream.closed:
+                upstream.owner = None
+                if state.blocked or upstream.partial is not None:
+                    self.ports.pools.discard(upstream)
+                elif sender.pending_replies > 0 or holds:
+                    self.ports.pools.close_gracefully(upstream)
+                else:
+                    upstream.follow(None)
+                    self.ports.pools.release(upstream)

@@ -180,6 +180,15 @@ class Pinned:
         """Something changes for how long the upstream is kept."""
         self.keeping = KEEPING[self.keeping, event]
 
+    def replies_have_come(self) -> None:
+        """No reply is pending: nothing blocks any more, and subscriptions are as Redis has confirmed them."""
+        self.blocked = 0
+        if self.subscriptions is not None:
+            self.subscriptions.asked = 0
+            if self.subscriptions.empty():
+                self.subscriptions = None
+                self.upstream.follow(None)
+
     def holds(self) -> bool:
         """Whether the upstream holds something of this client that replies alone do not end."""
         if self.keeping is Keeping.FOR_GOOD or self.unit is not None:

@@ -19,7 +19,7 @@ While it is under way the upstream is `partial`: it takes the rest of this comma
 from proxy.commands.command import Command
 from proxy.commands.table import ConnectionState
 from proxy.commands.words import LONGEST
-from proxy.hotpath.intake import ENDED, TAKEN, WAIT
+from proxy.hotpath.intake import ENDED, FINISHED, TAKEN, WAIT
 from proxy.policy.decision import HiddenCommands
 from proxy.rules.verdict import PASS, Answer, Refuse, ReplyEdit, Rewrite, Verdict
 from proxy.session import follow_ups, hidden_commands, judging, pinned, reply_mode, scripts, switching, transaction
@@ -45,11 +45,11 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     table = session.effective_policy.table
     spec = table.spec_of(argv) if argv else table.specs[0]
     if spec.state not in _STREAMED_STATES or (spec.container and len(argv) == 1):
-        session.collect(data[request.start :])
+        session.intake.collect(data[request.start :])
         return TAKEN
     if session.effective_policy.compiled.learning and scripts.waits(session, Command(table, argv, spec)):
         return WAIT
-    blocked = session.blocked and session.pending_replies > 0
+    blocked = session.blocked and session.sender.pending_replies > 0
     if blocked or (session.pinned is not None and follow_ups.undecided(session)):
         # In the middle of a value nothing can follow the commands before it, and behind one that blocks nothing runs.
         switching.wait_until_drained(session)
@@ -60,11 +60,11 @@ def begin(session: Session, data: bytes, request: Request) -> int:
     may_block = spec.state is ConnectionState.BLOCKING and session.transaction is None
     if (switching.to_drained_private if may_block else switching.to_private)(session) is None:
         return WAIT
-    assert session.upstream is not None
+    assert session.sender.upstream is not None
     if spec.process_bound:
         session.ports.pools.relies_on_process(session)
     stream = _Stream(session, argv, request.expected, request.bulk)
-    session.stream = stream
+    session.intake.unfinished = stream
     stream.begin(data[request.start : request.position])
     stream.receive(data[request.position :])
     return TAKEN
@@ -165,9 +165,9 @@ class _Stream:
         """Send on all bytes of a judged command, all but the last byte of another."""
         if not chunk or self.refusal is not None or self.session.gone:
             return
-        upstream = self.session.upstream
+        upstream = self.session.sender.upstream
         assert upstream is not None
-        self.session.send_piece(upstream, chunk, self.judged is None)
+        self.session.sender.send_piece(upstream, chunk, self.judged is None)
 
     def receive(self, data: bytes) -> None:
         """Take more bytes of the client."""
@@ -199,9 +199,9 @@ class _Stream:
         walker = Request()
         walker.expected = self.expected - len(self.argv)
         walker.position = position
-        code = walker.resume(data, self.session.limits)
+        code = walker.resume(data, self.session.intake.limits)
         if code == MALFORMED:
-            self.session.malformed(walker)
+            self.session.intake.handler.malformed(walker)
             return position, True
         end = walker.ends[walker.argc - 1] + 2 if walker.argc else position
         self.argv += walker.arguments()
@@ -217,13 +217,13 @@ class _Stream:
 
     def _finish(self, following: bytes) -> None:
         session = self.session
-        session.stream = None
+        session.intake.unfinished = None
         if self.judged is None:
             self._judge_last()
-        if session.gone or session.ended:
+        if session.gone or session.intake.phase == FINISHED:
             return
         assert self.judged is not None
-        session.config.count(self.judged.spec.id)
+        session.intake.config.count(self.judged.spec.id)
         trace = self._trace(self.judged)
         if self.refusal is None:
             judging.count_keys(session, self.judged)
@@ -236,14 +236,14 @@ class _Stream:
         if session.end_if_closed_by(self.verdict) == ENDED:
             return
         if following:
-            session.pending = following
-        if not session.running:
-            session.resume()
+            session.intake.pending = following
+        if not session.intake.running:
+            session.intake.resume()
 
     def _trace(self, command: Command) -> OpenTrace | None:
         """The trace of the command; None if its reply is not measured, or nothing is traced."""
         session = self.session
-        if session.config.sampler.traces <= 0:
+        if session.intake.config.sampler.traces <= 0:
             return None
         made = OpenTrace(session.ports.traces, session, command, 1, self.size, session.ports.traces.clock())
         made.refused = self.refusal is not None
@@ -255,11 +255,11 @@ class _Stream:
 
     def _submit(self, trace: OpenTrace | None) -> None:
         session = self.session
-        assert session.upstream is not None
+        assert session.sender.upstream is not None
         assert self.judged is not None
-        session.end_pieces(session.upstream)
+        session.sender.end_pieces(session.sender.upstream)
         if session.transaction is None:
-            session.notify_when_idle = True
+            session.sender.notify_when_idle = True
         may_block = pinned.may_block(session, self.judged)
         if self.surrounded is not None:
             self.surrounded.end(self.tail)
@@ -301,10 +301,10 @@ def _cut(session: Session, error: bytes) -> None:
     # Close the private upstream, on which the command stands unfinished; its state, if any, is lost with it.
     upstream = session.pinned
     assert upstream is not None
-    stateful = switching.keeps_pin(session)
-    if session.pending_replies > 0 or stateful:
+    stateful = session.keeps_pin()
+    if session.sender.pending_replies > 0 or stateful:
         # Replies that were asked for before are lost as well: the client is told by the close.
-        if session.pending_replies == 0:
+        if session.sender.pending_replies == 0:
             session.answer(error)
         session.close("refused_while_streaming")
         return

@@ -15,7 +15,6 @@ from proxy.hotpath.intake import TAKEN, WAIT
 from proxy.session import reply_mode, switching
 from proxy.session.item import Item
 from proxy.session.session import Session
-from proxy.session.state import Pinned
 from proxy.session.subscription import Subscriptions
 
 
@@ -27,7 +26,7 @@ def _change(session: Session, item: Item) -> int:
     verb = item.command.name.lower().encode()
     closing = Subscriptions.closes(verb)
     subscriptions = session.subscriptions
-    if session.pending_replies > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
+    if session.sender.pending_replies > 0 and (subscriptions is None or not (closing or subscriptions.opening)):
         # Nothing could follow the commands before this one once Redis lets the client do little else.
         switching.wait_until_drained(session)
         return WAIT
@@ -37,23 +36,17 @@ def _change(session: Session, item: Item) -> int:
     bare = len(argv) == 1
     subscriptions.opening = not closing
     subscriptions.asked += 1
-    session.notify_when_idle = True
-    session.forwarded += 1
+    session.sender.notify_when_idle = True
+    session.sender.forwarded += 1
     # Redis confirms even while CLIENT REPLY is OFF or SKIP, which the command uses up like any other.
     silent = reply_mode.falls_on(session)
     if bare and not closing and silent:
-        session.issue(upstream, item.raw)
+        session.sender.issue(upstream, item.raw)
         return TAKEN
     due = (-1 if closing else 1) if bare else len(argv) - 1
     count: Any = subscriptions.outstanding
-    session.submit_with_action(item.raw, CONFIRM, (verb, lambda: count(verb)), due)
+    session.sender.submit_with_action(item.raw, CONFIRM, (verb, lambda: count(verb)), due)
     return TAKEN
-
-
-def stop(state: Pinned) -> None:
-    """The last subscription has ended."""
-    state.subscriptions = None
-    state.upstream.follow(None)
 
 
 HANDLERS: dict[ConnectionState, Callable[[Session, Item], int]] = {

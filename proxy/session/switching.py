@@ -25,21 +25,23 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
         private = to_private(session)
         session.happens(Event.UNKNOWN)
         return private
-    current = session.upstream
+    current = session.sender.upstream
     state = session.state
     if type(state) is Pinned:
-        if keeps_pin(session) or (session.pending_replies > 0 and state.keeping is not Keeping.RETURNING):
+        if session.keeps_pin() or (session.sender.pending_replies > 0 and state.keeping is not Keeping.RETURNING):
             return current
-        if session.pending_replies > 0:
+        if session.sender.pending_replies > 0:
             wait_until_drained(session)
             return None
         session.unpin()
         current = None
     # A client with pending replies on the slow lane stays there: it never has some on two lanes.
-    stays = session.direct == (lane is Lane.FAST) or (not session.direct and session.pending_replies > 0)
+    stays = session.intake.direct == (lane is Lane.FAST) or (
+        not session.intake.direct and session.sender.pending_replies > 0
+    )
     if stays and current is not None and current.usable and not current.closed:
         return current
-    if session.pending_replies > 0:
+    if session.sender.pending_replies > 0:
         wait_until_drained(session)
         return None
     found = session.ports.pools.shared(session.key, lane)
@@ -47,8 +49,8 @@ def to_shared(session: Session, lane: Lane) -> UpstreamPipeline | None:
         session.wait_for(Awaited.UPSTREAM)
         session.ports.pools.await_shared(session, session.key, lane)
         return None
-    session.upstream = found
-    session.direct = lane is Lane.FAST
+    session.sender.upstream = found
+    session.intake.direct = lane is Lane.FAST
     return found
 
 
@@ -57,9 +59,9 @@ def to_private(session: Session) -> PrivatePipeline | None:
     state = session.state
     if type(state) is Pinned:
         state.happens(Event.NEEDED)
-        session.direct = state.reply_mode == reply_mode.ON
+        session.intake.direct = state.reply_mode == reply_mode.ON
         return state.upstream
-    if session.pending_replies > 0:
+    if session.sender.pending_replies > 0:
         wait_until_drained(session)
         return None
     found = session.ports.pools.private(session.key)
@@ -74,7 +76,7 @@ def to_private(session: Session) -> PrivatePipeline | None:
 
 def to_drained_private(session: Session) -> PrivatePipeline | None:
     """The same for a command behind which nothing could follow the commands before it: once those are answered."""
-    if session.pinned is not None and session.pending_replies > 0:
+    if session.pinned is not None and session.sender.pending_replies > 0:
         wait_until_drained(session)
         return None
     return to_private(session)
@@ -82,10 +84,10 @@ def to_drained_private(session: Session) -> PrivatePipeline | None:
 
 def _pin(session: Session, upstream: PrivatePipeline) -> None:
     session.state = Pinned(upstream)
-    session.upstream = upstream
-    upstream.owner = session
-    session.simple = session.config.pinned
-    session.direct = True
+    session.sender.upstream = upstream
+    upstream.owner = session.sender
+    session.intake.simple = session.intake.config.pinned
+    session.intake.direct = True
 
 
 def _introduce(session: Session, upstream: PrivatePipeline) -> None:
@@ -99,12 +101,6 @@ def _introduce(session: Session, upstream: PrivatePipeline) -> None:
         session.hide(encode_command([b"CLIENT", b"SETINFO", b"LIB-VER", session.names.version]))
 
 
-def keeps_pin(session: Session) -> bool:
-    """Whether the private upstream still holds state of this client, or an unfinished command."""
-    state = session.state
-    return session.stream is not None or (type(state) is Pinned and state.holds())
-
-
 def move(session: Session, key: PoolKey) -> None:
     """Redis has accepted: from now on this client belongs to another pool."""
     session.key = key
@@ -114,16 +110,16 @@ def move(session: Session, key: PoolKey) -> None:
             session.subscriptions.protocol = key.protocol
         session.pinned.follow(session.subscriptions)
     else:
-        session.upstream = None
-        session.direct = False
+        session.sender.upstream = None
+        session.intake.direct = False
     session.adopt()
 
 
 def wait_until_drained(session: Session) -> None:
     """Read no further until no reply is pending."""
-    assert session.pending_replies > 0, "nothing would ever bring the next command on"
+    assert session.sender.pending_replies > 0, "nothing would ever bring the next command on"
     session.wait_for(Awaited.REPLIES)
-    session.notify_when_idle = True
+    session.sender.notify_when_idle = True
 
 
 def release_pin(session: Session) -> None:
@@ -131,11 +127,11 @@ def release_pin(session: Session) -> None:
     state = session.state
     if type(state) is not Pinned:
         return
-    if session.pending_replies > 0:
+    if session.sender.pending_replies > 0:
         # Its next command waits for that, or a client that always has pending replies would never go back.
-        session.notify_when_idle = True
-        if not keeps_pin(session):
+        session.sender.notify_when_idle = True
+        if not session.keeps_pin():
             state.happens(Event.ENDED)
-            session.direct = False
-    elif not keeps_pin(session):
+            session.intake.direct = False
+    elif not session.keeps_pin():
         session.unpin()

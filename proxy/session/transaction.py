@@ -74,7 +74,7 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
     upstream = switching.to_shared(session, Lane.FAST) if whole else switching.to_private(session)
     if upstream is None:
         return WAIT
-    running = Transaction(session.forwarded + 1, session.key.database, session.watching)
+    running = Transaction(session.sender.forwarded + 1, session.key.database, session.watching)
 
     def answered(line: bytes) -> None:
         if not line.startswith(b"-"):
@@ -85,25 +85,25 @@ def multi(session: Session, item: Item, data: bytes, end: int) -> int:
         if session.transaction is running:
             _forget_keys(session)
             session.set_state(ended(session.state, refused(running)))
-            session.notify_when_idle = True
+            session.sender.notify_when_idle = True
             if running.outdated:
                 session.adopt()
 
     if whole or session.reply_mode != reply_mode.ON:
         session.submit(item.raw)
     else:
-        session.forwarded += 1
-        session.submit_with_action(item.raw, PEEK, answered)
+        session.sender.forwarded += 1
+        session.sender.submit_with_action(item.raw, PEEK, answered)
     session.set_state(begun(session.state, running))
     if session.effective_policy.compiled.follows_slots:
         # Each command is judged, so that none of the keys is missed.
-        session.simple = bytes(len(session.simple))
+        session.intake.simple = bytes(len(session.intake.simple))
     return TAKEN
 
 
 def _forget_keys(session: Session) -> None:
     session.slot = NO_SLOT
-    session.simple = session.config.pooled if session.pinned is None else session.config.pinned
+    session.intake.simple = session.intake.config.pooled if session.pinned is None else session.intake.config.pinned
 
 
 def _within(session: Session, item: Item) -> int:
@@ -117,10 +117,10 @@ def _within(session: Session, item: Item) -> int:
 
 def _arrived_whole(session: Session, data: bytes, end: int) -> bool:
     request = Request()
-    config = session.config
-    most = config.window - session.pending_replies - 2
+    config = session.intake.config
+    most = config.window - session.sender.pending_replies - 2
     count = 0
-    while count < most and request.scan(data, end, session.limits) == COMPLETE:
+    while count < most and request.scan(data, end, session.intake.limits) == COMPLETE:
         command_id = config.lookup.find(request)
         state = session.effective_policy.table.specs[command_id].state
         if state is ConnectionState.EXEC:
@@ -180,7 +180,7 @@ def queue_bytes(session: Session, raw: bytes, edit: ReplyEdit | None) -> None:
     if edit is None:
         session.submit(raw)
         return
-    running.actions[session.forwarded - running.first] = (EDIT, edit)
+    running.actions[session.sender.forwarded - running.first] = (EDIT, edit)
     session.submit(raw, hidden_commands.unless_queued(edit))
 
 
@@ -192,8 +192,8 @@ def _end(session: Session, item: Item) -> int:
     if item.command.spec.state is ConnectionState.DISCARD:
         return _discard(session, item)
     if running.actions and session.reply_mode == reply_mode.ON:
-        session.forwarded += 1
-        session.submit_with_action(item.raw, MEMBERS, running.actions)
+        session.sender.forwarded += 1
+        session.sender.submit_with_action(item.raw, MEMBERS, running.actions)
     else:
         session.submit(item.raw)
     _ended(session)
@@ -239,8 +239,8 @@ def _forget(session: Session, item: Item) -> None:
     if session.reply_mode != reply_mode.ON:
         session.submit(item.raw)
         return
-    session.forwarded += 1
-    session.submit_with_action(item.raw, PEEK, answered)
+    session.sender.forwarded += 1
+    session.sender.submit_with_action(item.raw, PEEK, answered)
 
 
 def _watch(session: Session, item: Item) -> int:
@@ -248,7 +248,7 @@ def _watch(session: Session, item: Item) -> int:
         return _within(session, item)
     if switching.to_private(session) is None:
         return WAIT
-    if session.pending_replies > 0 or (session.deferred and not session.watching):
+    if session.sender.pending_replies > 0 or (session.deferred and not session.watching):
         # Follow-ups of the commands before this one may not be sent while keys are watched.
         switching.wait_until_drained(session)
         return WAIT
@@ -261,7 +261,7 @@ def _watch(session: Session, item: Item) -> int:
 
 def _unwatch(session: Session, item: Item) -> int:
     subscriptions = session.subscriptions
-    if subscriptions is not None and session.pending_replies > 0:
+    if subscriptions is not None and session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     confined = subscriptions is not None and subscriptions.confines()
@@ -273,7 +273,7 @@ def _unwatch(session: Session, item: Item) -> int:
     session.slot = NO_SLOT
     if session.deferred:
         follow_ups.catch_up(session)
-    session.notify_when_idle = True
+    session.sender.notify_when_idle = True
     return TAKEN
 
 

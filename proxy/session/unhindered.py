@@ -24,7 +24,7 @@ from proxy.session.state import Awaited
 def _end_wait(session: Session, item: Item) -> int:
     if session.pinned is not None:
         return _on_its_own(session, item)
-    if session.pending_replies > 0 and not _may_overtake(session, item.command):
+    if session.sender.pending_replies > 0 and not _may_overtake(session, item.command):
         switching.wait_until_drained(session)
         return WAIT
     # On a new connection SELECT would wait for a script that runs.
@@ -41,7 +41,7 @@ def _administer(session: Session, item: Item) -> int:
     pools = session.ports.pools
     if not session.ports.route.pooling or item.hidden:
         return forward(session, item)
-    if session.pending_replies == 0:
+    if session.sender.pending_replies == 0:
         shared = switching.to_shared(session, item.command.spec.lane)
         if shared is None:
             return WAIT
@@ -56,7 +56,7 @@ def _administer(session: Session, item: Item) -> int:
         return TAKEN
     if pools.opens_private(session.key):
         return _await_idle(session)
-    if session.pending_replies > 0:
+    if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
         return WAIT
     return _on_shared(session, item)
@@ -72,7 +72,7 @@ def _on_shared(session: Session, item: Item) -> int:
 def _on_its_own(session: Session, item: Item) -> int:
     upstream = switching.to_private(session)
     assert upstream is not None, "it has one already"
-    session.notify_when_idle = True
+    session.sender.notify_when_idle = True
     session.submit(item.raw, item.edit)
     return TAKEN
 
@@ -84,7 +84,7 @@ def _await_idle(session: Session) -> int:
 
 
 def _may_overtake(session: Session, command: Command) -> bool:
-    if session.wrote:
+    if session.sender.wrote:
         return False
     row = ROWS.get(command.spec.name)
     if command.spec.only_reads or row is None:

@@ -34,7 +34,7 @@ class Asking(Client):
         self.connections = [Node() for _ in range(3)]
         self.model = Model(KEYS)
         self.heard = b""
-        self.write = self.hear
+        self.sender.write = self.hear
         self.answers_of: dict[bytes, list[bytes]] = {}
 
     def hear(self, data: bytes) -> None:
@@ -48,18 +48,18 @@ class Asking(Client):
         request.scan(raw, 0, LIMITS)
         parts = split(command.spec.id, request, raw, STANDARD.keys, ROUTER)
         assert parts is not None
-        send_split(self, command, parts, [self.connections[number] for number in parts.nodes], edit)  # type: ignore[arg-type]
+        send_split(self.sender, command, parts, [self.connections[number] for number in parts.nodes], edit)  # type: ignore[arg-type]
 
     def fan(self, *words: bytes) -> None:
         command = Command(STANDARD, words)
-        send_fan_out(self, fan_out(command, NAMES, 2, 0.0), self.connections, None)
+        send_fan_out(self.sender, fan_out(command, NAMES, 2, 0.0), self.connections, None)
 
     def walk(self, cursor: bytes) -> bytes | None:
-        return send_rounds(self, scan([b"SCAN", cursor], IDS, 0), self.upstream_of, None)
+        return send_rounds(self.sender, scan([b"SCAN", cursor], IDS, 0), self.upstream_of, None)
 
     def serve(self, random: Random, most: int = 1000) -> None:
         """Nodes answer what they have been sent, in pieces, until nothing is pending."""
-        while self.pending_replies > 0:
+        while self.sender.pending_replies > 0:
             number = random.randrange(3)
             node = self.connections[number]
             chunk, node.outgoing = b"".join(node.outgoing), []
@@ -67,7 +67,7 @@ class Asking(Client):
                 scripted = self.answers_of.get(argv[0], [])
                 node.will_say(scripted[number] if scripted else self.model.answer(number, argv))
             node.says(random.randint(1, most))
-        assert (self.order, [node.faults for node in self.connections]) == (None, [[]] * 3)
+        assert (self.sender.order, [node.faults for node in self.connections]) == (None, [[]] * 3)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -111,7 +111,7 @@ def test_an_answer_without_asking_is_for_the_caller() -> None:
     assert client.walk(b"x") == b"-ERR invalid cursor\r\n"
     client.connections[1].usable = False
     assert client.walk(b"0") == b"-CLUSTERDOWN keyrail: a node of the cluster is not connected\r\n"
-    assert (client.order, client.pending_replies) == (None, 0)
+    assert (client.sender.order, client.sender.pending_replies) == (None, 0)
 
 
 def test_a_node_that_is_lost_between_two_rounds() -> None:

@@ -17,6 +17,7 @@ from proxy.net.cluster import Cluster, alias_of
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.upstream import UpstreamConnection
+from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import TRANSPARENT
 from proxy.session.ports import ANY_NODE, Node, PoolKey
 from tests.cluster.nodes import RealCluster
@@ -58,6 +59,7 @@ def route_to(upstream: UpstreamAddress) -> tuple[Route, Cluster]:
         None,
         lambda: None,
         Admission(0),
+        of_one_worker(),
     )
     return route, topology
 

@@ -8,11 +8,13 @@ from typing import Any
 from hiredis import pack_command
 
 from proxy.commands.table import STANDARD, ConnectionState, Lane
+from proxy.hotpath.command_sender import CommandSender
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
 from proxy.hotpath.intake import TAKEN, WAIT, Intake
 from proxy.hotpath.plan import Plan
+from proxy.hotpath.sender_listener import HeldUpstream
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.wire.request import Request, RequestLimits
 from tests.hotpath.listening import Listener, never
@@ -49,8 +51,11 @@ class Upstream(UpstreamPipeline):
         super().send_run(sink, chunk, count)
 
 
-class Client(Intake):
-    """An intake whose session is the test: `answers` are what it says to each special command in turn, then TAKEN."""
+class Client:
+    """An intake and a sender whose session is the test.
+
+    `answers` are what it says to each special command in turn, then TAKEN.
+    """
 
     def __init__(self, plan: Plan | None = None, window: int = 1000, large: int = 1 << 20) -> None:
         self.counters = Counters(sets=16)
@@ -64,12 +69,13 @@ class Client(Intake):
             POOLED,
             window,
         )
-        super().__init__(config, RequestLimits(1 << 20, 1 << 29, large))
+        self.sender = CommandSender(self, window // 2)
+        self.intake = Intake(config, RequestLimits(1 << 20, 1 << 29, large), self.sender, self)
         self.log: list[Any] = []
         self.fake_upstream = Upstream(self.log)
-        self.upstream = self.fake_upstream
-        self.direct = True
-        self.write = lambda _: None
+        self.sender.upstream = self.fake_upstream
+        self.intake.direct = True
+        self.sender.write = lambda _: None
         self.answers: list[int] = []
         self.paused = False
         self.sizes: list[int] = []
@@ -80,7 +86,7 @@ class Client(Intake):
     def handle(self, command_id: int, data: bytes, request: Request) -> int:
         answer = self.answer()
         if answer == WAIT:
-            self.halted = True
+            self.intake.wait()
         else:
             self.log.append(("special", data[request.start : request.end]))
         return answer
@@ -91,15 +97,15 @@ class Client(Intake):
     def handle_inline(self, words: list[bytes], size: int) -> int:
         answer = self.answer()
         if answer == WAIT:
-            self.halted = True
+            self.intake.wait()
         else:
             self.log.append(("inline", words, size))
         return answer
 
     def handle_large(self, data: bytes, request: Request) -> int:
         self.log.append(("large", request.arguments(), request.bulk))
-        self.stream = Stream(self, request.position - request.start + request.bulk + 2)
-        self.stream.receive(data[request.start :])
+        self.intake.unfinished = Stream(self, request.position - request.start + request.bulk + 2)
+        self.intake.unfinished.receive(data[request.start :])
         return TAKEN
 
     def malformed(self, request: Request) -> None:
@@ -117,12 +123,55 @@ class Client(Intake):
     def drained(self) -> None:
         self.paused = False
 
+    def choose_upstream(self) -> None:
+        """It has one, or none is to be had."""
+
+    def refused(self, command_id: int, request: Request) -> None:
+        """Nobody wants to know."""
+
+    def empty(self) -> None:
+        """Nothing becomes of it."""
+
+    def on_idle(self) -> None:
+        """Nothing waits for that."""
+
+    def on_resume(self) -> None:
+        self.intake.resume()
+
+    def on_advance(self) -> None:
+        """Nothing is held."""
+
+    def on_large_reply(self, run: bytes, index: int, size: int) -> None:
+        """Nobody wants to know."""
+
+    @property
+    def gone(self) -> bool:
+        return self.sender.gone
+
+    def close(self, cause: str) -> None:
+        raise AssertionError(cause)
+
+    def let_go(self) -> bool:
+        return False
+
+    def waiting(self) -> int:
+        return 0
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """It takes everything."""
+
+    def pause_source(self) -> None:
+        self.paused = True
+
+    def resume_source(self) -> None:
+        self.paused = False
+
     def pay(self, replies: int) -> None:
         self.fake_upstream.receive(OK * replies)
 
     def go_on(self) -> None:
-        self.halted = False
-        self.resume()
+        self.intake.go_on()
+        self.intake.resume()
 
 
 class Stream:
@@ -138,10 +187,10 @@ class Stream:
         following = data[self.left :]
         self.left -= min(len(data), self.left)
         if self.left == 0:
-            self.client.stream = None
+            self.client.intake.unfinished = None
             self.client.log.append(("streamed", self.taken))
             if following:
-                self.client.receive(following)
+                self.client.intake.receive(following)
 
 
 def cuts(data: bytes) -> Iterator[list[bytes]]:
@@ -166,7 +215,7 @@ def joined(log: list[Any]) -> list[Any]:
 def outcome(client: Client, pieces: list[bytes]) -> list[Any]:
     """The outcome of bytes that come in pieces, when every reply comes as soon as the client is held."""
     for piece in pieces:
-        client.receive(piece)
-        while client.stalled:
-            client.pay(client.pending_replies)
+        client.intake.receive(piece)
+        while client.sender.stalled:
+            client.pay(client.sender.pending_replies)
     return joined(client.log)

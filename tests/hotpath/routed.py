@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from proxy.commands.slots import SLOTS
 from proxy.commands.table import STANDARD
@@ -34,10 +34,10 @@ class Routed(Client):
         super().__init__(plan)
         self.slots = slots
         self.router = Router(slots)
-        self.config.router = self.router
-        self.nodes = list(nodes)
+        self.intake.config.router = self.router
+        self.sender.nodes = list(nodes)
         self.heard = b""
-        self.write: Callable[[bytes], object] = self.hear
+        self.sender.write = self.hear
 
     def hear(self, data: bytes) -> None:
         self.heard += data
@@ -51,33 +51,39 @@ class Routed(Client):
             assert parts is not None
             self.scatter(parts)
         else:
-            assert self.nodes is not None
-            assert self.nodes[0] is not None
-            self.send_for(self.begin_order().segment(self.nodes[0]), self.nodes[0], pack(*words), FORWARD, None)
+            assert self.sender.nodes is not None
+            assert self.sender.nodes[0] is not None
+            self.sender.send_for(
+                self.sender.begin_order().segment(self.sender.nodes[0]),
+                self.sender.nodes[0],
+                pack(*words),
+                FORWARD,
+                None,
+            )
         return TAKEN
 
     def refuse(self, error: bytes) -> None:
         self.answer_itself(error)
 
     def answer_itself(self, reply: bytes) -> None:
-        if self.pending_replies == 0:
-            self.out.append(reply)
+        if self.sender.pending_replies == 0:
+            self.sender.out.append(reply)
         else:
-            self.begin_order().answer(reply)
+            self.sender.begin_order().answer(reply)
 
     def scatter(self, parts: Split) -> None:
         """A command for each slot; their replies are joined."""
         join = self.join_of(parts)
         index = 0
         for number, chunk, count in zip(parts.nodes, parts.chunks, parts.counts, strict=True):
-            assert self.nodes is not None
-            node = self.nodes[number]
+            assert self.sender.nodes is not None
+            node = self.sender.nodes[number]
             assert node is not None
-            self.send_part(join, node, chunk, index, count)
+            self.sender.send_part(join, node, chunk, index, count)
             index += count
 
     def join_of(self, parts: Split) -> Join:
-        place = self.begin_order().segment(None)
+        place = self.sender.begin_order().segment(None)
         if b"MGET" in parts.name.upper():
             return ValuesJoin(place, parts.places, len(parts.keys), first_error)
         return SumJoin(place, len(parts.places), first_error)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.commands.table import STANDARD
 from proxy.hotpath.appending import Appending
-from proxy.hotpath.intake import TAKEN, WAIT
+from proxy.hotpath.intake import TAKEN, WAIT, WAITING
 from proxy.hotpath.plan import READS, WRITES, Plan
 from proxy.hotpath.request_edit import RequestEdit
 from proxy.wire.request import Request
@@ -77,21 +77,25 @@ def test_a_rewritten_command_stays_in_its_run(sent: bytes) -> None:
 @pytest.mark.parametrize("direct", [True, False])
 def test_what_is_refused_whatever_it_says_is_answered_in_its_place(direct: bool) -> None:
     client = Client(rewriting())
-    client.direct = direct
-    client.receive(pack("KEYS", "*") * 2)
+    client.intake.direct = direct
+    client.intake.receive(pack("KEYS", "*") * 2)
     assert client.log == ([("refused", DENIED)] if direct else [("special", pack("KEYS", "*"))]) * 2
-    assert client.config.plan.changed[command_id("KEYS")] == 2 * direct
+    assert client.intake.config.plan.changed[command_id("KEYS")] == 2 * direct
 
 
 def test_a_client_that_does_not_take_its_refusals_is_not_read_on() -> None:
     class Full(Client):
         def refuse(self, error: bytes) -> None:
             super().refuse(error)
-            self.full = True
+            self.sender.full = True
 
     client = Full(rewriting())
-    client.receive(pack("KEYS", "*") * 2)
-    assert (client.log, client.unread(), client.is_paused()) == ([("refused", DENIED)], len(pack("KEYS", "*")), True)
+    client.intake.receive(pack("KEYS", "*") * 2)
+    assert (client.log, client.intake.unread(), client.is_paused()) == (
+        [("refused", DENIED)],
+        len(pack("KEYS", "*")),
+        True,
+    )
 
 
 programs = st.lists(st.sampled_from([*REWRITES, pack("CLIENT", "ID"), b"PING\r\n", b"*0\r\n", b"\n"]), max_size=25)
@@ -106,16 +110,16 @@ def test_no_byte_is_lost_or_doubled(program: list[bytes], sizes: list[int], wind
     position = turn = 0
     while position < len(stream):
         size = sizes[turn % len(sizes)]
-        client.receive(stream[position : position + size])
+        client.intake.receive(stream[position : position + size])
         position += size
         turn += 1
         if turn % 2:
             client.go_on()
-            client.pay(client.pending_replies)
-        assert client.pending_replies <= window
-    while client.halted or client.stalled:
+            client.pay(client.sender.pending_replies)
+        assert client.sender.pending_replies <= window
+    while client.intake.phase == WAITING or client.sender.stalled:
         client.go_on()
-        client.pay(client.pending_replies)
+        client.pay(client.sender.pending_replies)
     expected: list[Any] = []
     for sent in program:
         if sent == b"PING\r\n":
@@ -127,7 +131,7 @@ def test_no_byte_is_lost_or_doubled(program: list[bytes], sizes: list[int], wind
     assert joined(client.log) == joined(expected)
     client.fake_upstream.flush()
     assert b"".join(client.fake_upstream.written) == b"".join(event[1] for event in client.log if event[0] == "run")
-    assert (client.unread(), client.is_paused()) == (0, False)
+    assert (client.intake.unread(), client.is_paused()) == (0, False)
     counted = sum(
         {pack("GET", "a:b"): 1, pack("DEL", "a:b", "c:d"): 2, pack("dEl", "x" * 100): 1}.get(c, 0) for c in program
     )
@@ -144,7 +148,7 @@ def test_a_command_of_many_arguments_is_put_together() -> None:
         client = Client()
         pieces = [data[i : i + size] for i in range(0, len(data), size)]
         assert outcome(client, pieces) == [("run", data, 3)]
-        assert (client.assembly, client.partial, client.pending) == (None, None, None)
+        assert (client.intake.unfinished, client.intake.pending) == (None, None)
         if size == 17_000:
             assert client.sizes
             assert max(client.sizes) <= len(many) + size
@@ -153,19 +157,19 @@ def test_a_command_of_many_arguments_is_put_together() -> None:
 def test_putting_together_can_be_held_and_goes_on() -> None:
     many = pack("MSET", *("x" * 1000 for _ in range(40)))
     client = Client()
-    client.receive(many[:20_000])
-    assert client.unread() == 20_000
-    client.full = True
-    client.receive(many[20_000:30_000])
+    client.intake.receive(many[:20_000])
+    assert client.intake.unread() == 20_000
+    client.sender.full = True
+    client.intake.receive(many[20_000:30_000])
     assert client.is_paused()
-    client.full = False
-    client.resume()
+    client.sender.full = False
+    client.intake.resume()
     assert not client.is_paused()
-    client.full = True
-    client.receive(many[30_000:] + pack("GET", "a"))
+    client.sender.full = True
+    client.intake.receive(many[30_000:] + pack("GET", "a"))
     assert client.is_paused()
-    client.full = False
-    client.resume()
+    client.sender.full = False
+    client.intake.resume()
     assert joined(client.log) == [("run", many + pack("GET", "a"), 2)]
     assert not client.is_paused()
 
@@ -174,9 +178,9 @@ def test_a_command_that_was_put_together_may_have_to_wait() -> None:
     many = pack("CLIENT", *("x" * 1000 for _ in range(40)))
     client = Client()
     client.answers = [WAIT]
-    client.receive(many[:20_000])
-    client.receive(many[20_000:])
-    client.receive(pack("GET", "a"))
+    client.intake.receive(many[:20_000])
+    client.intake.receive(many[20_000:])
+    client.intake.receive(pack("GET", "a"))
     assert (client.log, client.is_paused()) == ([], True)
     client.go_on()
     assert client.log == [("special", many), ("run", pack("GET", "a"), 1)]
@@ -192,8 +196,8 @@ def test_a_large_value_is_streamed_wherever_it_is_cut() -> None:
     head = len(before) + large.index(b"vvv")
     for cut in range(1, len(stream)):
         client = Client(large=40)
-        client.receive(stream[:cut])
-        client.receive(stream[cut:])
+        client.intake.receive(stream[:cut])
+        client.intake.receive(stream[cut:])
         if cut < head or cut >= len(before) + len(large):
             assert joined(client.log) == [("run", stream, 3)]
         else:
@@ -209,9 +213,9 @@ def test_a_large_value_behind_a_long_argument_is_streamed_too() -> None:
     large = pack("MSET", "a", "x" * 30_000, "b", "y" * 200_000)
     client = Client(large=100_000)
     for i in range(0, len(large), 20_000):
-        client.receive(large[i : i + 20_000])
+        client.intake.receive(large[i : i + 20_000])
     assert client.log == [("large", [b"MSET", b"a", b"x" * 30_000, b"b"], 200_000), ("streamed", large)]
-    assert (client.assembly, client.pending) == (None, None)
+    assert (client.intake.unfinished, client.intake.pending) == (None, None)
 
 
 def test_a_large_value_can_be_collected_all_the_same() -> None:
@@ -219,13 +223,13 @@ def test_a_large_value_can_be_collected_all_the_same() -> None:
 
     class Collecting(Client):
         def handle_large(self, data: bytes, request: Request) -> int:
-            self.collect(data[request.start :])
+            self.intake.collect(data[request.start :])
             return TAKEN
 
     for cut in range(1, len(large)):
         client = Collecting(large=40)
-        client.receive(pack("GET", "a") + large[:cut])
-        client.receive(large[cut:] + pack("GET", "b"))
+        client.intake.receive(pack("GET", "a") + large[:cut])
+        client.intake.receive(large[cut:] + pack("GET", "b"))
         assert joined(client.log) == [("run", pack("GET", "a"), 1), ("special", large), ("run", pack("GET", "b"), 1)]
-        client.receive(pack("MSET", "a", "v" * 100)[:-5])
-        assert client.unread() > 0
+        client.intake.receive(pack("MSET", "a", "v" * 100)[:-5])
+        assert client.intake.unread() > 0

@@ -9,7 +9,6 @@ and may be lost at any point.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -67,16 +66,16 @@ class Asker(Client):
         self.heard = b""
         self.expected = b""
         self.calls = 0
-        self.write: Callable[[bytes], object] = self.hear
+        self.sender.write = self.hear
 
     def hear(self, data: bytes) -> None:
         """The bytes that the client is sent."""
         self.heard += data
 
     def on_idle(self) -> None:
-        assert self.pending_replies == 0
+        assert self.sender.pending_replies == 0
         self.calls += 1
-        self.notify_when_idle = False
+        self.sender.notify_when_idle = False
 
     def ask(self, kind: str, node: Node, reply: bytes) -> None:
         """Ask in the way of a session: the first source is plain, others have a place in the order."""
@@ -84,8 +83,8 @@ class Asker(Client):
             getattr(self, f"_{kind}")(node, reply)
         elif kind == "local":
             self._local(b"+local %d\r\n" % len(self.expected))
-        elif self.order is None and (self.pending_replies == 0 or self.upstream is node):
-            self.upstream = node
+        elif self.sender.order is None and (self.sender.pending_replies == 0 or self.sender.upstream is node):
+            self.sender.upstream = node
             self._plain(kind, node, reply)
         else:
             self._ordered(kind, node, reply)
@@ -93,16 +92,16 @@ class Asker(Client):
     def _plain(self, kind: str, node: Node, reply: bytes) -> None:
         if kind.startswith("run"):
             count = 3 if kind == "run of three" else 1
-            node.send_run(self, b"x", count)
+            node.send_run(self.sender, b"x", count)
             self.expected += b"".join(node.will_say(reply) for _ in range(count))
         else:
             action, payload, heard = self._fate(kind, reply)
-            self.issue(node, b"x", InFlightEntry(self, 1, action, payload))
+            self.sender.issue(node, b"x", InFlightEntry(self.sender, 1, action, payload))
             node.will_say(reply)
             self.expected += heard
 
     def _ordered(self, kind: str, node: Node, reply: bytes) -> None:
-        order = self.begin_order()
+        order = self.sender.begin_order()
         if kind.startswith("run"):
             count = 3 if kind == "run of three" else 1
             segment = order.segment(node)
@@ -111,7 +110,7 @@ class Asker(Client):
             self.expected += b"".join(node.will_say(reply) for _ in range(count))
         else:
             action, payload, heard = self._fate(kind, reply)
-            self.send_for(order.segment(node), node, b"x", action, payload)
+            self.sender.send_for(order.segment(node), node, b"x", action, payload)
             node.will_say(reply)
             self.expected += heard
 
@@ -124,14 +123,14 @@ class Asker(Client):
 
     def _local(self, answer: bytes) -> None:
         self.expected += answer
-        if self.pending_replies == 0:
+        if self.sender.pending_replies == 0:
             self.hear(answer)
         else:
-            self.begin_order().answer(answer)
+            self.sender.begin_order().answer(answer)
 
     def _join(self, node: Node, reply: bytes) -> None:
         # MGET over two nodes works like this: one reply of two parts, in the order of the nodes.
-        order = self.begin_order()
+        order = self.sender.begin_order()
         place = order.segment(None)
         parts: dict[Node, bytes] = {}
 
@@ -141,13 +140,13 @@ class Asker(Client):
                 order.bring(place, b"*2\r\n" + b"".join(parts[each] for each in self.both))
 
         for each in self.both:
-            self.send_for(place, each, b"x", NOTE, partial(came, each))
+            self.sender.send_for(place, each, b"x", NOTE, partial(came, each))
             each.will_say(reply)
         self.expected += b"*2\r\n" + reply + reply
 
     def _again(self, node: Node, reply: bytes) -> None:
         # After MOVED it is like this: the first node's reply is not for the client; the other node's takes its place.
-        order = self.begin_order()
+        order = self.sender.begin_order()
         place = order.segment(None)
         other = self.both[1 - self.both.index(node)]
 
@@ -155,10 +154,10 @@ class Asker(Client):
             order.bring(place, frame)
 
         def moved(frame: bytes) -> None:
-            self.send_for(place, other, b"x", NOTE, came)
+            self.sender.send_for(place, other, b"x", NOTE, came)
             other.will_say(reply)
 
-        self.send_for(place, node, b"x", NOTE, moved)
+        self.sender.send_for(place, node, b"x", NOTE, moved)
         node.will_say(b"-MOVED 1 host:1\r\n")
         self.expected += reply
 
@@ -173,7 +172,7 @@ class Asker(Client):
                 node.says(len(node.under_way))
         self.check()
         assert self.heard == self.expected
-        assert (self.pending_replies, self.order, self.ordered) == (0, None, False)
+        assert (self.sender.pending_replies, self.sender.order, self.sender.ordered) == (0, None, False)
         assert all(node.head is None for node in self.both)
 
 
@@ -197,9 +196,9 @@ def test_replies_come_in_the_order_of_the_commands(program: list[tuple[str, int,
         elif kind == "come":
             client.both[which].says(what)
         else:
-            client.notify_when_idle = client.pending_replies > 0
+            client.sender.notify_when_idle = client.sender.pending_replies > 0
         client.check()
-    waits = client.notify_when_idle
+    waits = client.sender.notify_when_idle
     calls = client.calls
     client.finish()
     assert client.calls == calls + waits, "who waits until no reply is pending is told once"
@@ -233,10 +232,10 @@ def test_a_node_is_lost(seed: int) -> None:
     lost, other = random.sample(client.both, 2)
     assert [loser.client() for loser in lost.abandon()].count(client) >= 1, "it is told whose replies are lost"
     client.check()
-    client.gone = True
-    assert client.order is not None
-    client.order.abandon()
-    client.order = None
+    client.sender.gone = True
+    assert client.sender.order is not None
+    client.sender.order.abandon()
+    client.sender.order = None
     heard = client.heard
     other.says(len(other.under_way))
     assert client.heard == heard, "one who has gone hears nothing"
@@ -265,9 +264,9 @@ def test_many_bytes_that_wait_stop_the_client() -> None:
     client.ask("run", first, b"+first\r\n")
     large = b"$%d\r\n%b\r\n" % (MOST_HELD, b"x" * MOST_HELD)
     client.ask("run", second, large)
-    stalled = [client.stalled]
+    stalled = [client.sender.stalled]
     for node in (second, first):
         node.says(len(node.under_way))
-        stalled.append(client.stalled)
+        stalled.append(client.sender.stalled)
     assert stalled == [False, True, False]
     client.finish()

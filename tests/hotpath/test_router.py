@@ -120,7 +120,7 @@ def test_replies_come_in_order_at_every_split(nodes: int, most: int) -> None:
     asked, expected = program(random, 300)
     while asked or any(node.under_way or node.outgoing for node in answering):
         size = random.randint(1, most)
-        client.receive(asked[:size])
+        client.intake.receive(asked[:size])
         asked = asked[size:]
         for node in answering:
             if random.random() < 0.5:
@@ -128,7 +128,7 @@ def test_replies_come_in_order_at_every_split(nodes: int, most: int) -> None:
                 node.says(random.randint(0, most))
         assert expected.startswith(client.heard)
     assert client.heard == expected
-    assert (client.pending_replies, client.order) == (0, None)
+    assert (client.sender.pending_replies, client.sender.order) == (0, None)
 
 
 def test_neighbouring_commands_to_one_node_are_one_run() -> None:
@@ -137,7 +137,7 @@ def test_neighbouring_commands_to_one_node_are_one_run() -> None:
     client = Routed(answering, slots)
     first = next(b"%d" % i for i in range(100) if slots[slot_of(b"%d" % i)] == 0)
     second = next(b"%d" % i for i in range(100) if slots[slot_of(b"%d" % i)] == 1)
-    client.receive(b"".join(pack("GET", key) for key in (first, first, first, second, second, first)))
+    client.intake.receive(b"".join(pack("GET", key) for key in (first, first, first, second, second, first)))
     assert [len(list(node.entries())) for node in answering] == [2, 1]
     assert [entry.due for node in answering for entry in node.entries()] == [3, 1, 2]
     assert OK not in client.heard

@@ -136,7 +136,7 @@ class Splitting(Client):
         self.heard = b""
         self.expected = b""
         self.joins: list[Join] = []
-        self.write = self.hear
+        self.sender.write = self.hear
 
     def hear(self, data: bytes) -> None:
         self.heard += data
@@ -145,7 +145,7 @@ class Splitting(Client):
         """Send a command in parts; `faults` are what the first parts are answered instead."""
         oracle = Data(self.data)
         parts = parts_of(*words)
-        place = self.begin_order().segment(None)
+        place = self.sender.begin_order().segment(None)
         if words[0] == b"MGET":
             join: Join = ValuesJoin(place, parts.places, len(parts.keys), first_error)
         elif words[0] == b"MSET":
@@ -156,7 +156,7 @@ class Splitting(Client):
         self.expected += wrong[0] if wrong else oracle.answer(words)
         index = 0
         for number, chunk, count in zip(parts.nodes, parts.chunks, parts.counts, strict=True):
-            self.send_part(join, self.connections[number], chunk, index, count)
+            self.sender.send_part(join, self.connections[number], chunk, index, count)
             index += count
             for command in arguments(chunk):
                 assert {number} == {OWNERS[slot_of(key)] for key in command[1 :: parts.width]}
@@ -169,7 +169,7 @@ class Splitting(Client):
             random.choice(waiting).says(random.randint(1, most))
             assert self.expected.startswith(self.heard)
         assert self.heard == self.expected
-        assert (self.pending_replies, self.order) == (0, None)
+        assert (self.sender.pending_replies, self.sender.order) == (0, None)
         assert [node.faults for node in self.connections] == [[]] * NODES
 
 
@@ -227,7 +227,7 @@ def test_a_part_is_sent_again_where_its_error_says_so() -> None:
 
     def redirects(index: int, frame: bytes) -> bool:
         moved.append((index, frame))
-        client.send_part(join, client.connections[1], pack(b"MGET", b"a"), index, 1)
+        client.sender.send_part(join, client.connections[1], pack(b"MGET", b"a"), index, 1)
         client.connections[1].will_say(b"*1\r\n$1\r\n1\r\n")
         return True
 
@@ -240,16 +240,16 @@ def test_a_part_is_sent_again_where_its_error_says_so() -> None:
 
 def test_a_join_may_be_followed_by_another_one_in_its_place() -> None:
     client = Splitting(Data({b"a": b"1", b"b": b"2"}))
-    place = client.begin_order().segment(None)
+    place = client.sender.begin_order().segment(None)
 
     def again(frames: Sequence[bytes]) -> bytes:
         second = Join(place, 1, lambda last: b"".join([*frames, *last]))
-        client.send_part(second, client.connections[1], pack("PING"), 0, 1)
+        client.sender.send_part(second, client.connections[1], pack("PING"), 0, 1)
         client.connections[1].will_say(b"+PONG\r\n")
         return b""
 
     first = Join(place, 1, again)
-    client.send_part(first, client.connections[0], pack("ECHO", "x"), 0, 1)
+    client.sender.send_part(first, client.connections[0], pack("ECHO", "x"), 0, 1)
     client.connections[0].will_say(b"+x\r\n")
     client.ask([b"MGET", b"a", b"b"])
     client.expected = b"+x\r\n+PONG\r\n" + client.expected

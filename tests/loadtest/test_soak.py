@@ -15,7 +15,7 @@ MB = 1_000_000
 
 def sample(number: int, supervisor: float = 50, worker: float = 40, files: int = 20, p99: float = 1.0) -> Sample:
     memory = {"supervisor": int(supervisor * MB), "worker 0": int(worker * MB)}
-    return Sample(number * 30.0, memory, {"supervisor": 10, "worker 0": files}, 60_000, 0.5, p99, 9.0)
+    return Sample(number * 30.0, memory, {"supervisor": 10, "worker 0": files}, 60_000, 0.5, p99, 9.0, 1.5)
 
 
 def broken(samples: list[Sample]) -> list[str]:

@@ -5,18 +5,16 @@ from pathlib import Path
 import pytest
 
 from proxy.net.address import (
-    AddressError,
     ListenAddress,
     ListenerTls,
-    Secret,
     UpstreamAddress,
     UpstreamTls,
     Verify,
     parse_listen,
     parse_upstream,
-    redacted,
 )
 from proxy.net.slot_map import Endpoint
+from proxy.net.strict_url import AddressError, Secret, redacted
 
 
 @pytest.mark.parametrize(

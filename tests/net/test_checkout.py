@@ -51,6 +51,9 @@ class Client:
     def close(self, cause: str) -> None:
         self.gone, self.cause = True, cause
 
+    def turn_away(self, error: bytes, cause: str) -> None:
+        self.close(cause)
+
 
 def checkout_from(pool: Pool, clock: Clock, *, alive: bool = False) -> tuple[Checkout, Capabilities]:
     """The checkout of a pool's connections, while Redis is there or not."""

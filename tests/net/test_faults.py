@@ -9,10 +9,10 @@ from proxy.hotpath.sampler import Sampler
 from proxy.net.client import ClientConnection, log_fault
 from proxy.net.expiries import Expiries
 from proxy.net.tracer import Tracer
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.open_trace import OpenTrace
 from proxy.session.pool_waiter import PoolWaiter
 from proxy.session.ports import ReportedClient
+from proxy.session.session import Session
 from tests.session.given import HOME, Client, FakeRoute, call
 
 
@@ -21,10 +21,10 @@ class Door(FakeRoute):
 
     report_fault = staticmethod(log_fault)
 
-    def client_connected(self, client: Dispatcher) -> None:
+    def client_connected(self, client: Session) -> None:
         """Nobody asks."""
 
-    def client_closed(self, client: Dispatcher, cause: str) -> None:
+    def client_closed(self, client: Session, cause: str) -> None:
         """Nobody asks."""
 
     def observe_large(self, client: ReportedClient, key: bytes, size: int) -> None:
@@ -79,7 +79,7 @@ def test_what_was_answered_before_a_client_is_closed_still_leaves() -> None:
     door = Door()
     client, wire = ClientConnection(door, door.ports, HOME, door.limits(authenticated=True), ""), Wire()
     client.connection_made(wire)
-    client.session.out.append(b"-DENIED\r\n")
+    client.session.sender.out.append(b"-DENIED\r\n")
     client.session.close("limited")
     assert (wire.sent, wire.closed) == (b"-DENIED\r\n", True)
 

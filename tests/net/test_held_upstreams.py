@@ -26,8 +26,8 @@ def full_client() -> ClientConnection:
 def held_on_two() -> tuple[ClientConnection, Shared, Shared]:
     """Its last reply of one connection was too much, and another connection has a reply for it."""
     client, first, second = full_client(), Shared(), Shared()
-    client.session.forward(first.upstream.pipeline, b"x")
-    client.session.forward(second.upstream.pipeline, b"y")
+    client.session.sender.forward(first.upstream.pipeline, b"x")
+    client.session.sender.forward(second.upstream.pipeline, b"y")
     for shared in (first, second):
         shared.upstream.pipeline.receive(b"+a\r\n")
         assert not shared.transport.reading

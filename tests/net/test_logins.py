@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from proxy.net.logins import REMEMBERED_SECONDS, Logins
+from proxy.net.user_changes import of_one_worker
+from proxy.session.client_identity import Origin
 from proxy.session.ports import Credentials, LoginReply, PoolKey
 
 OK, WRONG = b"+OK\r\n", b"-WRONGPASS no\r\n"
@@ -22,6 +24,7 @@ class Waiter:
     """A client that waits."""
 
     def __init__(self) -> None:
+        self.origin = Origin("127.0.0.1:6380", "10.0.0.7:51234")
         self.gone = False
         self.arrivals = 0
         self.cause = ""
@@ -31,6 +34,9 @@ class Waiter:
 
     def close(self, cause: str) -> None:
         self.cause, self.gone = cause, True
+
+    def turn_away(self, error: bytes, cause: str) -> None:
+        self.close(cause)
 
 
 class Upstream:
@@ -74,7 +80,8 @@ class Redis:
             settings=SimpleNamespace(connect_timeout=5.0),
             restarts=self.restarts,
         )
-        self.logins = Logins(connections, self.given_back.append)
+        self.changes = of_one_worker()
+        self.logins = Logins(connections, self.given_back.append, self.changes)
 
     async def open(self) -> Upstream:
         self.opened.append(Upstream(self))
@@ -131,8 +138,8 @@ def test_redis_is_asked_again_when_the_time_is_over() -> None:
     play(case)
 
 
-def forget(redis: Redis) -> None:
-    redis.logins.forget()
+def change_users(redis: Redis) -> None:
+    redis.changes.add()
 
 
 def refuse(redis: Redis) -> None:
@@ -143,7 +150,7 @@ def restart(redis: Redis) -> None:
     redis.restarts.met += 1
 
 
-@pytest.mark.parametrize("end", [forget, refuse, restart])
+@pytest.mark.parametrize("end", [change_users, refuse, restart])
 def test_what_ends_it_before(end: Callable[[Redis], None]) -> None:
     async def case(redis: Redis) -> None:
         await redis.log_in(OWN)
@@ -168,7 +175,7 @@ def test_a_password_that_is_refused_in_one_form_counts_in_neither(refused: Crede
     play(case)
 
 
-@pytest.mark.parametrize("end", [forget, refuse, restart])
+@pytest.mark.parametrize("end", [change_users, refuse, restart])
 def test_a_reply_to_what_was_asked_before_a_change_does_not_count(end: Callable[[Redis], None]) -> None:
     async def case(redis: Redis) -> None:
         redis.answers.clear()

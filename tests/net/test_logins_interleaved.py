@@ -26,7 +26,7 @@ FORMS = (OWN, ALONE)
 CLIENT = st.builds(Client, st.sampled_from(FORMS), st.booleans(), st.sampled_from((OK, WRONG)))
 STEPS = 3
 """Of one client: it asks, Redis decides, the reply arrives."""
-DISTURBANCES = st.lists(st.sampled_from(("forget", "restart", "wait")), max_size=2)
+DISTURBANCES = st.lists(st.sampled_from(("change users", "restart", "wait")), max_size=2)
 
 
 @dataclass(eq=False)
@@ -77,8 +77,8 @@ class SlowRedis(Redis):
 
     def disturb(self, disturbance: str) -> None:
         match disturbance:
-            case "forget":
-                self.logins.forget()
+            case "change users":
+                self.changes.add()
                 self.forgotten = self.turn
             case "restart":
                 self.restarts.met += 1

@@ -22,6 +22,9 @@ class Waiter:
     def close(self, cause: str) -> None:
         raise AssertionError(cause)
 
+    def turn_away(self, error: bytes, cause: str) -> None:
+        raise AssertionError(cause)
+
 
 def a_map(*hosts: str, owned: int = LAST) -> SlotMap:
     """The first host is the primary of the slots up to `owned`, the next has none, the third is a replica."""

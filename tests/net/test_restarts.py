@@ -43,6 +43,9 @@ class Client:
     def close(self, cause: str) -> None:
         self.cause = cause
 
+    def turn_away(self, error: bytes, cause: str) -> None:
+        self.close(cause)
+
 
 class Given:
     """A route's connections over time: Redis restarts, connections come and go."""

@@ -9,6 +9,7 @@ from proxy.net.admission import Admission
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
 from proxy.net.topology import Single
+from proxy.net.user_changes import of_one_worker
 from proxy.policy.model import TRANSPARENT
 from tests.engines import free_port
 
@@ -36,6 +37,7 @@ def test_who_tells_of_a_second_hears_when_it_is_over() -> None:
             None,
             report,
             Admission(0),
+            of_one_worker(),
         )
         await route.start()
         route.close()

@@ -10,12 +10,11 @@ from proxy.net.script_exchange import ScriptExchange
 from proxy.rules.scripts.memory import ScriptKey, ScriptMemory, script_key
 from proxy.rules.scripts.text import ScriptCalls
 from proxy.rules.shared_state import Fact
-from proxy.session.pool_waiter import PoolWaiter
 
 ONE, TWO = script_key(b"1"), script_key(b"2")
 
 
-class Waiting(PoolWaiter):
+class Waiting:
     """A client that waits."""
 
     def __init__(self) -> None:
@@ -27,6 +26,9 @@ class Waiting(PoolWaiter):
 
     def close(self, cause: str) -> None:
         raise AssertionError(cause)
+
+    def turn_away(self, error: bytes, cause: str) -> None:
+        self.close(cause)
 
 
 class Others:

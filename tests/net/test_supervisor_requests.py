@@ -49,6 +49,9 @@ class PoolWaiter:
     def close(self, cause: str) -> None:
         raise AssertionError(cause)
 
+    def turn_away(self, error: bytes, cause: str) -> None:
+        self.close(cause)
+
 
 def test_one_question_for_all_and_an_answer_that_ages() -> None:
     async def main() -> None:

@@ -130,6 +130,9 @@ class Client:
         self.waits = False
         self.gone = True
 
+    def turn_away(self, error: bytes, cause: str) -> None:
+        self.close(cause)
+
 
 class Route:
     """A route without a network: connections open where the test lets them."""

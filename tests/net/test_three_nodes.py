@@ -24,6 +24,7 @@ from proxy.net.address import UpstreamAddress
 from proxy.net.admission import Admission
 from proxy.net.route import Route
 from proxy.net.settings import PolicySource, RouteSettings, Settings
+from proxy.net.user_changes import of_one_worker
 from proxy.policy.apps import Caller
 from proxy.policy.model import TRANSPARENT
 from proxy.session.ports import Node, PoolKey, Role
@@ -100,6 +101,7 @@ async def route_over(engines: list[Engine]) -> AsyncIterator[tuple[Route, SlotMa
         None,
         lambda: None,
         Admission(0),
+        of_one_worker(),
     )
     await route.start()
     try:
@@ -122,6 +124,9 @@ class Waiter:
     def close(self, cause: str) -> None:
         self.came.set_exception(ConnectionError(cause))
 
+    def turn_away(self, error: bytes, cause: str) -> None:
+        self.close(cause)
+
 
 async def connection(route: Route, node: Node, role: Role = Role.PRIMARY) -> UpstreamPipeline:
     """The shared connection of a node, as sessions get it."""
@@ -136,9 +141,9 @@ async def connection(route: Route, node: Node, role: Role = Role.PRIMARY) -> Ups
 async def client_of(route: Route, topology: SlotMap) -> Routed:
     """A client with a connection to each node, under the policy in force."""
     client = Routed([await connection(route, node) for node in topology.nodes], topology.owners)
-    client.config = route.ports.policies.effective_policy(PoolKey(None, 0, 2), Caller("default")).config
-    client.simple = client.config.pooled
-    assert client.config.router is topology.router
+    client.intake.config = route.ports.policies.effective_policy(PoolKey(None, 0, 2), Caller("default")).config
+    client.intake.simple = client.intake.config.pooled
+    assert client.intake.config.router is topology.router
     return client
 
 
@@ -165,8 +170,8 @@ def test_one_pipeline_over_three_nodes(nodes: list[Engine]) -> None:
     async def case(route: Route, topology: SlotMap) -> None:
         client = await client_of(route, topology)
         assert {client.slots[slot_of(key)] for key in values} == set(range(NODES))
-        client.receive(b"".join(pack("SET", key, value) for key, value in values.items()))
-        await until(lambda: client.pending_replies == 0)
+        client.intake.receive(b"".join(pack("SET", key, value) for key, value in values.items()))
+        await until(lambda: client.sender.pending_replies == 0)
         assert client.heard == OK * len(values)
         assert sum(int(str(engine.do("DBSIZE"))) for engine in nodes) == len(values)
         client.heard = b""
@@ -176,10 +181,10 @@ def test_one_pipeline_over_three_nodes(nodes: list[Engine]) -> None:
             several = [key, *random.sample(list(values), 4), b"missing"]
             asked += pack("GET", key) + pack("MGET", *several)
             expected += bulk(value) + b"*6\r\n" + b"".join(bulk(values.get(each)) for each in several)
-        client.receive(asked)
-        await until(lambda: client.pending_replies == 0)
+        client.intake.receive(asked)
+        await until(lambda: client.sender.pending_replies == 0)
         assert client.heard == expected
-        assert client.order is None
+        assert client.sender.order is None
 
     play(case, nodes)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from proxy.net.address import ListenerTls, Secret, UpstreamTls, Verify
+from proxy.net.address import ListenerTls, UpstreamTls, Verify
+from proxy.net.strict_url import Secret
 from proxy.net.tls import TlsError, listener_context, reason_of, upstream_context
 from tests.net.certificates import Pair, authority, issue
 

@@ -13,6 +13,7 @@ import pytest
 
 from proxy.commands.table import Lane
 from proxy.hotpath.in_flight import NOTE, ReplySink
+from proxy.hotpath.sender_listener import HeldUpstream, ReplyRecipient
 from proxy.net.address import UpstreamAddress, parse_upstream
 from proxy.net.connect import open_upstream
 from proxy.net.connections import Connections
@@ -20,7 +21,6 @@ from proxy.net.failures import Failures
 from proxy.net.pool import Pool
 from proxy.net.topology import Single
 from proxy.net.upstream import UnitOpenError, UpstreamConnection
-from proxy.session.client_link import HeldUpstream
 from proxy.session.ports import PoolKey
 from tests.session.given import call
 
@@ -97,8 +97,26 @@ class Client(ReplySink):
         self.heard: list[bytes] = []
         self.write = self.heard.append
 
-    def client(self) -> ReplySink | None:
+    def client(self) -> ReplyRecipient | None:
         return self
+
+    def close(self, cause: str) -> None:
+        self.gone = True
+
+    def let_go(self) -> bool:
+        return False
+
+    def waiting(self) -> int:
+        return 0
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        """It takes everything."""
+
+    def pause_source(self) -> None:
+        """Nobody reads from it."""
+
+    def resume_source(self) -> None:
+        """Nobody reads from it."""
 
 
 class SlowReader(Client):
@@ -110,7 +128,9 @@ class SlowReader(Client):
         self.behind = behind
         self.cause = ""
         self.held: list[HeldUpstream] = []
-        self.hold_upstream = self.held.append
+
+    def hold_upstream(self, upstream: HeldUpstream) -> None:
+        self.held.append(upstream)
 
     def waiting(self) -> int:
         return self.behind

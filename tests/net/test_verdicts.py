@@ -14,14 +14,14 @@ from proxy.policy.model import Mode
 from proxy.policy_yaml.shipped import packaged
 from proxy.rules.context import Context
 from proxy.session.client_identity import Names, Origin
-from proxy.session.dispatcher import Dispatcher
 from proxy.session.ports import PoolKey
+from proxy.session.session import Session
 from proxy.traffic.redaction import Redact, Redaction
 
 SECRET = b"a-value-that-must-not-be-told"
 
 
-class Client(Dispatcher):
+class Client(Session):
     """A client of nobody."""
 
     def __init__(self, effective_policy: object) -> None:

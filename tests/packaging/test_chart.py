@@ -136,7 +136,7 @@ def test_the_memory_of_the_defaults_fits_into_the_limit() -> None:
     limit = pod(rendered)["containers"][0]["resources"]["limits"]["memory"]
     options = config(rendered)
     buffers = int(options["buffer_limit"].removesuffix("MB")) * int(options["workers"])
-    start = 54 + 64 + 36 * int(options["workers"])  # as docs/operations.md has it, and --traffic-memory
+    start = 61 + 64 + 42 * int(options["workers"])  # as docs/operations.md has it, and --traffic-memory
     assert start + buffers < int(limit.removesuffix("Mi"))
 
 
@@ -226,7 +226,7 @@ def test_a_chart_of_an_application_has_it_as_a_sidecar(tmp_path: Path) -> None:
         "apiVersion: v2\nname: shop\nversion: 1.0.0\ndependencies: [{name: keyrail, version: '*'}]\n"
     )
     (application / "values.yaml").write_text(
-        "keyrail: {replicas: 0, podDisruptionBudget: {enabled: false}, passwordSecret: {name: redis-password}}\n"
+        "keyrail: {replicas: 0, passwordSecret: {name: redis-password}, serviceMonitor: {enabled: true}}\n"
     )
     (application / "templates" / "deployment.yaml").write_text(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: shop}\nspec:\n"
@@ -237,6 +237,7 @@ def test_a_chart_of_an_application_has_it_as_a_sidecar(tmp_path: Path) -> None:
         '        {{- include "keyrail.volumes" .Subcharts.keyrail | nindent 8 }}\n'
     )
     rendered = list(objects(helm.Chart.load(application).render({}, name="shop")))
+    assert sorted(each["kind"] for each in rendered) == ["ConfigMap", "Deployment"], "nothing of a Keyrail of its own"
     (deployment,) = [each for each in rendered if each["kind"] == "Deployment"]
     schemas.validate(deployment, KUBERNETES[-1], strict=True)
     spec = deployment["spec"]["template"]["spec"]

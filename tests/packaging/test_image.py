@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from proxy import __version__
 from proxy.net.settings import AdminSettings
 from proxy.server.config import load_settings
 from tests.engines import Engine, free_port
@@ -48,3 +49,10 @@ def test_the_image_leaves_what_it_says_to_a_config_file(tmp_path: Path) -> None:
     settings = load_settings({}, {"KEYRAIL_CONFIG": str(file)})
     assert [str(each.address) for each in settings.routes[0].listeners] == ["redis://0.0.0.0:6380"]
     assert settings.admin == AdminSettings("0.0.0.0", 9121)
+
+
+def test_its_labels_are_those_of_opencontainers_and_of_this_version() -> None:
+    dockerfile = (REPOSITORY / "Dockerfile").read_text()
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]+)"', dockerfile))
+    assert set(labels) >= {"title", "description", "version", "documentation"}
+    assert labels["version"] == __version__

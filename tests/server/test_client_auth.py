@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from proxy.net.address import AddressError, parse_listen, parse_upstream
+from proxy.net.address import parse_listen, parse_upstream
 from proxy.net.client_auth import ClientAuth
 from proxy.net.settings import ListenerSettings, PolicySource, RouteSettings
+from proxy.net.strict_url import AddressError
 from proxy.server.config import ConfigError, load_settings
 from proxy.server.exposure import warnings
 from tests.engines import Engine, free_port
@@ -212,6 +214,47 @@ def test_each_listener_asks_as_its_url_says(new_engine: NewEngine, tmp_path: Pat
                 assert [wire.ask("AUTH", "pw"), wire.ask("AUTH", "first"), wire.ask("PING")] == [WRONG, OK, PONG]
             with Wire(Address(path=str(sock))) as wire:
                 assert wire.ask("PING") == PONG
+
+
+def test_a_client_that_speaks_as_a_browser_does_is_told_of_once_a_minute(new_engine: NewEngine) -> None:
+    with serve("--upstream", new_engine().url, "--client-auth", "upstream", "--policy", "none") as running:
+        running.ready()
+        for _ in range(3):
+            with running.wire() as wire:
+                wire.send(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nFLUSHALL\r\n")
+                assert wire.remaining() == []
+        line = running.await_line(r"^keyrail: .* sent POST or Host: as browsers do")
+        assert ": closed the client 127.0.0.1:" in line
+        running.await_metric('keyrail_client_closes_total{cause="web_request",route="default"}', 3.0)
+        assert running.stderr.count("as browsers do") == 1
+
+
+@pytest.mark.parametrize("administrator", ["with a login of Redis", "with a password of a file"])
+def test_a_change_of_users_counts_in_all_workers(administrator: str, new_engine: NewEngine, tmp_path: Path) -> None:
+    """As soon as the administrator has the reply, no worker answers by itself what it remembers from before."""
+    engine = new_engine("valkey-9.1", {"requirepass": "pw"})
+    file = tmp_path / "passwords"
+    file.write_text("pw")
+    asking, with_file = free_port(), free_port()
+    arguments = (
+        *("--listen", f"redis://127.0.0.1:{asking}?client_auth=upstream"),
+        *("--listen", f"redis://127.0.0.1:{with_file}?client_password_file={file}"),
+        *("--upstream", f"redis://:pw@127.0.0.1:{engine.port}", "--policy", "none", "--workers", "2"),
+    )
+    with serve(*arguments) as running, ExitStack() as held:
+        running.ready()
+
+        def clients() -> list[Wire]:
+            # Of four that come one after another no worker has fewer than one.
+            return [held.enter_context(running.wire(asking)) for _ in range(4)]
+
+        for wire in clients() * 2:
+            assert wire.ask("AUTH", "pw") == OK
+        admin = held.enter_context(running.wire(asking if administrator == "with a login of Redis" else with_file))
+        assert admin.ask("AUTH", "pw") == OK
+        assert admin.ask("CONFIG", "SET", "requirepass", "other") == OK
+        for wire in clients():
+            assert wire.ask("AUTH", "pw") == WRONG
 
 
 def test_a_redis_that_is_away_closes_who_wants_to_log_in(new_engine: NewEngine) -> None:

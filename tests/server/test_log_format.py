@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from tests.engines import Engine
 from tests.resp import Closed
@@ -28,11 +29,37 @@ def test_every_line_is_json_with_a_time_and_a_level(new_engine: Callable[..., En
                 first.frame()
             except Closed:
                 pass
-        running.await_line(r'"level": "info", "message": "worker 0 .* replacing it"')  # the supervisor's
+        running.await_line(r'"level": "error", "message": "worker 0 .* replacing it"')  # the supervisor's
         for line in running.stderr.splitlines():
             said = json.loads(line)
             assert datetime.now(UTC) - datetime.fromisoformat(said["time"]) < timedelta(hours=1)
-            assert said["level"] in {"info", "warning"}
+            assert said["level"] in {"info", "warning", "error"}
+
+
+def test_the_level_says_what_needs_somebody(new_engine: Callable[..., Engine], tmp_path: Path) -> None:
+    engine, policy = new_engine(), tmp_path / "policy.yaml"
+    policy.write_text("keyrail: 1\nrules: {}\n")
+    options = ("--policy", str(policy), "--watch", "off")
+    with serve("--upstream", engine.url, *options) as running:
+        running.ready()
+        policy.write_text("keyrail: 1\nrulez: {}\n")
+        os.kill(running.process.pid, signal.SIGHUP)
+        running.await_line("^keyrail: policies not reloaded")
+        assert running.http("/policy/kill-switch", {"switch": "on", "for": "1m", "because": "a drill"})[0] == 200
+        engine.kill()
+        running.await_line("^keyrail: route default: not ready: ")
+        engine.start()
+        running.await_line("^keyrail: route default: the upstream answers")
+    wanted = {
+        "ready on": "info",
+        "policies not reloaded": "error",
+        "the kill switch is on": "warning",
+        "route default: not ready": "error",
+        "route default: the upstream answers": "info",
+    }
+    lines = [line.split(" ", 3)[1:] for line in running.stamped]
+    said = {begin: level for begin in wanted for level, _, text in lines if text.startswith(begin)}
+    assert said == wanted
 
 
 def test_every_line_of_text_begins_with_a_time_and_a_level(new_engine: Callable[..., Engine]) -> None:

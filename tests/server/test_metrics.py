@@ -268,6 +268,21 @@ def test_alert_rules_ask_for_what_is_exported(exported: list[Metric]) -> None:
         assert set(unknown_names(f"{rule['expr']} by ({', '.join(told | {'instance'})})", exported)) == set(), rule
 
 
+def test_prometheus_parses_every_expression() -> None:
+    promql = pytest.importorskip(
+        "promql_parser", reason="its parser is not installed here: pip install 'keyrail[deploy]'"
+    )
+    (group,) = yaml.safe_load(resource("alerts.yaml"))["groups"]
+    expressions = [rule["expr"] for rule in group["rules"]]
+    for panel in json.loads(resource("grafana.json"))["panels"]:
+        expressions += [target["expr"].replace("$__rate_interval", "1m") for target in panel.get("targets", ())]
+    assert len(expressions) > 60
+    for expression in expressions:
+        promql.parse(expression)
+    with pytest.raises(ValueError, match="unclosed left parenthesis"):
+        promql.parse("sum by (route (keyrail_clients)")
+
+
 SIGNALS = (
     "keyrail_commands_in_flight",
     "keyrail_commands_queued",

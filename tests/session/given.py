@@ -13,6 +13,7 @@ from proxy.commands.table import STANDARD, ConnectionState, Lane, Spec
 from proxy.hotpath.counters import Counters
 from proxy.hotpath.hot_path_config import MAY_WRITE, READS, HotPathConfig
 from proxy.hotpath.in_flight import ReplySink
+from proxy.hotpath.intake import WAITING
 from proxy.hotpath.sampler import Sampler
 from proxy.hotpath.upstream_pipeline import UpstreamPipeline
 from proxy.policy.apps import Caller
@@ -48,6 +49,7 @@ from proxy.session.ports import (
     TracePort,
     user_named,
 )
+from proxy.session.session import Session
 from proxy.wire.request import Request, RequestLimits
 from tests.hotpath.listening import never
 from tests.policy.given import policy as policy_of
@@ -154,7 +156,6 @@ class FakeLogins(LoginPort):
         self.replies: dict[Credentials, LoginReply] = {}
         self.asked: list[Credentials] = []
         self.seen: list[tuple[str, Credentials]] = []
-        self.forgotten = 0
 
     def is_own(self, login: Credentials) -> bool:
         return login.user == self.own
@@ -169,9 +170,6 @@ class FakeLogins(LoginPort):
 
     def refused(self, client: PoolWaiter, login: Credentials) -> None:
         self.seen.append(("refused", login))
-
-    def forget(self) -> None:
-        self.forgotten += 1
 
 
 class FakeRoute(
@@ -229,6 +227,7 @@ class FakeRoute(
         self.generation = 0
         self.put_in_force(policy)
         self.logins = FakeLogins()
+        self.user_changes = 0
         self.ports = Ports(self, self, self, self, self, self, self, self, self, self.logins)
 
     def put_in_force(self, policy: Policy) -> None:
@@ -434,6 +433,9 @@ class FakeRoute(
     def count_error(self, error: bytes) -> None:
         self.errors.append(error)
 
+    def note_user_change(self) -> None:
+        self.user_changes += 1
+
     def now(self) -> float:
         return self.moment
 
@@ -456,7 +458,7 @@ class FakeRoute(
         self.observed.append(trace)
 
 
-class Client(Dispatcher):
+class Client(Session):
     """A session whose client is the test: `say` sends, `heard` is what has come back since."""
 
     __slots__ = ("heard_parts", "route")
@@ -464,8 +466,8 @@ class Client(Dispatcher):
     def __init__(self, route: FakeRoute, home: PoolKey = HOME) -> None:
         self.route = route
         self.heard_parts: list[bytes] = []
-        super().__init__(route.ports, home, route.limits(authenticated=False))
-        self.write = self.heard_parts.append
+        super().__init__(Dispatcher, route.ports, home, route.limits(authenticated=False))
+        self.sender.write = self.heard_parts.append
 
     def say(self, *arguments: bytes | str | int) -> None:
         """Send one command."""
@@ -479,7 +481,7 @@ class Client(Dispatcher):
 
     def send(self, data: bytes) -> None:
         """Send bytes, whatever they are."""
-        self.receive(data)
+        self.intake.receive(data)
         self.check()
 
     def heard(self) -> bytes:
@@ -489,13 +491,15 @@ class Client(Dispatcher):
 
     def check(self) -> None:
         """Pending replies at one upstream only, and a private upstream belongs to who holds it."""
-        assert self.gone or self.halted == (self.awaited is not None), "nobody knows what it waits for"
-        owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self)]
+        assert self.gone or (self.intake.phase == WAITING) == (self.awaited is not None), (
+            "nobody knows what it waits for"
+        )
+        owing = [upstream for upstream in self.route.all_upstreams() if upstream.owes(self.sender)]
         assert len(owing) <= 1, "pending replies at two upstreams"
-        assert not owing or owing[0] is self.upstream
+        assert not owing or owing[0] is self.sender.upstream
         if self.pinned is not None:
-            assert self.pinned.owner is self
-            assert self.upstream is self.pinned
+            assert self.pinned.owner is self.sender
+            assert self.sender.upstream is self.pinned
 
     @property
     def own(self) -> Upstream:

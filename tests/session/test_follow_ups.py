@@ -65,7 +65,7 @@ def test_no_more_than_so_many_renewals_wait_and_they_leave_in_slices() -> None:
     own.answer(OK)
     for name in names:
         client.say("GET", name)
-        own.answer(*[b"+v\r\n"] * client.pending_replies)
+        own.answer(*[b"+v\r\n"] * client.sender.pending_replies)
     assert own.taken().count(b"EXPIRE") == 0
     assert len(client.deferred) == MOST_WAITING
     assert client.heard().count(b"-DENIED keyrail: the lifetimes of 1024 keys") == 10
@@ -130,7 +130,7 @@ def test_what_follows_a_script_that_fails() -> None:
     """The script's writes before its error stay."""
     _, client, _ = begin()
     client.say("EVAL", "x", 1, "k")
-    slow = client.upstream
+    slow = client.sender.upstream
     assert isinstance(slow, Upstream)
     assert slow.taken() == call("MULTI") + call("TTL", "k") + call("EVAL", "x", 1, "k") + call("TYPE", "k") + call(
         "EXEC"

@@ -152,7 +152,7 @@ def test_reset_returns_to_where_the_listener_begins() -> None:
     client.say("CLIENT", "SETNAME", "me")
     client.send(call("AUTH", "ann", "pw") + call("SELECT", 3) + call("CLIENT", "ID"))
     own = client.own
-    while client.pending_replies:
+    while client.sender.pending_replies:
         own.answer(OK)
     client.heard()
     client.say("RESET")
@@ -259,7 +259,7 @@ def test_a_login_without_a_reply_is_known_all_the_same(mode: str, reply: bytes, 
     own.answer(OK, reply)
     assert (client.key.user, client.heard()) == (user, b"")
     assert own.taken() == call("GET", "a")
-    assert client.pending_replies == (mode == "SKIP")
+    assert client.sender.pending_replies == (mode == "SKIP")
 
 
 def test_what_a_transaction_makes_of_a_client_is_read_from_its_reply() -> None:

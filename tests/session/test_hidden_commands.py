@@ -30,9 +30,9 @@ def test_one_unit_and_what_follows() -> None:
     upstream.answer(OK, QUEUED, QUEUED, b"*2\r\n:0\r\n:1\r\n", b"+PONG\r\n")
     assert client.heard() == b":1\r\n+PONG\r\n"
     assert upstream.taken() == EXPIRE
-    assert client.pending_replies == 1
+    assert client.sender.pending_replies == 1
     upstream.answer(b":1\r\n")
-    assert (client.heard(), client.pending_replies) == (b"", 0)
+    assert (client.heard(), client.sender.pending_replies) == (b"", 0)
     assert [what for _, _, what in route.hits] == ["accompanied", "followed"]
 
 
@@ -42,7 +42,7 @@ def test_a_key_that_was_there_is_left_alone() -> None:
     upstream.answer(OK, QUEUED, QUEUED, b"*2\r\n:1\r\n:7\r\n")
     assert client.heard() == b":7\r\n"
     assert upstream.taken() == UNIT
-    assert client.pending_replies == 0
+    assert client.sender.pending_replies == 0
 
 
 def test_what_redis_says_to_the_command_is_what_the_client_hears() -> None:
@@ -61,7 +61,7 @@ def test_what_redis_says_to_the_command_is_what_the_client_hears() -> None:
         upstream.answer(*replies)
         assert client.heard() == heard
         assert upstream.taken() == UNIT
-        assert (client.pending_replies, upstream.head) == (0, None)
+        assert (client.sender.pending_replies, upstream.head) == (0, None)
 
 
 def test_where_redis_refuses_what_goes_along_nothing_more_does() -> None:
@@ -126,7 +126,7 @@ def test_nothing_follows_where_its_reply_would_not_come() -> None:
         client = Client(route)
         client.set_reply_mode(mode)
         client.say("LPUSH", "k", "a")
-        assert (client.own.taken(), client.pending_replies) == (call("LPUSH", "k", "a"), 0)
+        assert (client.own.taken(), client.sender.pending_replies) == (call("LPUSH", "k", "a"), 0)
         assert route.hits[-1] == ("lifetimes", "enforce", "skipped")
 
 

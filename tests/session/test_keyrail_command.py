@@ -60,7 +60,7 @@ def test_what_is_not_known_yet_is_waited_for(pooling: bool) -> None:
     route.group_infos["rules"] = RULES
     route.feed()
     assert client.heard().startswith(b"*4\r\n$3\r\nage\r\n")
-    assert client.pending_replies == 1, "and what came behind it went on"
+    assert client.sender.pending_replies == 1, "and what came behind it went on"
 
 
 def test_no_answer_from_the_supervisor_is_said() -> None:

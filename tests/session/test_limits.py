@@ -30,7 +30,7 @@ def test_runs_are_paid_for_and_the_rest_refused_in_its_place() -> None:
     assert heard.startswith(OK * 10 + b"-DENIED keyrail/fair: ")
     assert heard.count(b"-DENIED") == refusals(route) == 3
     # Those that were too many were judged one by one.
-    assert client.forwarded == 10
+    assert client.sender.forwarded == 10
     route.moment += 6.0
     client.send(call("GET", "b") * 2)
     assert route.upstream().taken() == call("GET", "b")
@@ -40,7 +40,7 @@ def test_audit_counts_and_passes() -> None:
     route = fresh(RATE % "audit")
     client = Client(route)
     client.send(call("GET", "a") * 13)
-    assert (client.pending_replies, refusals(route)) == (13, 3)
+    assert (client.sender.pending_replies, refusals(route)) == (13, 3)
 
 
 def test_clients_share_what_their_subject_has_and_a_new_name_is_another_subject() -> None:
@@ -70,7 +70,7 @@ def test_one_client_too_many_is_refused_and_closed() -> None:
     one, two = Client(route), Client(route)
     one.say("GET", "a")
     two.send(call("PING") + call("GET", "a") + call("GET", "b"))
-    assert (one.pending_replies, one.cause) == (1, None)
+    assert (one.sender.pending_replies, one.cause) == (1, None)
     assert (two.cause, refusals(route)) == ("limited", 1)
     assert route.upstream().taken() == call("GET", "a") + call("PING")
     route.upstream().answer(OK, b"+PONG\r\n")
@@ -96,7 +96,7 @@ def test_in_audit_one_client_too_many_is_counted_once() -> None:
     one.say("GET", "a")
     two.send(call("GET", "a") + call("GET", "b"))
     two.say("GET", "c")
-    assert (two.cause, two.pending_replies, refusals(route)) == (None, 3, 1)
+    assert (two.cause, two.sender.pending_replies, refusals(route)) == (None, 3, 1)
 
 
 @pytest.mark.parametrize("leaves", [True, False])
@@ -120,7 +120,7 @@ def test_commands_under_way_are_those_of_all_the_subjects_clients() -> None:
     assert route.upstream().taken() == call("GET", "a") * 3 + call("GET", "b") * 2
     route.upstream().answer(OK * 3)
     route.moment += 1.0
-    assert (one.pending_replies, two.pending_replies, refusals(route)) == (0, 4, 2)
+    assert (one.sender.pending_replies, two.sender.pending_replies, refusals(route)) == (0, 4, 2)
     one.send(call("GET", "c") * 2)
     # Of the pending replies of the second two are refusals that have not left yet.
     assert (route.upstream().taken(), refusals(route)) == (call("GET", "c"), 3)

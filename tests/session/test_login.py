@@ -227,9 +227,9 @@ def test_a_change_of_users_makes_all_be_asked_again(change: str) -> None:
     route = FakeRoute()
     client = Client(route)
     client.say(*change.split())
-    assert route.logins.forgotten == 1
+    assert route.user_changes == 1
     next(each for each in route.all_upstreams() if each.taken()).answer(OK)
-    assert (route.logins.forgotten, client.heard()) == (2, OK)
+    assert (route.user_changes, client.heard()) == (2, OK)
 
 
 def test_a_change_of_users_inside_a_transaction_counts_when_it_runs() -> None:
@@ -238,7 +238,7 @@ def test_a_change_of_users_inside_a_transaction_counts_when_it_runs() -> None:
     client.send(call("MULTI") + call("ACL", "SETUSER", "a") + call("EXEC"))
     own = client.own
     own.answer(OK, b"+QUEUED\r\n", b"*1\r\n+OK\r\n")
-    assert route.logins.forgotten >= 1
+    assert route.user_changes >= 1
     assert client.heard() == OK + b"+QUEUED\r\n*1\r\n+OK\r\n"
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from proxy.hotpath.intake import READING
 from proxy.session.ports import PoolKey
 from tests.policy.given import policy
 from tests.session.given import HOME, LARGE, Client, call
@@ -143,7 +144,7 @@ class Play:
             data += call(*words)
         there = int(len(data) * share)
         self.withheld[who] = data[there:]
-        self.clients[who].receive(data[:there])
+        self.clients[who].intake.receive(data[:there])
         self.check()
 
     def check(self) -> None:
@@ -232,6 +233,6 @@ def test_every_client_hears_what_it_would_hear_alone(pooling: bool, program: lis
         # A refusal's words are the rule's.
         lines = [b"-DENIED\r\n" if line.startswith(b"-DENIED") else line for line in client.heard().splitlines(True)]
         assert b"".join(lines) == expected
-        assert client.pending_replies == 0
-        assert not client.halted
-        assert client.unread() == 0
+        assert client.sender.pending_replies == 0
+        assert client.intake.phase == READING
+        assert client.intake.unread() == 0

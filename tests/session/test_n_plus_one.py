@@ -22,7 +22,7 @@ def ask(client: Client, *commands: bytes, pause: float = 0.0) -> None:
         client.route.sampler.left = NEVER
         for upstream in client.route.all_upstreams():
             upstream.taken()
-            if upstream.owes(client):
+            if upstream.owes(client.sender):
                 upstream.answer(b"$1\r\nx\r\n")
         client.route.moment += pause
 
@@ -32,11 +32,11 @@ def test_a_run_counts_once_and_the_client_is_left_alone(rules: str) -> None:
     client = client_of(rules)
     ask(client, *RUN[:7])
     assert client.route.runs == []
-    assert client.simple != client.config.pooled, "all of its commands come to the session"
+    assert client.intake.simple != client.intake.config.pooled, "all of its commands come to the session"
     ask(client, *RUN[7:], *RUN)
     assert client.route.runs == [("user:{int}", 1)]
     assert client.n_plus_one is None
-    assert client.simple == client.config.pooled
+    assert client.intake.simple == client.intake.config.pooled
     assert client.heard() == b"$1\r\nx\r\n" * 16
 
 
@@ -46,13 +46,13 @@ def test_a_client_with_an_upstream_of_its_own() -> None:
     client.route.sampler.left = 1
     ask(client, *RUN)
     assert client.route.runs == [("user:{int}", 1)]
-    assert client.simple == client.config.pinned
+    assert client.intake.simple == client.intake.config.pinned
 
 
 def test_a_policy_that_counts_no_keys_follows_nobody() -> None:
     client = client_of("rules: {}\ntraffic: {count_keys: off}")
     ask(client, RUN[0])
-    assert client.simple == client.config.pooled
+    assert client.intake.simple == client.intake.config.pooled
     ask(client, *RUN[1:])
     assert client.route.runs == []
 
@@ -91,7 +91,7 @@ def test_a_transaction_and_another_policy_end_it() -> None:
     ask(client, *RUN[:4])
     client.send(call("MULTI") + call("GET", "user:5"))
     assert client.n_plus_one is None
-    assert client.simple != bytes(len(client.simple))
+    assert client.intake.simple != bytes(len(client.intake.simple))
     other = client_of()
     ask(other, *RUN[:4])
     other.adopt()

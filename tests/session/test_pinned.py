@@ -75,7 +75,7 @@ def test_a_client_is_blocked_until_the_reply_comes_whatever_else_it_is_owed() ->
     for reply, blocked in ((b"", 1), (b"*2\r\n$1\r\n", 0), (b"q\r\n$1\r\nx\r\n", 0)):
         own.answer(reply)
         assert client.blocked == blocked
-    assert client.pending_replies == 1
+    assert client.sender.pending_replies == 1
     own.answer(b"$-1\r\n")
     assert client.heard() == b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n$-1\r\n"
 
@@ -93,7 +93,7 @@ def test_wait_speaks_of_writes_that_its_upstream_covers() -> None:
         if own.head is not None and not client.blocked:
             own.answer(OK)
     assert (hidden + own.taken()).endswith(call("WAIT", 1, 100))
-    while client.pending_replies > 1:
+    while client.sender.pending_replies > 1:
         own.answer(OK)
     own.answer(b":1\r\n")
     assert client.heard() == OK + b":1\r\n"
@@ -111,7 +111,7 @@ def test_monitor_is_relayed_from_its_first_line_on() -> None:
     assert own.taken() == call("MONITOR") + call("GET", "b")
     own.answer(said)
     assert client.heard() == b"+a\r\n" + said * 2
-    assert (client.pending_replies, own.complaints) == (0, [])
+    assert (client.sender.pending_replies, own.complaints) == (0, [])
 
 
 def test_a_monitor_that_redis_refuses_relays_nothing() -> None:
@@ -119,7 +119,7 @@ def test_a_monitor_that_redis_refuses_relays_nothing() -> None:
     client = Client(route)
     client.send(call("MONITOR") + call("GET", "b"))
     client.own.answer(b"-NOPERM\r\n")
-    assert client.pending_replies == 1
+    assert client.sender.pending_replies == 1
     client.own.answer(b"+b\r\n")
     assert client.heard() == b"-NOPERM\r\n+b\r\n"
 
@@ -133,7 +133,7 @@ def test_replies_are_off_until_they_are_on_again() -> None:
     client.send(call("GET", "a") + call("INCR", "b"))
     own = client.own
     client.send(call("CLIENT", "REPLY", "ON") + call("GET", "c"))
-    assert client.pending_replies == 2
+    assert client.sender.pending_replies == 2
     own.answer(OK, b"+c\r\n")
     assert client.heard() == OK + b"+c\r\n"
     assert own.taken().count(b"GET") == 2
@@ -143,7 +143,7 @@ def test_one_reply_is_skipped() -> None:
     client = Client(FakeRoute())
     client.set_reply_mode("SKIP")
     client.send(call("GET", "a") + call("GET", "b"))
-    assert client.pending_replies == 1
+    assert client.sender.pending_replies == 1
     client.own.answer(b"+b\r\n")
     assert (client.heard(), client.own.complaints) == (b"+b\r\n", [])
 
@@ -152,7 +152,7 @@ def test_two_skips_skip_one() -> None:
     client = Client(FakeRoute())
     client.set_reply_mode("SKIP")
     client.send(call("CLIENT", "REPLY", "SKIP") + call("GET", "a") + call("GET", "b"))
-    assert client.pending_replies == 1
+    assert client.sender.pending_replies == 1
 
 
 def test_a_mode_that_does_not_exist_is_redis_to_refuse() -> None:
@@ -163,14 +163,14 @@ def test_a_mode_that_does_not_exist_is_redis_to_refuse() -> None:
     client.set_reply_mode("SKIP")
     client.say("CLIENT", "REPLY", "MAYBE")
     client.say("GET", "a")
-    assert client.pending_replies == 1
+    assert client.sender.pending_replies == 1
 
 
 def test_who_may_not_choose_is_told_so_and_hears_what_follows() -> None:
     client = Client(FakeRoute())
     client.send(call("CLIENT", "REPLY", "OFF") + call("PING"))
     client.own.answer(b"-NOPERM no\r\n")
-    assert client.pending_replies == 1
+    assert client.sender.pending_replies == 1
     assert (client.heard(), client.cause) == (b"-NOPERM no\r\n", None)
 
 
@@ -179,12 +179,12 @@ def test_a_refusal_is_silent_too_and_uses_up_the_skip() -> None:
     client.set_reply_mode("SKIP")
     client.send(call("FLUSHALL") + call("GET", "a"))
     assert client.heard() == b""
-    assert client.pending_replies == 1
+    assert client.sender.pending_replies == 1
     client.own.answer(b"+a\r\n")
     assert (client.heard(), client.own.complaints) == (b"+a\r\n", [])
     client.set_reply_mode("OFF")
     client.say("FLUSHALL")
-    assert (client.heard(), client.pending_replies) == (b"", 0)
+    assert (client.heard(), client.sender.pending_replies) == (b"", 0)
     assert b"FLUSHALL" not in client.own.taken()
 
 
@@ -192,7 +192,7 @@ def test_a_transaction_under_skip_counts_right() -> None:
     client = Client(FakeRoute())
     client.set_reply_mode("SKIP")
     client.send(call("MULTI") + call("GET", "a") + call("EXEC"))
-    assert client.pending_replies == 2
+    assert client.sender.pending_replies == 2
     client.own.answer(b"+QUEUED\r\n*1\r\n+a\r\n")
     assert client.heard() == b"+QUEUED\r\n*1\r\n+a\r\n"
 

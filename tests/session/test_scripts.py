@@ -42,8 +42,8 @@ def answer(route: FakeRoute, client: Client, calls: bytes | None = None) -> None
 
 
 def upstream(client: Client) -> Upstream:
-    assert isinstance(client.upstream, Upstream)
-    return client.upstream
+    assert isinstance(client.sender.upstream, Upstream)
+    return client.sender.upstream
 
 
 def test_alone_there_is_nobody_to_ask(route: FakeRoute) -> None:

@@ -187,7 +187,7 @@ def test_passed_rewritten_and_refused_commands_keep_their_order_however_they_are
         )
         route.upstream().answer(b"+1\r\n+2\r\n+3\r\n+4\r\n+5\r\n")
         assert [line[1:].split()[0] for line in client.heard().splitlines()] == wanted
-        assert (client.pending_replies, client.local) == (0, 4)
+        assert (client.sender.pending_replies, client.local) == (0, 4)
 
 
 def test_a_refusal_that_is_decided_beforehand_is_counted_by_the_plan() -> None:
@@ -257,7 +257,7 @@ def test_inside_multi_a_refusal_makes_redis_abort() -> None:
     assert heard[:2] == [b"+OK\r\n", b"+QUEUED\r\n"]
     assert heard[2].startswith(b"-DENIED keyrail/no-flush")
     assert heard[3:] == [b"-EXECABORT no\r\n"]
-    assert client.pending_replies == 0
+    assert client.sender.pending_replies == 0
 
 
 # A change of policy
@@ -373,9 +373,9 @@ def test_a_client_that_takes_nothing_is_held_back_in_the_middle_of_a_read() -> N
 
     def refuse_to_take(data: bytes) -> None:
         client.heard_parts.append(data)
-        client.full = True
+        client.sender.full = True
 
-    client.write = refuse_to_take
+    client.sender.write = refuse_to_take
     client.send(call("FLUSHALL") * 1000)
     assert client.is_paused()
     assert b"".join(client.heard_parts).count(b"-DENIED") < 200
@@ -383,7 +383,7 @@ def test_a_client_that_takes_nothing_is_held_back_in_the_middle_of_a_read() -> N
 
 def test_a_long_answer_does_not_wait_for_others() -> None:
     client = Client(FakeRoute())
-    client.running = True
+    client.intake.running = True
     client.answer(b"+short\r\n")
     assert client.heard() == b""
     client.answer(b"+" + b"x" * 5000 + b"\r\n")

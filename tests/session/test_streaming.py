@@ -60,7 +60,12 @@ def test_every_byte_passes_however_it_is_cut(sent: bytes) -> None:
             passed += total(route)
         assert passed == around + sent + around
         assert client.heard() == OK * 3
-        assert (client.pending_replies, client.stream, client.unread(), client.pinned) == (0, None, 0, None)
+        assert (client.sender.pending_replies, client.intake.unfinished, client.intake.unread(), client.pinned) == (
+            0,
+            None,
+            0,
+            None,
+        )
 
 
 def test_a_rewrite_is_made_before_the_value_is_sent() -> None:

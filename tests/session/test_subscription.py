@@ -51,7 +51,7 @@ def test_a_refused_subscription_pins_nobody(protocol: int) -> None:
     route, client = client_of(protocol)
     client.say("SUBSCRIBE", "a", "b")
     client.own.answer(b"-NOPERM\r\n")
-    assert (client.heard(), client.pinned, client.pending_replies) == (b"-NOPERM\r\n", None, 0)
+    assert (client.heard(), client.pinned, client.sender.pending_replies) == (b"-NOPERM\r\n", None, 0)
     assert len(route.released) == 1
 
 
@@ -84,7 +84,7 @@ def test_resp3_subscribers_go_on_as_before() -> None:
     own = client.own
     said = confirmation(b"subscribe", b"a", 1, 3) + message(b"x", 3) + b":1\r\n" + b"_\r\n"
     own.answer(said)
-    assert (client.heard(), client.pending_replies) == (said, 0)
+    assert (client.heard(), client.sender.pending_replies) == (said, 0)
 
 
 def test_patterns_and_shard_channels_hold_the_upstream_too() -> None:
@@ -112,4 +112,4 @@ def test_confirmations_come_even_when_replies_are_off(protocol: int, mode: str) 
     if mode == "SKIP":
         own.answer(b"*2\r\n$4\r\npong\r\n$0\r\n\r\n" if protocol == 2 else b"+PONG\r\n")
         assert client.heard()
-    assert (client.pending_replies, own.complaints) == (0, [])
+    assert (client.sender.pending_replies, own.complaints) == (0, [])

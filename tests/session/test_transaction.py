@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.hotpath.intake import WAITING
 from proxy.policy.model import TRANSPARENT
 from tests.session.given import Client, FakeRoute, Upstream, call, route_with
 
@@ -61,7 +62,7 @@ def test_a_whole_one_with_more_than_plain_commands_is_not_shared(inside: list[st
     route = FakeRoute()
     client = Client(route)
     client.send(call("MULTI") + call("SET", "a", 1) + call(*inside) + call("EXEC"))
-    assert client.pinned is not None or client.halted
+    assert client.pinned is not None or client.intake.phase == WAITING
     assert all(upstream.taken() == b"" for upstream in route.pools.values())
 
 
@@ -84,7 +85,7 @@ def test_a_whole_one_larger_than_the_window_is_not_shared() -> None:
     client = Client(route)
     client.send(call("MULTI") + call("GET", "a") * 5 + call("EXEC"))
     own = client.own
-    while client.pending_replies:
+    while client.sender.pending_replies:
         own.answer(OK)
     assert own.taken() == call("MULTI") + call("GET", "a") * 5 + call("EXEC")
     assert route.pools == {}
@@ -155,7 +156,7 @@ def test_replies_that_a_rewrite_needs_mapped_back_are_mapped_inside_exec(whole: 
     upstream = route.upstream() if whole else client.own
     upstream.answer(OK, QUEUED * 4, b"*4\r\n+a\r\n+OK\r\n$-1\r\n+b\r\n")
     assert client.heard() == OK + QUEUED * 4 + b"*4\r\n+a\r\n:1\r\n:0\r\n+b\r\n"
-    assert client.pending_replies == 0
+    assert client.sender.pending_replies == 0
 
 
 def test_nested_multi_and_watch_inside_do_not_shift_the_positions() -> None:
@@ -223,7 +224,7 @@ def test_all_keys_of_a_transaction_are_held_against_its_first(cut: int) -> None:
     route.upstream().answer(b"$-1\r\n" * 2)
     client.send(data[:cut])
     client.send(data[cut:])
-    upstream = client.upstream
+    upstream = client.sender.upstream
     assert isinstance(upstream, Upstream)
     upstream.answer(OK, QUEUED, QUEUED, b"-ERR wrong number of arguments\r\n", b"-EXECABORT\r\n")
     heard = client.heard().removeprefix(b"$-1\r\n" * 2 + OK + QUEUED * 2)
@@ -231,7 +232,7 @@ def test_all_keys_of_a_transaction_are_held_against_its_first(cut: int) -> None:
     assert heard.endswith(b"-EXECABORT\r\n")
     client.say("GET", "z")
     assert route.upstream().taken().endswith(call("GET", "z"))
-    assert client.simple == client.config.pooled
+    assert client.intake.simple == client.intake.config.pooled
 
 
 def test_what_was_watched_counts_until_the_transaction_has_ended() -> None:

@@ -90,7 +90,7 @@ def test_it_overtakes_reads_that_cannot_tell_and_what_follows_keeps_its_place(be
     assert (busy.client.heard(), busy.route.lent) == (b"", [])
     busy.shared.answer(OK, b"+1\r\n", b"+2\r\n")
     assert busy.client.heard() == b"+1\r\n+reset\r\n+2\r\n" + OK
-    assert busy.client.order is None
+    assert busy.client.sender.order is None
     busy.client.own.answer(OK)
     assert busy.client.key.database == 5
 

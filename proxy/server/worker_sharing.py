@@ -1,6 +1,7 @@
-"""Workers share memory with their loads, and each has an inbox, so that each takes about equally many clients.
+"""Workers share memory with their loads and the changes of users. Each has an inbox, so that each takes about equally
+many clients.
 
-The supervisor makes both, and keeps them open: if a worker ends, its replacement takes the connections in its inbox.
+The supervisor makes all of it, and keeps it open: if a worker ends, its replacement takes the connections in its inbox.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.net.handover import Handover, Place
+from proxy.net.user_changes import UserChanges
 from proxy.net.worker_loads import WorkerLoads, cells
 
 _CELL_BYTES = 8
@@ -22,22 +24,22 @@ _INBOX = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
 
 @dataclass(frozen=True, slots=True)
 class SharingFiles:
-    """The file descriptors that a worker inherits for this."""
+    """The file descriptors that a worker inherits for this. In the memory, the loads come before the changes."""
 
     memory: int
     inbox: int
     outboxes: tuple[int, ...]
 
 
-class AcceptSharing:
+class WorkerSharing:
     """The supervisor's side, for a group of ``workers``."""
 
     def __init__(self, workers: int) -> None:
-        self._memory = _shared_memory(cells(workers) * _CELL_BYTES)
+        self._memory = _shared_memory((cells(workers) + workers) * _CELL_BYTES)
         self._inboxes = [socket.socketpair(socket.AF_UNIX, _INBOX) for _ in range(workers)]
         for each in (each for pair in self._inboxes for each in pair):
             each.setblocking(False)
-        self._loads = WorkerLoads(memoryview(mmap.mmap(self._memory, 0)), workers)
+        self._loads = WorkerLoads(_loads_in(self._memory, workers), workers)
         for number in range(workers):
             self.away(number)
 
@@ -59,7 +61,13 @@ class AcceptSharing:
 
 def loads_of(files: SharingFiles, number: int) -> WorkerLoads:
     """The loads, for worker ``number``."""
-    return WorkerLoads(memoryview(mmap.mmap(files.memory, 0)), len(files.outboxes), number)
+    workers = len(files.outboxes)
+    return WorkerLoads(_loads_in(files.memory, workers), workers, number)
+
+
+def user_changes_of(files: SharingFiles, number: int) -> UserChanges:
+    """The changes of users, for worker ``number``."""
+    return UserChanges(_mapped(files.memory)[cells(len(files.outboxes)) * _CELL_BYTES :], number)
 
 
 def handover_of(
@@ -73,6 +81,14 @@ def handover_of(
     inbox = socket.socket(fileno=files.inbox)
     inbox.setblocking(False)
     return Handover(loop, number, loads, inbox, [socket.socket(fileno=each) for each in files.outboxes], take)
+
+
+def _loads_in(memory: int, workers: int) -> memoryview:
+    return _mapped(memory)[: cells(workers) * _CELL_BYTES]
+
+
+def _mapped(memory: int) -> memoryview:
+    return memoryview(mmap.mmap(memory, 0))
 
 
 def _shared_memory(size: int) -> int:
