@@ -6,7 +6,7 @@ is open, so that no key has moved either.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from proxy.wire.decode import read_reply
@@ -22,10 +22,10 @@ class Standing(NamedTuple):
     settled: bool
 
 
-def standing(frames: Mapping[str, bytes]) -> Standing:
-    """Sum up the replies to CLUSTER NODES of all primaries, by their ids.
+def standing(frames: Mapping[str, bytes], others: Collection[str] = ()) -> Standing:
+    """Sum up the replies to CLUSTER NODES of primaries, by their ids; ``others`` are primaries that do not count.
 
-    Not settled: an open slot, a primary with slots that was not asked, a node that is another one by now or no primary.
+    Not settled: an open slot, any further primary with slots, a node that is another one by now or no primary.
     """
     settled = True
     told = []
@@ -35,7 +35,8 @@ def standing(frames: Mapping[str, bytes]) -> Standing:
             words = line.split(" ")
             if "myself" not in words[2]:
                 # Whoever has slots, and is not asked, may have keys that nobody shows.
-                settled = settled and (words[0] in frames or len(words) == _FIELDS or "fail" in words[2].split(","))
+                known = words[0] in frames or words[0] in others
+                settled = settled and (known or len(words) == _FIELDS or "fail" in words[2].split(","))
                 continue
             settled = settled and words[0] == name and not any("[" in word for word in words[_FIELDS:])
             told.append(" ".join((words[0], words[6], *words[_FIELDS:])))

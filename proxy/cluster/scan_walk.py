@@ -10,7 +10,7 @@ once, which no change can disturb, so that it ends.
 GETKEYSINSLOT speaks of database 0 alone: in others a walk that is disturbed begins anew as often as it must.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from proxy.cluster.joins import elements, is_error
@@ -40,22 +40,27 @@ Rounds: TypeAlias = Generator[Sequence[Asked], Sequence[bytes], bytes]
 """Yields what is to be asked at once, gets a frame for each, returns the reply to the client."""
 
 
-def scan(argv: Sequence[bytes], primaries: Sequence[str], database: int) -> Rounds:
-    """Answer a SCAN; ``primaries`` are the ids of all primaries with slots."""
+def scan(argv: Sequence[bytes], primaries: Sequence[str], database: int, others: Collection[str] = ()) -> Rounds:
+    """Answer a SCAN; ``primaries`` are the ids of all primaries with slots, but for ``others``.
+
+    An address that stands for some nodes walks these alone, as a node does: whoever walks all addresses while slots
+    move between their nodes may miss keys, as with a cluster itself.
+    """
     cursor = read_cursor(argv[1])
     if cursor is None:
         return _INVALID
     if len(primaries) > MOST_NODES:
         return _TOO_MANY
-    return (yield from _Walk(argv, primaries, database).go(cursor))
+    return (yield from _Walk(argv, primaries, database, others).go(cursor))
 
 
 class _Walk:
     """One step of a walk."""
 
-    def __init__(self, argv: Sequence[bytes], primaries: Sequence[str], database: int) -> None:
+    def __init__(self, argv: Sequence[bytes], primaries: Sequence[str], database: int, others: Collection[str]) -> None:
         self.argv = argv
         self.ids = primaries
+        self.others = others
         self.order = sorted(range(len(primaries)), key=lambda number: primaries[number])
         self.by_slots_allowed = database == 0
 
@@ -92,7 +97,7 @@ class _Walk:
         # What all primaries say now; an error of one of them.
         frames = yield [Asked(number, _NODES) for number in range(len(self.ids))]
         error = next((frame for frame in frames if is_error(frame)), None)
-        return standing(dict(zip(self.ids, frames, strict=True))) if error is None else error
+        return standing(dict(zip(self.ids, frames, strict=True)), self.others) if error is None else error
 
     def _restarted(self, cursor: ScanCursor, mark: int | None = None) -> ScanCursor:
         if not self.by_slots_allowed:
