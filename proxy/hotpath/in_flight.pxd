@@ -49,6 +49,8 @@ cdef class InFlightQueue:
     @cython.locals(local=InFlightEntry)
     cdef complete(self, InFlightEntry entry, Py_ssize_t done, bint whole=*)
     cdef _answered(self, ReplySink sink, Py_ssize_t done)
+    @cython.locals(calls=list, count=cython.Py_ssize_t)
+    cdef _call(self, ReplySink sink)
     @cython.locals(entries=list, each=InFlightEntry, behind=InFlightEntry, position=cython.Py_ssize_t,
                    index=cython.Py_ssize_t, action=cython.int)
     cdef Py_ssize_t expand(self, InFlightEntry entry, actions, Py_ssize_t count) except -2

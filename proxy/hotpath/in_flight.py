@@ -201,9 +201,16 @@ class InFlightQueue:
             sink.run = None
             sink.wrote = False
             if sink.notify_when_idle or sink.stalled or sink.ordered:
-                self.calls.append(sink)
+                self._call(sink)
         elif sink.ordered or (sink.stalled and sink.pending_replies <= sink.low_water):
-            self.calls.append(sink)
+            self._call(sink)
+
+    def _call(self, sink: ReplySink) -> None:
+        # Once for all replies that come one after the other: the parts of one reply may be many.
+        calls = self.calls
+        count = len(calls)
+        if count == 0 or calls[count - 1] is not sink:
+            calls.append(sink)
 
     def expand(self, entry: InFlightEntry, actions: Mapping[int, tuple[int, Any]], count: int) -> int:
         """The head becomes entries for ``count`` frames: ``actions`` by position, the others are forwarded.

@@ -10,6 +10,7 @@ cdef class Split:
     cdef readonly bytes name
     cdef readonly list keys
     cdef readonly Py_ssize_t width
+    cdef bytes begin
     cdef readonly list nodes
     cdef readonly list chunks
     cdef readonly list counts

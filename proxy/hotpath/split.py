@@ -28,6 +28,7 @@ class Split:
         self.name = name
         self.keys = keys
         self.width = width
+        self.begin = b"*%d\r\n%b" % (1 + width, name)
         self.nodes: list[int] = []
         self.chunks: list[bytes] = []
         self.counts: list[int] = []
@@ -35,6 +36,8 @@ class Split:
 
     def command(self, places: list[int]) -> bytes:
         """The command about these keys."""
+        if len(places) == 1:
+            return self.begin + self.keys[places[0]]
         pieces = [b"*%d\r\n" % (1 + len(places) * self.width), self.name]
         pieces.extend([self.keys[place] for place in places])
         return b"".join(pieces)
