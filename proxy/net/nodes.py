@@ -39,6 +39,10 @@ class Nodes(NodePort):
         """The name of a node for operators."""
         return alias_of(node)
 
+    def identity(self, node: Node) -> str:
+        """Its id in the cluster; empty once it has left."""
+        return next((known.id for _, other, known in self._cluster.known() if other is node), "")
+
     def owner(self, slot: int) -> Node | None:
         """The node that owns this slot; None while no living one does, and then the cluster is looked at soon."""
         owner = self.node(self._cluster.router.owner(slot))

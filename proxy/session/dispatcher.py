@@ -15,6 +15,7 @@ from proxy.session import (
     login,
     n_plus_one,
     names,
+    over_nodes,
     pinned,
     procedure,
     reply_mode,
@@ -249,6 +250,11 @@ class Dispatcher:
         ):
             session.refuse(error)
             return TAKEN
+        outcome = over_nodes.route(session, item)
+        if outcome is not None:
+            if outcome == WAIT:
+                session.held = item
+            return outcome
         if session.transaction is not None and state not in transaction.ENDS_OR_LEAVES:
             return transaction.queue(session, item)
         # The transaction's look-ahead is the only handler that reads on.

@@ -203,6 +203,9 @@ class NodePort(Protocol):
     def alias(self, node: Node) -> str:
         """The name of a node for operators."""
 
+    def identity(self, node: Node) -> str:
+        """The id by which the cluster's nodes know this one."""
+
     def owner(self, slot: int) -> Node | None:
         """The node that owns this slot; None while no living one does: see ``await_look``."""
 

@@ -1,0 +1,206 @@
+"""A session before a cluster: commands of several nodes, answers in their place, and no node's address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from proxy.commands.table import Lane
+from proxy.hotpath.router import Router
+from proxy.session.pool_waiter import PoolWaiter
+from proxy.session.ports import Node, NodePort
+from tests.cluster.test_scan_walk import IDS, KEYS, Model, page
+from tests.hotpath.routed import owners
+from tests.hotpath.test_split import arguments
+from tests.session.given import HOME, Client, FakeRoute, Upstream, call
+
+NODES = [Node(number) for number in range(3)]
+
+
+class FakeNodes(NodePort):
+    """Three nodes, n1 to n3; ``lost`` are the numbers of those that commands do not go to."""
+
+    def __init__(self) -> None:
+        self.lost: set[int] = set()
+        self.looking: list[PoolWaiter] = []
+
+    def primaries(self) -> Sequence[Node]:
+        return [node for node in NODES if node.number not in self.lost]
+
+    def size(self) -> int:
+        return len(NODES)
+
+    def node(self, number: int) -> Node | None:
+        return None if number in self.lost else NODES[number]
+
+    def named(self, alias: str) -> Node | None:
+        return next((node for node in NODES if self.alias(node) == alias), None)
+
+    def alias(self, node: Node) -> str:
+        return f"n{node.number + 1}"
+
+    def identity(self, node: Node) -> str:
+        return IDS[node.number]
+
+    def owner(self, slot: int) -> Node | None:
+        return self.node(owners(3)[slot])
+
+    def redirected(self, error: bytes, by: Node) -> Node | None:
+        return None
+
+    def await_look(self, waiter: PoolWaiter) -> None:
+        self.looking.append(waiter)
+
+
+class Routed(Client):
+    """A client of the three nodes."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, route: FakeRoute) -> None:
+        self.nodes = FakeNodes()
+        route.ports = replace(route.ports, nodes=self.nodes)
+        super().__init__(route)
+        self.intake.config.router = Router(owners(3))
+
+    def check(self) -> None:
+        """Several nodes send replies."""
+
+    def node(self, number: int, lane: Lane = Lane.FAST) -> Upstream:
+        return self.route.upstream(HOME._replace(node=NODES[number]), lane)
+
+    def taken(self, lane: Lane = Lane.FAST) -> list[list[list[bytes]]]:
+        """What each node has been sent since."""
+        return [arguments(self.node(number, lane).taken()) for number in range(3)]
+
+
+def test_a_read_over_slots_is_split_and_the_next_command_waits() -> None:
+    client = Routed(FakeRoute())
+    client.send(call("MGET", "{a}1", "{b}1", "{c}1") + call("MGET", "{a}1", "{b}1"))
+    assert client.taken() == [[[b"MGET", b"{b}1"]], [[b"MGET", b"{c}1"]], [[b"MGET", b"{a}1"]]]
+    for number in (2, 1, 0):
+        client.node(number).answer(b"*1\r\n$1\r\n%d\r\n" % number)
+    assert client.heard() == b"*3\r\n$1\r\n2\r\n$1\r\n0\r\n$1\r\n1\r\n"
+    assert client.taken() == [[[b"MGET", b"{b}1"]], [], [[b"MGET", b"{a}1"]]]
+    client.node(0).answer(b"*1\r\n$-1\r\n")
+    client.node(2).answer(b"-LOADING later\r\n")
+    assert client.heard() == b"-LOADING later\r\n"
+    assert client.sender.pending_replies == 0
+
+
+def test_a_rewrite_and_an_edit_are_about_the_whole_command() -> None:
+    client = Routed(FakeRoute())
+    client.say("DEL", "a", "b", "c")
+    assert client.taken() == [[[b"DEL", b"b"]], [[b"DEL", b"c"]], [[b"DEL", b"a"]]]
+    client.node(0).answer(b":1\r\n")
+    client.node(1).answer(b":0\r\n")
+    client.node(2).answer(b"-OOM no\r\n")
+    assert client.heard() == b"-OOM no (DEL ran for 2 of 3 keys, and not for arguments 1)\r\n"
+
+
+@pytest.mark.parametrize("words", [("MSET", "a", "1", "b", "2"), ("RENAME", "a", "b"), ("MSETNX", "a", "1", "b", "2")])
+def test_other_commands_over_slots_are_refused(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say(*words)
+    assert client.heard() == b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+    assert client.taken() == [[], [], []]
+
+
+def test_a_slot_without_a_node_is_waited_for() -> None:
+    client = Routed(FakeRoute())
+    client.nodes.lost = {2}
+    client.say("EXISTS", "a", "b")
+    assert client.nodes.looking == [client]
+    assert client.taken() == [[], [], []]
+    client.nodes.lost = set()
+    client.arrived()
+    assert client.taken() == [[[b"EXISTS", b"b"]], [], [[b"EXISTS", b"a"]]]
+
+
+def test_all_nodes_get_it_on_their_slow_lane_and_nothing_overtakes() -> None:
+    client = Routed(FakeRoute())
+    client.send(call("DBSIZE") + call("FLUSHALL") + call("DBSIZE"))
+    assert client.taken() == [[[b"DBSIZE"]]] * 3
+    assert client.taken(Lane.SLOW) == [[], [], []]
+    for number in range(3):
+        client.node(number).answer(b":2\r\n")
+    assert client.heard() == b":6\r\n"
+    assert client.taken(Lane.SLOW) == [[[b"FLUSHALL"]]] * 3
+    for number in range(3):
+        client.node(number, Lane.SLOW).answer(b"-OOM no\r\n" if number == 1 else b"+OK\r\n")
+    assert client.heard() == b"-OOM no (FLUSHALL ran on n1, n3, and not on n2)\r\n"
+    assert client.taken() == [[[b"DBSIZE"]]] * 3
+
+
+def test_it_waits_for_a_connection_to_each() -> None:
+    route = FakeRoute()
+    client = Routed(route)
+    route.starving = True
+    client.say("DBSIZE")
+    assert client.taken() == [[], [], []]
+    route.feed()
+    assert client.taken() == [[[b"DBSIZE"]]] * 3
+
+
+def test_a_walk() -> None:
+    client, model = Routed(FakeRoute()), Model(KEYS)
+    cursor = b"0"
+    seen: set[bytes] = set()
+    while not seen or cursor != b"0":
+        client.say("SCAN", cursor)
+        while client.sender.pending_replies > 0:
+            for number, commands in enumerate(client.taken()):
+                client.node(number).answer(*(model.answer(number, argv) for argv in commands))
+        cursor, keys = page(client.heard())
+        seen.update(keys)
+    assert seen == set(KEYS)
+    client.say("SCAN", "x")
+    assert client.heard() == b"-ERR invalid cursor\r\n"
+
+
+def test_answers_in_place_of_nodes() -> None:
+    client = Routed(FakeRoute())
+    client.say("CLUSTER", "SLOTS")
+    assert client.heard() == b"-ERR This instance has cluster support disabled\r\n"
+    client.say("REPLICAOF", "no", "one")
+    assert client.heard().startswith(b"-ERR keyrail: REPLICAOF is not available behind Keyrail")
+    client.say("CLIENT", "MAINT_NOTIFICATIONS", "ON")
+    assert client.heard() == b"-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.\r\n"
+    assert client.taken() == [[], [], []]
+
+
+def test_without_a_cluster_nothing_is_split_or_answered() -> None:
+    route = FakeRoute()
+    client = Client(route)
+    client.send(call("MGET", "a", "b") + call("CLUSTER", "SLOTS"))
+    assert arguments(route.upstream().taken()) == [[b"MGET", b"a", b"b"], [b"CLUSTER", b"SLOTS"]]
+
+
+@pytest.mark.parametrize("words", [("DBSIZE",), ("CLUSTER", "SLOTS"), ("MGET", "a", "b"), ("SCAN", "0"), ("SHUTDOWN",)])
+def test_inside_multi_they_abort_the_transaction(words: tuple[str, ...]) -> None:
+    client = Routed(FakeRoute())
+    client.say("MULTI")
+    client.own.answer(b"+OK\r\n")
+    client.own.taken()
+    client.say(*words)
+    (sent,) = arguments(client.own.taken())
+    assert sent != [word.encode() for word in words], "what Redis itself refuses is sent in its place"
+    client.own.answer(b"-ERR unknown\r\n")
+    assert client.heard().startswith((b"+OK\r\n-ERR keyrail: ", b"+OK\r\n-CROSSSLOT ", b"+OK\r\n-ERR This instance"))
+
+
+def test_a_message_may_be_published_inside_multi() -> None:
+    client = Routed(FakeRoute())
+    client.say("MULTI")
+    client.say("PUBLISH", "a", "b")
+    assert arguments(client.own.taken())[-1] == [b"PUBLISH", b"a", b"b"]
+
+
+def test_replies_of_one_node_do_not_name_it() -> None:
+    client = Routed(FakeRoute())
+    client.say("CONFIG", "GET", "port")
+    upstream = next(each for each in client.route.all_upstreams() if each.head is not None)
+    upstream.answer(b"*2\r\n$4\r\nport\r\n$4\r\n7000\r\n")
+    assert client.heard() == b"*2\r\n$4\r\nport\r\n$4\r\n6379\r\n"
