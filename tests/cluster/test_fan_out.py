@@ -44,10 +44,8 @@ def on_cluster(cluster: RealCluster, protocol: int, *words: str, chance: float =
     return joined(frames)
 
 
-@pytest.fixture
-def plain(cluster: RealCluster, new_engine: Callable[..., Engine]) -> Iterator[Engine]:
-    """One Redis of the same version; both have the same keys."""
-    engine = new_engine(cluster.kind.name)
+def filled(cluster: RealCluster, engine: Engine) -> None:
+    """Both have the same keys, and no others."""
     on_cluster(cluster, 2, "FLUSHALL")
     primaries = {cluster.id(node): node for node in cluster.primaries()}
     ranges: Any = cluster.nodes[0].do("CLUSTER", "SLOTS")
@@ -55,6 +53,13 @@ def plain(cluster: RealCluster, new_engine: Callable[..., Engine]) -> Iterator[E
         name = next(shown[2].decode() for first, last, shown, *_ in ranges if first <= slot_of(key) <= last)
         primaries[name].do("SET", key, key)
         engine.do("SET", key, key)
+
+
+@pytest.fixture
+def plain(cluster: RealCluster, new_engine: Callable[..., Engine]) -> Iterator[Engine]:
+    """One Redis of the same version; both have the same keys."""
+    engine = new_engine(cluster.kind.name)
+    filled(cluster, engine)
     yield engine
     on_cluster(cluster, 2, "FLUSHALL")
     on_cluster(cluster, 2, "SCRIPT", "FLUSH")
