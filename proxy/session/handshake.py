@@ -17,7 +17,7 @@ from proxy.commands.table import ConnectionState, Lane
 from proxy.hotpath.in_flight import EDIT
 from proxy.hotpath.intake import ENDED, TAKEN, WAIT
 from proxy.rules.context import NO_SLOT
-from proxy.rules.verdict import ReplyEdit
+from proxy.rules.verdict import ReplyEdit, chained
 from proxy.session import follow_ups, login, names, reply_mode, switching
 from proxy.session.forwarding import forward
 from proxy.session.hello import BAD_NAME, Hello, logs_in, read_hello
@@ -58,7 +58,11 @@ def _succeeded(frame: bytes) -> bool:
 
 
 def _ask(
-    session: Session, raw: bytes, accepted: Callable[[], None], refused: Callable[[bytes], None] = _nothing
+    session: Session,
+    raw: bytes,
+    accepted: Callable[[], None],
+    refused: Callable[[bytes], None] = _nothing,
+    edit: ReplyEdit | None = None,
 ) -> int:
     # Send a command that changes the private connection, and read no further until Redis has answered it.
     confined = session.subscriptions is not None and session.subscriptions.confines()
@@ -77,16 +81,16 @@ def _ask(
         return b"" if silent else frame
 
     if not silent:
-        return _send(session, raw, answered)
+        return _send(session, raw, answered, edit)
     session.hide(_REPLY_ON)
     _send(session, raw, answered)
     reply_mode.go_on(session)
     return TAKEN
 
 
-def _send(session: Session, raw: bytes, answered: ReplyEdit) -> int:
+def _send(session: Session, raw: bytes, answered: ReplyEdit, edit: ReplyEdit | None = None) -> int:
     session.sender.forwarded += 1
-    session.sender.submit_with_action(raw, EDIT, answered)
+    session.sender.submit_with_action(raw, EDIT, chained(answered, edit))
     switching.wait_until_drained(session)
     return TAKEN
 
@@ -114,7 +118,9 @@ def read_number(argv: list[bytes]) -> int | None:
     return None if database is None or argv[1] != b"%d" % database else database
 
 
-def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None]) -> int:
+def _ask_in_pool(
+    session: Session, target: PoolKey, raw: bytes, accepted: Callable[[], None], edit: ReplyEdit | None = None
+) -> int:
     # On a connection that is already what is asked for, the command changes nothing there.
     if session.sender.pending_replies > 0:
         switching.wait_until_drained(session)
@@ -134,7 +140,7 @@ def _ask_in_pool(session: Session, target: PoolKey, raw: bytes, accepted: Callab
             accepted()
         return frame
 
-    return _send(session, raw, answered)
+    return _send(session, raw, answered, edit)
 
 
 def _linger(session: Session) -> None:
@@ -270,11 +276,11 @@ def _greet(session: Session, item: Item, said: Hello) -> int:
 
     if session.pinned is None and plain and session.ports.pools.has_pool(target):
         raw = encode_command([b"HELLO", b"%d" % said.protocol])
-        return _ask_in_pool(session, target, raw, accepted)
+        return _ask_in_pool(session, target, raw, accepted, item.edit)
     if switching.to_drained_private(session) is None:
         return WAIT
     _linger(session)
-    return _ask(session, item.raw, accepted, refused)
+    return _ask(session, item.raw, accepted, refused, item.edit)
 
 
 def _greeting(session: Session, said: Hello) -> Callable[[], None]:

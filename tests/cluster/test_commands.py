@@ -63,6 +63,7 @@ def test_a_walk_and_what_a_client_library_sees(
         assert client.randomkey() in KEYS
         info = client.info()
         assert (info["cluster_enabled"], info["tcp_port"], info["connected_slaves"]) == (0, keyrail.address.port, 0)
+        assert client.execute_command("HELLO", "3")[b"mode"] == b"standalone"
         shown = str([info, client.config_get("*"), client.role(), client.client_list(), client.slowlog_get(-1)])
         assert [node.port for node in cluster.nodes if str(node.port) in shown] == []
         client.flushall()
