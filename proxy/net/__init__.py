@@ -8,6 +8,7 @@ slow_reader.py          closes a client that does not read its replies
 connect.py              opens an upstream connection: transport, login, database
 topology.py             the servers behind a route: nodes, their addresses, and who owns a key
 cluster.py              the nodes of a cluster as a topology, with stable numbers
+slot_map.py             what the nodes of a cluster tell, and the map that follows
 nodes.py                the nodes of a cluster as sessions see them
 cluster_watch.py        asks the nodes of a cluster what it is, and follows its changes
 supply.py               opens a route's upstream connections, and puts them into pools
