@@ -22,7 +22,11 @@ class Wait(NamedTuple):
 
 def waits(client: Session) -> bool:
     """Whether a client waits for a reply, and has not asked to wait."""
-    chosen = client.blocked or client.sender.full or (client.pinned is not None and client.pinned.relay)
+    chosen = (
+        client.state.blocked
+        or client.sender.full
+        or (client.state.upstream is not None and client.state.upstream.relay)
+    )
     return (client.sender.pending_replies > 0 or client.intake.phase == WAITING) and not chosen
 
 

@@ -8,7 +8,7 @@ on its way. Nothing is noted while a command passes: each turn compares how many
 
 from collections.abc import Callable, Collection
 
-from proxy.hotpath.intake import FINISHED
+from proxy.hotpath.intake import FINISHED, WAITING
 from proxy.session.session import Session
 
 _TURNS = 10
@@ -24,6 +24,15 @@ def close_who_left(clients: Collection[Session], silent_since: float | None) -> 
     if silent_since is not None:
         for client in [client for client in clients if client.link.leaving and client.intake.phase != FINISHED]:
             client.close("upstream_silent")
+
+
+def rests(client: Session) -> bool:
+    """Whether the client waits for nothing, and nothing of it is on its way."""
+    sender, intake, state = client.sender, client.intake, client.state
+    waits = sender.pending_replies > 0 or sender.stalled or sender.full
+    comes = intake.phase == WAITING or intake.pending is not None or intake.unfinished is not None
+    listens = state.subscriptions is not None or (state.upstream is not None and state.upstream.relay)
+    return not waits and not comes and not listens
 
 
 class IdleClients:
@@ -46,7 +55,7 @@ class IdleClients:
         for client in list(self._clients):
             sent = client.sender.forwarded + client.local
             former, since = before.get(client, (sent, now))
-            if former != sent or not client.rests():
+            if former != sent or not rests(client):
                 since = now
             if now - since >= self._seconds:
                 client.close("idle")
