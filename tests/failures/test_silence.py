@@ -35,9 +35,9 @@ def unready(keyrail: Keyrail) -> str:
 
 def is_said(keyrail: Keyrail) -> None:
     """The silence is told in all places."""
-    eventually(lambda: "Redis does not answer since 20" in unready(keyrail))
+    eventually(lambda: "Redis has not answered since 20" in unready(keyrail))
     assert keyrail.metric("keyrail_upstream_silent_seconds", route="default") > 0
-    keyrail.await_line(r"^keyrail: route default: not ready: redis://\S+: Redis does not answer since 20\S+Z$")
+    keyrail.await_line(r"^keyrail: route default: not ready: redis://\S+: Redis has not answered since 20\S+Z$")
 
 
 def is_over(keyrail: Keyrail) -> None:
@@ -190,7 +190,7 @@ def test_connections_that_are_swallowed_are_replaced(
                 assert late.ask("AUTH", "app", "secret") == b"+OK\r\n"
             assert late.ask("GET", "k") == b"$1\r\nv\r\n"
         eventually(lambda: keyrail.metric("keyrail_events_total", event="silent") > 0)
-        keyrail.await_line(r"replaced \d+ connections that were silent for 0\.5 s: a new one is answered$")
+        keyrail.await_line(r"replaced \d+ connections without a reply for 0\.5 s; Redis answers on a new connection$")
         is_over(keyrail)
 
 
