@@ -1,9 +1,9 @@
-"""When Redis is there and does not answer: it is said, and only dead connections are replaced.
+"""If Redis does not answer, Keyrail reports it, and replaces only dead connections.
 
-Proves: a Redis that is frozen, paused, or in a slow command makes its route not ready, in `/readyz`, the metric and
-the log, and closes nobody. A script that runs for long and loading are no silence: Redis says so. Connections that a
-network swallows are replaced, with their clients, as soon as a new one is answered; new clients are served at once
-then.
+Proves: a Redis that is frozen, paused, or in a slow command makes its route not ready, in `/readyz`, the metric and the
+log, and closes no client. A long script and loading are no silence, since Redis answers errors. If a network drops the
+bytes of connections, they are replaced, with their clients, as soon as a new one is answered; new clients are then
+served at once.
 """
 
 from __future__ import annotations

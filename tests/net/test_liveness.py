@@ -1,4 +1,4 @@
-"""Silence is told from slowness: by answers, by progress, and by what a new connection is told."""
+"""Keyrail tells silence from slowness: by answers, by progress, and by the answer on a new connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page when something is wrong: a token, a connection, Redis, an address, or names that nobody expects."""
+"""The page with a problem: a token, a connection, Redis, an address, or unusual names."""
 
 import json
 import re

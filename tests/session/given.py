@@ -1,4 +1,4 @@
-"""A network side without a network: what a session asks for is given or withheld as a test wants, and written down."""
+"""A fake network side: the test gives or withholds what a session asks for, and everything is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HELLO, AUTH, SELECT, RESET, QUIT and the names: a client changes pools only when Redis has said so."""
+"""HELLO, AUTH, SELECT, RESET, QUIT and the names: a client changes pools only after Redis has accepted the change."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Limits in a session: the intake pays for runs by itself, whoever a client is changes what it pays from, and a client
-that is one too many is told so and closed, once and in its place."""
+"""Limits in a session: the intake pays for runs by itself, a change of user or name changes the tokens, and a client
+over the limit of connections gets one error, in order, and is closed."""
 
 import pytest
 

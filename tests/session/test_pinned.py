@@ -1,4 +1,4 @@
-"""Commands that need an upstream of their own: for one reply, or for the rest of the session."""
+"""Commands that need a private upstream: for one reply, or until the client disconnects."""
 
 from __future__ import annotations
 

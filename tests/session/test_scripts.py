@@ -1,5 +1,5 @@
-"""A session's part in the rules about scripts: it asks the other workers before it says NOSCRIPT, learns functions
-from Redis's replies, and lets SCRIPT EXISTS agree."""
+"""A session's part in the rules about scripts: it asks the other workers before it answers NOSCRIPT, learns functions
+from Redis's replies, and edits the reply to SCRIPT EXISTS to agree."""
 
 from __future__ import annotations
 

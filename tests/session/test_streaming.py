@@ -1,4 +1,4 @@
-"""Values too large to collect: judged before they are sent where that can be, and before they can run where not."""
+"""Streamed values: judged before they are sent if possible, else before they can run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions: pinned while they last, in both protocols, with whatever is sent among them."""
+"""Subscriptions: pinned while they last, in both protocols, with any other commands between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The screen of `keyrail top`, made of answers for terminals of any size, without a terminal."""
+"""The screen of `keyrail top`, drawn from answers for terminals of any size, without a terminal."""
 
 from __future__ import annotations
 
