@@ -88,7 +88,7 @@ class Incident:
     grown: float = 0.0
     """When it last grew."""
     figures: IncidentFigures | None = None
-    """Of hot keys, when they were found last."""
+    """For hot keys: the figures when it was found last."""
     key: bytes = b""
     slot: int | None = None
     """The key's, of hot keys."""
@@ -203,7 +203,7 @@ class Lookout:
 
 
 def _due(incident: Incident, now: float) -> IncidentEvent | None:
-    """What is to be reported of an incident now."""
+    """The event of an incident to report now, if any."""
     steady = now - incident.grown >= _GROWS
     if incident.event is None:
         return IncidentEvent.BEGUN if steady else None

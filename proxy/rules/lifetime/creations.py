@@ -81,20 +81,20 @@ class Creations:
 
     def _follow(self, command: Command, creation: Creation, keys: "Sequence[_Stamped]") -> Verdict:
         asks_type = creation.type == UNKNOWN_TYPE and not self._types.issuperset(TYPES)
-        looks = not (creation.fresh or creation.counts_from or self._stamps_existing)
-        obstacle = self._ttl_commands.proof_obstacle if looks or asks_type else self._ttl_commands.obstacle
+        asks_before = not (creation.fresh or creation.counts_from or self._stamps_existing)
+        obstacle = self._ttl_commands.proof_obstacle if asks_before or asks_type else self._ttl_commands.obstacle
         if obstacle:
             return self._unproven(command, obstacle)
         counted = len(command.argv) - creation.counts_from
         new_list = b":%d\r\n" % counted if creation.counts_from and not self._stamps_existing else b""
         conclude = _Conclusion(
-            creation, keys, looks, self._types if asks_type else frozenset(), new_list, self._ttl_commands
+            creation, keys, asks_before, self._types if asks_type else frozenset(), new_list, self._ttl_commands
         )
-        look = b"TTL" if creation.by_script else b"EXISTS"
+        proof = b"TTL" if creation.by_script else b"EXISTS"
         return Surround(
             conclude,
-            _ABOUT_SCRIPT if creation.by_script else _ABOUT[looks],
-            before=[(look, key.name) for key in keys] if looks else (),
+            _ABOUT_SCRIPT if creation.by_script else _ABOUT[asks_before],
+            before=[(proof, key.name) for key in keys] if asks_before else (),
             after=[(b"TYPE", key.name) for key in keys] if asks_type else (),
             otherwise=self._words.refuse_unproven(command) if self._refuses else None,
             after_error=creation.by_script,
@@ -123,13 +123,13 @@ class _Stamped:
 class _Conclusion:
     """The proof in the replies, and the hidden commands that follow from it.
 
-    If `looked`, the lines begin with those of EXISTS or TTL. `types`, unless empty, are the types that the rule is
-    about; then the lines of TYPE come last. `new_list` is the reply that only a new list gets.
+    If `asked_before`, the lines begin with those of EXISTS or TTL. `types`, unless empty, are the types that the rule
+    is about; then the lines of TYPE come last. `new_list` is the reply that only a new list gets.
     """
 
     creation: Creation
     keys: Sequence[_Stamped]
-    looked: bool
+    asked_before: bool
     types: frozenset[str]
     new_list: bytes
     ttl_commands: TtlCommands
@@ -140,7 +140,7 @@ class _Conclusion:
         written = self.creation.may_have_written(reply)
         found = []
         for i, key in enumerate(self.keys):
-            created = written and self._created(reply, lines[i] if self.looked else b"")
+            created = written and self._created(reply, lines[i] if self.asked_before else b"")
             if created and self._meant(lines, i - len(self.keys)):
                 found.append(self.ttl_commands.give(key.name, key.seconds))
             elif key.sliding:
@@ -148,7 +148,7 @@ class _Conclusion:
         return found
 
     def _created(self, reply: bytes, existed: bytes) -> bool:
-        if self.looked:
+        if self.asked_before:
             # An error proves nothing: only a number does.
             ended = existed.startswith(b":") and existed != _FOR_EVER
             return ended if self.creation.by_script else existed == b":0\r\n"
